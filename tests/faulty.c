@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faulty: cases that go wrong in every way the runner and the harness must
- * see, and a few that go right. tests/selftest runs each and knows what has
- * to come of it.
+ * faulty: cases that fail in every way that the runner and the harness must
+ * detect, and a few that succeed. tests/selftest runs each and checks the
+ * result.
  */
 #define _GNU_SOURCE 1
 #include "harness.h"
@@ -73,7 +73,7 @@ HG_TEST(hangs)
         pause();
 }
 
-/* Nobody executes a call to oneself while nobody waits. */
+/* A call to oneself is executed only during a wait. */
 HG_TEST(stuck_in_a_call)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -109,7 +109,8 @@ HG_TEST(ignores_sigterm)
         pause();
 }
 
-/* A child that outlives the case, in its group or in a session of its own. */
+/* A child that outlives the case, in its process group or in its own
+ * session. */
 static void faulty_leave(bool session)
 {
     int ready[2];
@@ -148,7 +149,7 @@ HG_TEST(logs_the_unexpected)
     faulty_log();
 }
 
-/* An address that nobody frees: the library releases it, and warns. */
+/* An address that is not freed: the library releases it, and warns. */
 static void faulty_leak(void)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -271,7 +272,7 @@ HG_TEST(peer_logs_an_error)
     hg_test_spawn("bad", "log", (char *) NULL);
 }
 
-/* Two blocks; `leak` forgets the first when there is no second. */
+/* Two blocks; `leak`: the first is leaked if the second fails. */
 static int faulty_two_blocks(void *leak)
 {
     const struct hg_allocator *heap = hg_test_allocator();

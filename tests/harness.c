@@ -2,8 +2,8 @@
 /*
  * harness: main, checks, log expectations, peers and the failing allocator.
  *
- * It knows of the library only the public hg.h, so that it can be linked
- * with any test program, whether that includes hg.c or links hg.o.
+ * It uses only the public hg.h, so that it can be linked with any test program,
+ * whether that includes hg.c or links hg.o.
  *
  * Checks, log lines and allocations may come from any thread: expectations
  * have a mutex, the counters are atomics. Cases, peers and the rest belong to
@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEST_CHANNEL 3   /* of a role that was started by fork and exec */
+#define TEST_CHANNEL 3   /* of a role started by fork and exec */
 #define TEST_MAX_FD 4096 /* descriptors a role closes after fork */
 #define TEST_MAX_PEERS 64
 #define TEST_MAX_EXPECTS 64
@@ -49,9 +49,10 @@ struct test_expect {
 static struct hg_test_case *test_cases;
 static struct hg_test_case **test_cases_tail = &test_cases;
 static struct hg_test_role *test_roles;
-static const char *test_program;        /* argv[0], for exec */
-static const char *test_running;        /* the case or role */
-static int test_channel = TEST_CHANNEL; /* a role's end of it to its parent */
+static const char *test_program; /* argv[0], for exec */
+static const char *test_running; /* name of the case or role */
+/* A role's end of its parent's channel. */
+static int test_channel = TEST_CHANNEL;
 static _Atomic(const char *) test_place = "(start)";
 
 static struct hg_test_peer *test_peers[TEST_MAX_PEERS];
@@ -203,7 +204,7 @@ unsigned hg_test_log_count(const char *part)
     return count;
 }
 
-/* Whether a warning tells of objects that nobody freed. */
+/* Whether a warning reports objects that were not freed. */
 static bool test_is_leak(int level, const char *line)
 {
     return level == HG_LOG_LEVEL_WARNING &&
@@ -211,7 +212,8 @@ static bool test_is_leak(int level, const char *line)
             strstr(line, " outlive") != NULL);
 }
 
-/* The library's sink: every line is shown, errors and leaks are judged. */
+/* The library's log function: every line is shown, errors and leaks are
+ * checked. */
 static void test_log_sink(
     int level, const char *subsys, const char *line, void *arg)
 {
@@ -269,7 +271,7 @@ unsigned hg_test_scaled_ms(unsigned ms)
 
 unsigned hg_test_lookup_ms(void)
 {
-    /* Of a lookup between jobs four processes do a part. */
+    /* In a lookup between jobs four processes take part. */
     if (strcmp(hg_test_transport(), "mpi+dynamic") == 0)
         return hg_test_scaled_ms(5000);
     return hg_test_is_ofi() || hg_test_is_mpi() ? hg_test_scaled_ms(2000) : 0;
@@ -305,7 +307,7 @@ uint64_t hg_test_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Names of transports that are no schemes: make and shells read them, too. The
+/* Transport names that are no schemes: they can be used in make and shells. The
  * words are for tests/ofi/hook.h. */
 static const struct {
     const char *name, *scheme, *words;
@@ -316,7 +318,7 @@ static const struct {
     {"mpi+static-8", "mpi+static", NULL},
     {"ofi+rxm", "ofi+tcp;ofi_rxm", NULL},
     {"ofi+rxd", "ofi+udp;ofi_rxd", NULL},
-    /* What providers of hardware demand, and more. */
+    /* The demands of hardware providers, and more. */
     {"ofi-hard", "ofi+tcp",
         "local,provkey,virt,allocated,inject=0,iov=1,msg=65536,order,"
         "again=20"},
@@ -327,8 +329,8 @@ static const struct {
         "local,rawkey,virt,allocated,context,mriov=1,cqagain=4,nowait"},
 };
 
-/* A variable that the library or the hook reads. setenv takes a lock, which a
- * child of fork may find taken. */
+/* A variable that the library or the hook reads. setenv takes a lock, which may
+ * be locked in a child of fork. */
 static void test_setenv(const char *name, const char *value)
 {
     const char *now = getenv(name);
@@ -380,7 +382,7 @@ bool hg_test_is_mpi(void)
     return !strncmp(hg_test_transport(), "mpi+", 4);
 }
 
-/* How many processes mpirun starts: "mpi+static-8" says it, else three. */
+/* How many processes mpirun starts: "mpi+static-8" has eight, others three. */
 static unsigned test_rank_count(void)
 {
     const char *count = strchr(getenv("HG_TEST_TRANSPORT"), '-');
@@ -463,8 +465,9 @@ char *hg_test_listen_string(void)
     static _Atomic unsigned serial;
     const char *transport = hg_test_transport();
     size_t length = strlen(transport);
-    struct timespec now; /* names of killed processes, whose ids come again,
-                            may be in use: files of libfabric's shm */
+    /* Names left by killed processes, whose ids are reused, may exist: files of
+     * libfabric's shm. */
+    struct timespec now;
     char *string = NULL;
     int n;
 
@@ -476,7 +479,8 @@ char *hg_test_listen_string(void)
         n = asprintf(&string, "%s://127.0.0.1:0%s", transport,
             hg_test_is_mux() ? ";sm://" : "");
     else if (!strcmp(transport, "self") || hg_test_is_mpi())
-        n = asprintf(&string, "%s://", transport); /* takes no name */
+        n = asprintf(&string, "%s://", transport); /* does not listen at a
+                                                    * name */
     else
         n = asprintf(&string, "%s://hg-test-%ld-%u-%lx", transport,
             (long) getpid(), atomic_fetch_add(&serial, 1), now.tv_nsec);
@@ -513,7 +517,7 @@ static void test_become(int channel, char **argv)
     _exit(127);
 }
 
-/* One line, read byte by byte: nothing of the next is taken. */
+/* One line, read byte by byte: nothing after it is consumed. */
 static char *test_read_line(int channel)
 {
     char *line = NULL;
@@ -555,7 +559,7 @@ static void test_write_line(int channel, const char *line)
     free(text);
 }
 
-/* Have a rank run a role: an empty line ends its name and arguments. */
+/* Let a rank run a role: an empty line ends its name and arguments. */
 static void test_give_role(struct hg_test_peer *peer, char **words)
 {
     peer->channel = ranks_take(&peer->pid);
@@ -568,7 +572,7 @@ static void test_give_role(struct hg_test_peer *peer, char **words)
     test_write_line(peer->channel, "");
 }
 
-/* A child of ours with a channel at TEST_CHANNEL. */
+/* A child process with a channel at TEST_CHANNEL. */
 static void test_fork(struct hg_test_peer *peer, char **argv)
 {
     int ends[2];
@@ -672,7 +676,7 @@ int hg_test_wait(struct hg_test_peer *peer)
     int status = 0;
     char *line;
 
-    if (hg_test_is_mpi()) { /* a rank that fails is seen by mpirun */
+    if (hg_test_is_mpi()) { /* mpirun notices a rank that fails */
         while ((line = test_read_line(peer->channel)) != NULL)
             free(line);
         ranks_return();
@@ -702,9 +706,9 @@ void hg_test_stop(struct hg_test_peer *peer)
             WEXITSTATUS(status));
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Out of memory ---- */
 
-/* Counts one allocation; true when it is the one to fail. */
+/* Count one allocation; true if it must fail. */
 static bool test_alloc_fails(void)
 {
     uint_fast64_t left = atomic_load(&test_alloc_countdown);
@@ -824,8 +828,9 @@ unsigned hg_test_oom_loop(int (*body)(void *arg), void *arg)
 
 /* ---- main ---- */
 
-/* Say what the library has in flight. Whatever was interrupted may have what
- * this takes, memory for one: the runner waits only for so long. */
+/* Print the library's operations in flight. The interrupted thread may hold a
+ * lock that this needs, such as malloc's: the runner waits for a limited time
+ * only. */
 static void test_dump(void)
 {
     FILE *stream = fdopen(dup(2), "w");
@@ -836,7 +841,7 @@ static void test_dump(void)
     }
 }
 
-/* The runner's patience is at its end: say where we were. */
+/* The runner's timeout was reached: print the last place. */
 static void test_on_term(int signal_number)
 {
     static const char text[] = "watchdog: the last place reached is ";
@@ -855,10 +860,10 @@ static bool test_applies(const struct hg_test_case *entry)
     return entry->applies == NULL || entry->applies();
 }
 
-/* Of libfabric, which not every program is linked with. */
+/* In libfabric, which not every program is linked with. */
 extern uint32_t fi_version(void) __attribute__((weak));
 
-/* Skip a case that the provider cannot pass. */
+/* Skip a case that fails because of the provider. */
 static void test_skip_fault(const char *name)
 {
     const char *transport = hg_test_transport();
@@ -915,7 +920,7 @@ static int test_run_role(const char *name, int argc, char **argv)
     return 0;
 }
 
-/* Of a rank but the first: run one role after the other. */
+/* On every rank but the first: run one role after the other. */
 static int test_run_rank(void)
 {
     char *words[RANKS_MAX_WORDS];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * harness: what every test program is written with.
+ * harness: the functions and macros that every test program uses.
  *
  * A program holds several cases:
  *
@@ -9,15 +9,15 @@
  *         HG_CHECK_EQ_INT(1 + 1, 2);
  *     }
  *
- * harness.c has main: `prog --list` names the cases, `prog NAME` runs one,
- * in this process; tests/run gives each its own process and a watchdog. A
- * check that fails prints its place and values and ends the process at once.
- * When a case returns, the harness sees to it that every peer it spawned has
- * ended well, and that the library logged no error the case did not expect
- * and no warning of addresses or handles that nobody freed.
+ * harness.c has main: `prog --list` names the cases, `prog NAME` runs one, in
+ * this process; tests/run runs each in its own process with a watchdog. A check
+ * that fails prints its place and values and ends the process at once. When a
+ * case returns, the harness checks that every peer it spawned has succeeded,
+ * and that the library logged no unexpected error and no warning about
+ * addresses or handles that were not freed.
  *
- * Tests wait for events, never for time: a test that would hang is ended by
- * the watchdog, which prints the last place that was reached.
+ * Tests wait for events, never for time: the watchdog ends a test that hangs,
+ * and prints the last place that was reached.
  */
 #ifndef HG_TESTS_HARNESS_H
 #define HG_TESTS_HARNESS_H
@@ -38,7 +38,7 @@ struct hg_allocator;
 struct hg_test_case {
     const char *name;
     void (*run)(void);
-    unsigned seconds;      /* the watchdog's patience; 0: the default */
+    unsigned seconds;      /* the watchdog's limit; 0: the default */
     bool (*applies)(void); /* NULL: everywhere */
     struct hg_test_case *next;
 };
@@ -57,9 +57,9 @@ void hg_test_add_role(struct hg_test_role *entry);
 /* A case whose watchdog waits longer (or shorter) than the default 60 s. */
 #define HG_TEST_SECONDS(name, seconds) HG_TEST_CASE_(name, seconds, NULL)
 
-/* A case that has a meaning only where `applies`, a bool (*)(void), says so
- * of the transport and the build; elsewhere it is not listed. What could have
- * run but lacks something here, such as IPv6, is listed and skipped. */
+/* A case that applies only where `applies`, a bool (*)(void), returns true for
+ * the transport and the build; elsewhere it is not listed. A case that applies
+ * but lacks something here, such as IPv6, is listed and skipped. */
 #define HG_TEST_WHERE(name, applies) HG_TEST_CASE_(name, 0, applies)
 #define HG_TEST_WHERE_SECONDS(name, applies, seconds) \
     HG_TEST_CASE_(name, seconds, applies)
@@ -74,8 +74,8 @@ void hg_test_add_role(struct hg_test_role *entry);
     } \
     static void hg_test_run_##name(void)
 
-/* What hg_test_spawn("name", ...) runs in a process of its own; `argc` and
- * `argv` are the strings given there. Returning is success. */
+/* hg_test_spawn("name", ...) runs this in its own process; `argc` and `argv`
+ * are the strings given there. Returning means success. */
 #define HG_TEST_ROLE(name) \
     static void hg_test_role_run_##name(int argc, char **argv); \
     static struct hg_test_role hg_test_role_##name = { \
@@ -86,7 +86,7 @@ void hg_test_add_role(struct hg_test_role *entry);
     } \
     static void hg_test_role_run_##name(int argc, char **argv)
 
-/* ---- Checks: (what was got, what was wanted) ---- */
+/* ---- Checks: (value, expected value) ---- */
 
 #define HG_TEST_TEXT_(x) #x
 #define HG_TEST_TEXT(x) HG_TEST_TEXT_(x)
@@ -125,29 +125,29 @@ void hg_test_eq_ret(const char *here, const char *text, int got, int want);
 __attribute__((noreturn, format(printf, 1, 2))) void hg_test_skip(
     const char *format, ...);
 
-/* ---- What the library logs ---- */
+/* ---- Log lines of the library ---- */
 
-/* A line containing `part` must come, at least once, before the case (or role)
- * ends. An error line, or one that reports a leak, fails the case unless it was
- * expected or allowed. Borrowed: string literals. */
+/* A line containing `part` must be logged, at least once, before the case (or
+ * role) ends. An error line, or one that reports a leak, fails the case unless
+ * it was expected or allowed. `part` is borrowed: use a string literal. */
 void hg_test_expect_log(const char *part);
 
-/* Like hg_test_expect_log, but the line need not come. "" allows any error, but
+/* Like hg_test_expect_log, but the line is optional. "" allows any error, but
  * no leak. */
 void hg_test_allow_log(const char *part);
 
-/* How many lines met the expectation that was given as `part`. The library
- * leaves lines out when a call site logs many: at the level debug all come. */
+/* How many lines matched the expectation given as `part`. The library omits
+ * lines when a call site logs many; at the level debug it writes all. */
 unsigned hg_test_log_count(const char *part);
 
 /* ---- Time, randomness, names, descriptors ---- */
 
-/* So many milliseconds where nothing makes the program slow: under a checker
- * the runner's -s times as many. For what must come, not for what must not. */
+/* `ms` milliseconds, multiplied under a checker by the runner's -s. For time
+ * limits of things that must happen, not for things that must not. */
 unsigned hg_test_scaled_ms(unsigned ms);
 
-/* For the option lookup_ms: libfabric and MPI do not tell that nobody listens
- * at an address, so a lookup there takes all of it. 0: the default. */
+/* A value for the option lookup_ms: libfabric and MPI do not report an address
+ * without a listener, so a lookup there takes all of it. 0: the default. */
 unsigned hg_test_lookup_ms(void);
 
 /* The case's seed: HG_TEST_SEED, else fresh; printed on first use. */
@@ -156,46 +156,48 @@ uint64_t hg_test_seed(void);
 /* The next number of a generator whose state is the caller's. */
 uint64_t hg_test_random(uint64_t *state);
 
-/* The scheme that a conformance or black-box test runs on, such as "self" or
+/* The scheme that a conformance or box test runs on, such as "self" or
  * "zmq+tcp": HG_TEST_TRANSPORT, else "self". The transports called "sm-copy"
- * and "sm-map" are "sm" with HG_SM_RMA=copy and map. "mux" is "zmq+tcp", with
- * sm in the same class, by which that reaches the processes of a test, and
- * "mux-ofi" is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are "ofi+tcp;ofi_rxm"
- * and "ofi+udp;ofi_rxd". "ofi-hard", "ofi-cxi" and "ofi-raw" are "ofi+tcp" with
- * a provider that demands more (tests/ofi/hook.h). "mpi+static-2" and
- * "mpi+static-8" are "mpi+static" with two and eight ranks instead of three;
- * over "mpi+dynamic" each of three is a job of its own. */
+ * and "sm-map" are "sm" with HG_SM_RMA=copy and map. "mux" is "zmq+tcp" with sm
+ * in the same class, which then carries everything between the processes of a
+ * test, and "mux-ofi" is "ofi+tcp" with sm. "ofi+rxm" and "ofi+rxd" are
+ * "ofi+tcp;ofi_rxm" and "ofi+udp;ofi_rxd". "ofi-hard", "ofi-cxi" and "ofi-raw"
+ * are "ofi+tcp" with a provider that demands more (tests/ofi/hook.h).
+ * "mpi+static-2" and "mpi+static-8" are "mpi+static" with two and eight ranks
+ * instead of three; over "mpi+dynamic" each of three ranks is its own job. */
 const char *hg_test_transport(void);
 bool hg_test_is_mux(void);
 bool hg_test_is_ofi(void);
 bool hg_test_is_mpi(void);
 
-/* Whether remote memory is to be emulated (force_rma_emulation): the transport
- * called "self-emul" is "self" with that option. */
+/* Whether remote memory is emulated (force_rma_emulation): the transport called
+ * "self-emul" is "self" with that option. */
 bool hg_test_emulated(void);
 
-/* Whether all bulk data travels in messages, by any transport's emulation. */
+/* Whether all bulk data travels in messages, by the emulation of any
+ * transport. */
 bool hg_test_moves_in_messages(void);
 
-/* For HG_TEST_WHERE: whether the transport reaches other processes, and other
- * hosts over IP, and whether it is the one inside the library. */
+/* For HG_TEST_WHERE: whether the transport reaches other processes; whether it
+ * reaches other hosts over IP; and whether it is "self". */
 bool hg_test_crosses_processes(void);
 bool hg_test_crosses_hosts(void);
 bool hg_test_is_self(void);
 
-/* Whether the transport holds a sender back whose message finds no room,
+/* Whether the transport holds back a message that finds the receiver full,
  * rather than dropping it. */
 bool hg_test_holds_back(void);
 
 /* Whether the library waits with epoll, which NA_Poll_get_fd needs. */
 bool hg_test_has_epoll(void);
 
-/* Whether this is the plain build, run as it is: what costs seconds and no
- * sanitizer, fallback or valgrind sees more of is left to it. */
+/* Whether this is the plain build without a checker. Cases that take seconds,
+ * and of which a sanitizer, fallback or valgrind would see no more, run only
+ * there. */
 bool hg_test_is_plain(void);
 
-/* An info string for a listening class on hg_test_transport(), never given
- * twice: port 0, or a name with the process id. The caller frees it. */
+/* A new info string for a listening class on hg_test_transport(): port 0, or a
+ * name with the process id. The caller frees it. */
 char *hg_test_listen_string(void);
 
 /* A directory for this case's files; the runner removes it. */
@@ -208,40 +210,41 @@ unsigned hg_test_fd_count(void);
 
 struct hg_test_peer; /* freed by hg_test_wait and hg_test_stop */
 
-/* Start `role` (a HG_TEST_ROLE of this program) with the strings up to NULL,
- * by fork and exec. Nothing but stdio and one channel is inherited. Under MPI
- * a rank takes the role (tests/mpi/ranks.h); a case that needs more than there
- * are, or kills one, is skipped. */
+/* Start `role` (a HG_TEST_ROLE of this program) with the strings up to NULL, by
+ * fork and exec. The process inherits only stdio and one channel. Under MPI a
+ * rank runs the role (tests/mpi/ranks.h); a case that needs more ranks than
+ * there are, or kills one, is skipped. */
 struct hg_test_peer *hg_test_spawn(const char *role, ...);
 
 pid_t hg_test_peer_pid(const struct hg_test_peer *peer);
 
-/* The next line a peer says, without its newline; fails the case when the
+/* The next line that a peer writes, without its newline; the case fails if the
  * peer ends instead. The caller frees it. */
 char *hg_test_read_peer(struct hg_test_peer *peer);
 
-/* Say a line to a peer; it may be dead. */
+/* Write a line to a peer, which may be dead. */
 void hg_test_write_peer(struct hg_test_peer *peer, const char *line);
 
 /* Send a signal to a peer. */
 void hg_test_signal(struct hg_test_peer *peer, int signal_number);
 
-/* Stop a peer by SIGSTOP, and wait until it stands; SIGCONT wakes it. */
+/* Stop a peer by SIGSTOP, and wait until it has stopped; SIGCONT continues
+ * it. */
 void hg_test_freeze(struct hg_test_peer *peer);
 
-/* Wait until the peer ends by itself; its wait status. */
+/* Wait until the peer ends by itself; returns its wait status. */
 int hg_test_wait(struct hg_test_peer *peer);
 
-/* Close the channel, so that the peer hears NULL, and wait; the case fails
+/* Close the channel, so that the peer reads NULL, and wait; the case fails
  * unless the peer succeeds. */
 void hg_test_stop(struct hg_test_peer *peer);
 
-/* In a role: the same channel's other end. NULL: the parent stopped us. */
+/* In a role: the other end of the channel. NULL: the parent has closed it. */
 char *hg_test_read_parent(void);
 void hg_test_write_parent(const char *line);
 int hg_test_parent_fd(void); /* to poll for a line, or for the end */
 
-/* ---- Memory that runs out ---- */
+/* ---- Out of memory ---- */
 
 /* Give the library the counting allocator. Call before its first use. */
 void hg_test_alloc_install(void);
@@ -255,14 +258,14 @@ void hg_test_alloc_fail_at(uint64_t nth);
 /* Whether the allocation chosen last was reached, and so failed. */
 bool hg_test_alloc_failed(void);
 
-/* Blocks the library holds now, and their bytes. */
+/* Blocks the library holds now, and their total size in bytes. */
 int64_t hg_test_alloc_live(void);
 int64_t hg_test_alloc_bytes(void);
 
-/* Run `body` once as it is (it must return 0), then with its first, second,
- * ... allocation failing, until it runs through. In every round what it
- * allocated must be freed when it returns; error lines are allowed. Returns
- * the number of rounds in which an allocation failed. */
+/* Run `body` once without failures (it must return 0), then with its first,
+ * second, ... allocation failing, until no allocation fails any more. In every
+ * round all memory must be freed when it returns; error lines are allowed.
+ * Returns the number of rounds in which an allocation failed. */
 unsigned hg_test_oom_loop(int (*body)(void *arg), void *arg);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stub_timeout: memory that does not come, for the programs of both models.
+ * stub_timeout: bulk memory that does not arrive in time, for the programs of
+ * both models.
  *
- * The origin is a class of the callback model in this process which makes no
- * progress while the target, whatever its model, executes the call and waits
- * for the origin's memory: until the call's deadline, or until the limit of the
- * transfer. Where the transport moves memory without its owner, it comes all
- * the same.
+ * The origin is a class of the callback model in this process. It makes no
+ * progress while the target, of either model, executes the call and waits for
+ * the origin's memory: until the call's deadline, or until the time limit of
+ * the transfer. If the transport moves memory without its owner, the memory
+ * arrives all the same.
  */
 #ifndef HG_TESTS_CONFORM_STUB_LATE_H
 #define HG_TESTS_CONFORM_STUB_LATE_H
@@ -16,7 +17,8 @@
 #include <poll.h>
 #include <pthread.h>
 
-/* Limits of a transfer: the option bulk_ms, and that of HG_Bulk_push_timed. */
+/* Time limits of a transfer: the option bulk_ms, and the limit given to
+ * HG_Bulk_push_timed. */
 #define LATE_OPTION_MS 50
 #define LATE_TIMED_MS 40
 
@@ -78,7 +80,7 @@ static void late_close(struct late *late, na_class_t *na_class)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Begin a call of stubs_store or stubs_fill of the target. */
+/* Start a call of the target's stubs_store or stubs_fill. */
 static hg_handle_t late_begin(
     struct late *late, const char *function, hg_bulk_t bulk, unsigned deadline)
 {
@@ -99,9 +101,9 @@ static hg_handle_t late_begin(
     return handle;
 }
 
-/* Call a function of the target. `turn` drives the target for a moment. The
+/* Call a function of the target. `turn` makes progress at the target once. The
  * origin makes no progress before *calls of that function have returned. With a
- * deadline of 0 the limit of the transfer is over first. */
+ * deadline of 0 the time limit of the transfer is reached first. */
 static void late_call(struct late *late, const char *function, hg_bulk_t bulk,
     const unsigned *calls, unsigned deadline, void (*turn)(void *arg),
     void *arg)
@@ -127,8 +129,8 @@ static void *late_drive(void *arg)
     return NULL;
 }
 
-/* A late call with a transfer that has no limit: the origin makes progress
- * after the time of the option, in a thread of its own. */
+/* A late call with a transfer without a limit: the origin makes progress in its
+ * own thread, after the time of the option. */
 static void late_call_unlimited(struct late *late, const char *function,
     hg_bulk_t bulk, void (*turn)(void *arg), void *arg)
 {
@@ -143,20 +145,21 @@ static void late_call_unlimited(struct late *late, const char *function,
     HG_CHECK_OK(HG_Destroy(handle));
 }
 
-/* Where every transport of a class has to ask the owner of the memory. */
+/* Whether every transport of the class has to ask the owner of the memory. */
 static bool late_waits(void)
 {
     return strncmp(hg_test_transport(), "zmq", 3) == 0 || hg_test_emulated();
 }
 
-/* The result of a transfer whose call has a deadline, or which has a limit. */
+/* Check the result of a transfer whose call has a deadline, or which has a time
+ * limit. */
 static void late_judge(hg_return_t got, hg_return_t want)
 {
-    if (late_waits() || got != HG_SUCCESS) /* else the memory did come */
+    if (late_waits() || got != HG_SUCCESS) /* else the memory did arrive */
         HG_CHECK_RET(got, want);
 }
 
-/* Gives the memory back before the target moves it. */
+/* Frees the memory before the target moves it. */
 static hg_bulk_t late_bulk;
 
 static void late_give_back(void)
@@ -165,9 +168,9 @@ static void late_give_back(void)
     HG_CHECK_OK(HG_Bulk_free(late_bulk));
 }
 
-/* Calls with a deadline, and without one, where the transfer has a limit or
- * none. The target has the option LATE_OPTION_MS. How many transfers reached
- * their limit. */
+/* Calls with a deadline and without one, with transfers that have a time limit
+ * or none. The target has the option LATE_OPTION_MS. Returns how many transfers
+ * reached their limit. */
 static unsigned late_run(na_class_t *na_class, const char *address,
     void (*turn)(void *arg), void *arg)
 {
@@ -178,7 +181,7 @@ static unsigned late_run(na_class_t *na_class, const char *address,
     struct late late;
 
     late_open(&late, na_class, address);
-    while (late.target == HG_ADDR_NULL) { /* or the watchdog */
+    while (late.target == HG_ADDR_NULL) { /* the watchdog ends it */
         turn(arg);
         late_turn(&late);
     }
@@ -206,7 +209,8 @@ static unsigned late_run(na_class_t *na_class, const char *address,
     stubs_hook = late_give_back;
     late_bulk = bulk;
     late_call(&late, "stubs_store", bulk, &stubs_pulls, 0, turn, arg);
-    /* Where the owner has to answer, the limit of the transfer comes first. */
+    /* If the owner has to answer, the time limit of the transfer is reached
+     * first. */
     if (strcmp(hg_test_transport(), "self") == 0 && !hg_test_emulated())
         HG_CHECK_RET(stubs_pulled, HG_CANCELED);
     else

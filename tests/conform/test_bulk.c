@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk data: handles, and every shape of transfer compared with a model. On
- * every transport, to oneself or between two processes. Both sides make memory
- * from a seed that travels, so that each knows what the other has.
+ * Bulk data: handles, and transfers of every segment layout compared with a
+ * model. On every transport, to oneself or between two processes. Both sides
+ * fill memory from a seed that the call carries, so each knows what the other
+ * has.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -59,7 +60,7 @@ static void bulk_make(struct bulk_memory *memory, uint64_t seed)
     }
 }
 
-/* Copy logical bytes out of the pieces, or into them. */
+/* Copy the logical bytes out of the segments, or into them. */
 static void bulk_copy(const struct bulk_memory *memory, size_t offset,
     unsigned char *flat, size_t size, bool in)
 {
@@ -87,7 +88,7 @@ static void bulk_copy(const struct bulk_memory *memory, size_t offset,
     HG_CHECK_EQ_U64(size, 0);
 }
 
-/* Copy all of them into memory that the library allocated, or out of it. */
+/* Copy all of them into memory allocated by the library, or out of it. */
 static void bulk_exchange(
     hg_bulk_t bulk, const struct bulk_memory *memory, bool in)
 {
@@ -126,8 +127,9 @@ static hg_return_t bulk_transfer(
     return ret;
 }
 
-/* Move between the caller's memory and memory of ours made from the seed; the
- * output tells the result, and the sum of ours afterwards, gaps included. */
+/* Move data between the caller's memory and memory of ours filled from the
+ * seed. The output has the result, and the sum of our memory afterwards, gaps
+ * included. */
 static hg_return_t bulk_move(hg_handle_t handle)
 {
     struct bulk_memory memory;
@@ -179,7 +181,7 @@ static hg_return_t bulk_count(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* A call whose input is looked at when its caller has gone on. */
+/* A call whose input is used after its caller has continued. */
 static hg_handle_t bulk_kept;
 static bulk_back_t bulk_kept_in;
 
@@ -189,7 +191,7 @@ static hg_return_t bulk_keep(hg_handle_t handle)
     return HG_Handler_get_input(handle, &bulk_kept_in);
 }
 
-/* Look at the caller's memory, and at its handle's bytes. */
+/* Read the caller's memory, and the bytes of its handle. */
 static hg_return_t bulk_pass(hg_handle_t handle)
 {
     bulk_back_t in;
@@ -208,7 +210,7 @@ static hg_return_t bulk_pass(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* ---- 5 GiB of address space over a little memory ---- */
+/* ---- 5 GiB of addresses over little memory ---- */
 
 #define BULK_HUGE ((size_t) 5 << 30)
 #define BULK_WINDOW ((size_t) 64 << 20)
@@ -231,7 +233,8 @@ static unsigned char *bulk_map_huge(void)
     return base;
 }
 
-/* Pull all of the caller's 5 GiB into ours; the sum of the last window. */
+/* Pull all of the caller's 5 GiB into ours; returns the sum of the last
+ * window. */
 static hg_return_t bulk_huge(hg_handle_t handle)
 {
     unsigned char *base = bulk_map_huge();
@@ -271,7 +274,7 @@ static void rpc_register(void)
     HG_CHECK(bulk_huge_id != 0 && bulk_keep_id != 0);
 }
 
-/* ---- Every shape ---- */
+/* ---- Every segment layout ---- */
 
 static void bulk_try_shape(const struct rpc_end *end, uint64_t *state)
 {
@@ -351,7 +354,8 @@ HG_TEST_SECONDS(bulk_moves_on_a_separate_class, 60)
     rpc_close(&end);
 }
 
-/* Others reach a class that does not listen: see test_bulk_class.c. */
+/* Otherwise a class that does not listen can be reached: see
+ * test_bulk_class.c. */
 static bool bulk_needs_listener(void)
 {
     return strncmp(hg_test_transport(), "self", 4) == 0 ||
@@ -397,7 +401,7 @@ HG_TEST_SECONDS(bulk_moves_65536_segments, 60)
     size_t i;
 
     HG_CHECK(flat != NULL && segments != NULL);
-    for (i = 0; i < COUNT; i++) { /* backwards: nothing is adjacent */
+    for (i = 0; i < COUNT; i++) { /* backwards: no two are adjacent */
         segments[i].address = bytes + (COUNT - 1 - i) * PIECE;
         segments[i].size = PIECE;
         memcpy(flat + i * PIECE, segments[i].address, PIECE);
@@ -445,7 +449,7 @@ HG_TEST_SECONDS(bulk_moves_5_gib, 120)
     HG_CHECK_OK(out.ret);
     HG_CHECK_EQ_U64(out.sum, blob_sum(last, BULK_WINDOW));
 
-    /* Beyond 2^32, into other memory, from where it is different. */
+    /* Beyond 2^32, into other memory, from a place with other contents. */
     HG_CHECK(
         mmap(base + ((size_t) 4 << 30), BULK_WINDOW, PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
@@ -593,7 +597,8 @@ HG_TEST(bulk_flags_and_ranges_hold_on_both_sides)
     rpc_close(&end);
 }
 
-/* Where a handle's memory begins; NULL: it is not to be touched any more. */
+/* The address of a handle's memory; NULL: the handle must not be used any
+ * more. */
 static void *bulk_start_of(hg_bulk_t bulk)
 {
     void *start = NULL;
@@ -624,7 +629,8 @@ HG_TEST(bulk_handle_can_be_serialized)
     hg_test_expect_log("too few for the bulk handle");
     HG_CHECK_RET(HG_Bulk_handle_serialize(bytes, length - 1, bulk), HG_MSGSIZE);
     HG_CHECK_OK(HG_Bulk_handle_serialize(bytes, length, bulk));
-    /* Back home it is the same memory; freeing it concerns nobody else. */
+    /* Back at its owner it is the same memory; freeing it affects no other
+     * handle. */
     HG_CHECK_OK(HG_Bulk_handle_deserialize(&same, bytes, length));
     HG_CHECK(bulk_start_of(same) == bulk_start_of(bulk));
     HG_CHECK_OK(HG_Bulk_handle_free(same));
@@ -672,8 +678,8 @@ HG_TEST(bulk_handle_may_be_null)
     rpc_close(&end);
 }
 
-/* Memory withdrawn before the server comes for it; on sm it may come first,
- * for which the owner need not do a thing. */
+/* Memory withdrawn before the server uses it. On sm the server may be faster,
+ * since the owner need not take part. */
 HG_TEST(bulk_handle_may_be_freed_too_early)
 {
     bulk_moved_t out = {HG_SUCCESS, 0};
@@ -698,8 +704,8 @@ HG_TEST(bulk_handle_may_be_freed_too_early)
     rpc_close(&end);
 }
 
-/* The same of oneself: the server has the handle already, and its memory goes
- * away. */
+/* As before, with oneself as the target: the server has the handle already when
+ * its memory is withdrawn. */
 HG_TEST_WHERE(bulk_to_oneself_ends_with_its_owner, hg_test_is_self)
 {
     unsigned char *bytes = rpc_new_pattern(1000, 1);
@@ -733,7 +739,7 @@ HG_TEST_WHERE(bulk_to_oneself_ends_with_its_owner, hg_test_is_self)
                      local, 0, size, &transfer),
         HG_NOENTRY);
     HG_CHECK(bulk_start_of(bulk_kept_in.bulk) == NULL);
-    /* Nor may it be passed on. */
+    /* It cannot be passed on either. */
     HG_CHECK_RET(
         HG_Forward(end.target, bulk_keep_id, &bulk_kept_in, NULL, &request),
         HG_NOENTRY);
@@ -807,8 +813,8 @@ static hg_bulk_request_t bulk_start_home(const struct bulk_home *home)
     return request;
 }
 
-/* What is over when it is asked for takes no memory, and has a request like any
- * other: one that is waited for once. */
+/* A transfer that completes at once takes no memory. It has a request like any
+ * other, which can be waited for once. */
 HG_TEST(completed_bulk_transfer_takes_no_memory)
 {
     struct bulk_home home;
@@ -820,7 +826,7 @@ HG_TEST(completed_bulk_transfer_takes_no_memory)
     hg_test_alloc_install();
     rpc_open(&end);
     bulk_at_home(&home, &end);
-    for (i = 0; i < 2; i++) /* a table of them is made first */
+    for (i = 0; i < 2; i++) /* their table is allocated first */
         requests[i] = bulk_start_home(&home);
     HG_CHECK(requests[0] != requests[1]);
     for (i = 0; i < 2; i++) {
@@ -835,12 +841,13 @@ HG_TEST(completed_bulk_transfer_takes_no_memory)
     hg_test_alloc_fail_at(0);
     hg_test_expect_log("no such request: waited for already?");
     HG_CHECK_RET(HG_Bulk_wait(requests[0], 0, &status), HG_INVALID_ARG);
-    (void) bulk_start_home(&home); /* nobody waits for this one */
+    (void) bulk_start_home(&home); /* no wait for this one */
     bulk_leave_home(&home, &end);
     rpc_close(&end);
 }
 
-/* Somebody who only ever waits for such makes progress all the same. */
+/* A thread that only ever waits for completed transfers still makes
+ * progress. */
 HG_TEST_WHERE(wait_for_a_completed_bulk_transfer_makes_progress,
     hg_test_crosses_processes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bulk_apart: calls on one transport, bulk data on another (HG_Bulk_init with a
- * class of its own).
+ * bulk_class: calls on one transport, bulk data on another (HG_Bulk_init with a
+ * separate class).
  *
  * Each case runs in two ways: calls on the suite's transport and bulk data over
- * sm, and the other way round. The server executes calls in a process of its
- * own. Where a client's bulk class does not listen, the transport decides: see
+ * sm, and the other way round. The server executes calls in its own process.
+ * Whether a client's bulk class must listen depends on the transport: see
  * apart_finds_callers.
  */
 #include "conform/rpc.h"
@@ -133,7 +133,8 @@ static hg_return_t apart_transfer(hg_bulk_op_t op, na_addr_t addr,
     return ret;
 }
 
-/* Pull the caller's memory, or push a pattern there; the sum of the bytes. */
+/* Pull the caller's memory, or push a pattern there; returns the sum of the
+ * bytes. */
 static int32_t apart_serve_move(
     hg_handle_t handle, const apart_move_t *in, uint64_t *sum)
 {
@@ -170,11 +171,11 @@ static hg_return_t apart_move(hg_handle_t handle)
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     if (in.mortal)
         HG_CHECK(out.ret == HG_DISCONNECT || out.ret == HG_HOSTUNREACH);
-    (void) HG_Handler_start_output(handle, &out); /* or the caller is dead */
+    (void) HG_Handler_start_output(handle, &out); /* else the caller is dead */
     return HG_Handler_free(handle);
 }
 
-/* A description as plain bytes: decoding it, or the transfer, fails. */
+/* A handle as plain bytes: decoding it, or the transfer, fails. */
 static hg_return_t apart_raw(hg_handle_t handle)
 {
     struct blob in;
@@ -204,7 +205,7 @@ static void rpc_register(void)
 
 /* ---- Data ---- */
 
-/* A handle of `size` bytes in three segments, which tells an address on the
+/* A handle of `size` bytes in three segments, which carries an address of the
  * bulk class. */
 static hg_bulk_t apart_expose(
     const struct rpc_end *end, unsigned char *bytes, size_t size)
@@ -283,8 +284,8 @@ HG_TEST_WHERE(bulk_class_on_the_transport_and_calls_over_sm, apart_applies)
 
 /* ---- A client that does not listen ---- */
 
-/* Whether a class that does not listen can expose memory on a class of its own:
- * without a connection its address leads to it, or over one that it made. */
+/* Whether a class that does not listen can expose memory on a separate class:
+ * its address works without a connection, or over a connection that it made. */
 enum apart_callers { APART_NONE, APART_CONNECTED, APART_ALL };
 
 static enum apart_callers apart_finds_callers(bool sm)
@@ -332,8 +333,8 @@ HG_TEST_WHERE(bulk_class_of_a_client_need_not_listen, apart_applies)
     apart_check_callers(false);
 }
 
-/* The server's transfer ends with a code; once the client has connected, the
- * same handle serves. */
+/* The server's transfer fails with a code; once the client has connected, the
+ * same handle works. */
 HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, apart_applies)
 {
     unsigned char *bytes = rpc_new_pattern(1000, 7);
@@ -360,7 +361,7 @@ HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, apart_applies)
     free(bytes);
 }
 
-/* ---- Death, and descriptions that are wrong ---- */
+/* ---- Death, and wrong handles ---- */
 
 /* A client that calls, and is killed by the handler. */
 HG_TEST_ROLE(apart_victim)
@@ -424,11 +425,11 @@ HG_TEST_WHERE(bulk_class_owner_dies, apart_applies)
     apart_check_death(false);
 }
 
-/* Descriptions whose owner's address says something else. */
+/* Handles with a wrong address of their owner. */
 HG_TEST_WHERE(bulk_class_owner_has_a_wrong_address, apart_applies)
 {
     static const struct {
-        const char *begins; /* of as many bytes of the address */
+        const char *begins; /* by that many bytes of the address */
         hg_return_t ret;
     } wrong[] = {{"sm://~zz", HG_HOSTUNREACH}, {"sm://a b", HG_NODEV},
         {"si://abc", HG_NODEV}, {"no_name_", HG_NODEV},
@@ -452,7 +453,7 @@ HG_TEST_WHERE(bulk_class_owner_has_a_wrong_address, apart_applies)
         HG_CHECK_OK(rpc_call(&end, apart_raw_id, &in, &out));
         HG_CHECK_RET(out.ret, wrong[i].ret);
     }
-    apart_check_size(&end, 5000); /* the server goes on */
+    apart_check_size(&end, 5000); /* the server continues */
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
     rpc_close(&end);
     free(in.bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the callback model: looked up in both ways, counted, compared,
- * printed. On every transport.
+ * Addresses of the callback model: looked up in both ways, counted, compared
+ * and printed. On every transport.
  */
 #include "cb.h"
 
@@ -20,7 +20,8 @@ static hg_return_t addr_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Tell for how many of them nobody waits, and drop all if those are so many. */
+/* Report how many of them were canceled by their caller; if that is the number
+ * wanted, destroy all. */
 static hg_return_t addr_drop(hg_handle_t handle)
 {
     cb_one_t want;
@@ -48,7 +49,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(addr_inc_id != 0 && addr_keep_id != 0 && addr_drop_id != 0);
 }
 
-/* The name of what is called. */
+/* The name of the target. */
 static void addr_name(
     const struct cb_end *end, hg_addr_t addr, char name[NA_MAX_ADDR_LEN])
 {
@@ -73,10 +74,10 @@ static hg_return_t addr_found(const struct hg_cb_info *info)
     found->ret = info->ret;
     found->addr = info->info.lookup.addr;
     HG_CHECK_EQ_INT(atomic_fetch_add(&found->ends, 1), 0);
-    return HG_OTHER_ERROR; /* which nobody looks at */
+    return HG_OTHER_ERROR; /* its value is ignored */
 }
 
-/* Look up by callback; the result. */
+/* Look up with a callback; returns the result. */
 static hg_return_t addr_look_up(
     const struct cb_end *end, const char *name, struct addr_found *found)
 {
@@ -106,14 +107,14 @@ HG_TEST(cb_addr_lookup_callback_returns_a_reference)
     HG_CHECK_OK(addr_look_up(&end, name, &found));
     HG_CHECK(HG_Addr_cmp(end.hg_class, found.addr, end.target));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, found.addr));
-    /* Nobody wants to hear: nothing is kept. */
+    /* Without a callback nothing is kept. */
     HG_CHECK_OK(
         HG_Addr_lookup1(end.context, NULL, NULL, name, HG_OP_ID_IGNORE));
     (void) cb_turn(end.context, 1);
     cb_close(&end);
 }
 
-/* A context does not end before the callback of a lookup has come. */
+/* A context is not destroyed before the callback of a lookup has run. */
 HG_TEST(cb_addr_lookup_completes_before_its_context_ends)
 {
     struct addr_found found;
@@ -128,7 +129,7 @@ HG_TEST(cb_addr_lookup_completes_before_its_context_ends)
     memset(&found, 0, sizeof(found));
     HG_CHECK_OK(
         HG_Addr_lookup1(context, addr_found, &found, name, HG_OP_ID_IGNORE));
-    cb_triggering++; /* that triggers, too */
+    cb_triggering++; /* it runs callbacks, too */
     HG_CHECK_OK(HG_Context_destroy(context));
     cb_triggering--;
     HG_CHECK_EQ_INT(found.ends, 1);
@@ -150,7 +151,7 @@ HG_TEST(cb_addr_lookup_without_a_listener_fails)
     HG_CHECK(addr_look_up(&end, "nosuch://x", &found) != HG_SUCCESS);
     HG_CHECK_EQ_INT(found.ends, 0);
     HG_CHECK(HG_Addr_lookup2(end.hg_class, "no address", &addr) != HG_SUCCESS);
-    string = hg_test_listen_string(); /* where nobody listens */
+    string = hg_test_listen_string(); /* an address without a listener */
     if (!hg_test_is_self() && strstr(string, ":0") == NULL) {
         ret = addr_look_up(&end, string, &found);
         HG_CHECK(ret != HG_SUCCESS);
@@ -188,8 +189,8 @@ HG_TEST(cb_addr_lookup_call_and_free_repeatedly)
     cb_close(&end);
 }
 
-/* A peer that is given up and lives: what is in flight ends at both sides, and
- * who is looked up next is the same peer, by another connection. */
+/* A live peer is removed: operations in flight end on both sides. The next
+ * lookup gives the same peer over another connection. */
 HG_TEST(cb_addr_set_remove_ends_calls_and_allows_a_new_lookup)
 {
     enum { COUNT = 5 };
@@ -226,7 +227,7 @@ HG_TEST(cb_addr_set_remove_ends_calls_and_allows_a_new_lookup)
     HG_CHECK_OK(cb_call(&end, addr_inc_id, &one, &one));
     HG_CHECK(HG_Addr_cmp(end.hg_class, again, before));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, before));
-    /* Over there nobody waits for them either. */
+    /* At the peer they end as well. */
     do {
         one.value = end.peer != NULL ? COUNT : 0;
         HG_CHECK_OK(cb_call(&end, addr_drop_id, &one, &one));
@@ -246,8 +247,8 @@ static na_return_t addr_parted(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* The same of a peer that was told goodbye, be that over or not: an address
- * that could be used again cannot any more. */
+/* A terminated peer, whether that is complete or not: its address, which could
+ * be used again, is unusable after the removal. */
 HG_TEST_WHERE(
     cb_addr_set_remove_of_an_unconnected_address, hg_test_crosses_processes)
 {
@@ -309,7 +310,7 @@ HG_TEST(cb_addr_references_are_counted)
     HG_CHECK_EQ_INT(HG_Addr_cmp(end.hg_class, self, HG_ADDR_NULL), HG_FALSE);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, self));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, HG_ADDR_NULL));
-    /* A handle keeps its own. */
+    /* A handle keeps its own reference. */
     HG_CHECK_OK(HG_Create(end.context, again, addr_inc_id, &handle));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, again));
     HG_CHECK(HG_Get_info(handle)->addr == again);
@@ -341,7 +342,7 @@ HG_TEST(cb_addr_string_reports_its_size)
     cb_close(&end);
 }
 
-/* Mercury's codes, from both functions. */
+/* Both functions return Mercury's codes. */
 HG_TEST(cb_addr_malformed_strings_are_refused)
 {
     static const char *const wrong[] = {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What stands around arguments in the callback model: whose they are, as a proc
- * may ask; the application's own header in front of them; and classes that
- * forbid what does not fit a message, or drop the message early. On every
- * transport.
+ * Features around arguments in the callback model: a proc can ask for its
+ * handle; the application's own header before the arguments; classes that
+ * forbid arguments too large for a message, or release the message early. On
+ * every transport.
  */
 #include "cb.h"
 
 #define ARGS_AREA 24u /* bytes of the application's header */
 
-/* How many bytes, which each side makes by itself, and what the server saw. */
+/* The number of bytes, which each side generates itself, and what the server
+ * saw. */
 MERCURY_GEN_PROC(args_in_t, ((hg_string_t) (text))((uint64_t) (want)))
 MERCURY_GEN_PROC(args_out_t,
     ((hg_string_t) (text))((uint64_t) (payload))((uint64_t) (extra))(
@@ -28,17 +29,17 @@ static char *args_text(size_t size)
     return text;
 }
 
-/* ---- Headers of the application's ---- */
+/* ---- The application's header ---- */
 
-/* What HG_Get_input_payload_size tells of arguments: as in Mercury the header
- * of ours counts, too, if a message holds both. */
+/* What HG_Get_input_payload_size returns for arguments: as in Mercury, our
+ * header counts too, if both fit into one message. */
 static hg_size_t args_payload(hg_size_t size, hg_size_t eager)
 {
     return size + ARGS_AREA <= eager ? size + ARGS_AREA : size;
 }
 
-/* Answer with a text of the size that is wanted, behind a header of ours: what
- * was in front of the input, and one more each. */
+/* Respond with a text of the requested size after our header, which is the
+ * input's header with one added to each byte. */
 static hg_return_t args_echo(hg_handle_t handle)
 {
     args_in_t in;
@@ -72,7 +73,7 @@ static hg_return_t args_echo(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Nothing but bytes of the application's. */
+/* Only bytes of the application. */
 static hg_return_t args_raw(hg_handle_t handle)
 {
     void *in;
@@ -89,12 +90,12 @@ static hg_return_t args_raw(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* ---- A proc that asks ---- */
+/* ---- A proc that asks for its handle ---- */
 
 static _Thread_local hg_handle_t args_owner;
 static _Thread_local unsigned args_asked;
 
-/* A number whose proc wants to know whose it is. */
+/* A number whose proc asks for its handle. */
 typedef struct {
     uint32_t value;
 } args_owned_t;
@@ -122,7 +123,7 @@ static hg_return_t args_owned(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* ---- A message that goes early ---- */
+/* ---- A message that is released early ---- */
 
 static bool args_early;
 
@@ -139,13 +140,13 @@ static hg_return_t args_twice(hg_handle_t handle)
     if (!args_early)
         HG_CHECK_OK(HG_Release_input_buf(handle));
     out.value =
-        (int32_t) HG_Get_input(handle, &in); /* it is gone in either case */
+        (int32_t) HG_Get_input(handle, &in); /* in both cases it is gone */
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }
 
-/* Answer with a struct of ours, and let the library free it with the reference
- * that the call came with: nothing calls HG_Destroy. */
+/* Respond with a struct of ours, and let the library destroy the handle by
+ * releasing the reference of the call: nothing calls HG_Destroy. */
 static hg_return_t args_given(hg_handle_t handle)
 {
     args_out_t out = {args_text(10), 7, 8, 9};
@@ -237,11 +238,11 @@ HG_TEST(cb_args_may_be_only_a_header)
     hg_size_t size;
 
     cb_open(&end);
-    handle = cb_new_handle(&end, args_id); /* something lies in buffers */
+    handle = cb_new_handle(&end, args_id); /* the buffers contain data */
     args_try(&end, handle, 100, 100);
     HG_CHECK_OK(HG_Destroy(handle));
     handle = cb_new_handle(&end, args_raw_id);
-    memset(want, 0, sizeof(want)); /* nobody has asked for the buffer */
+    memset(want, 0, sizeof(want)); /* the buffer was not requested */
     HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
     HG_CHECK_OK(HG_Get_output_buf(handle, &buf, &size));
     HG_CHECK_EQ_U64(size, ARGS_AREA);
@@ -303,7 +304,7 @@ HG_TEST(cb_args_proc_knows_its_class_and_handle)
     cb_close(&end);
 }
 
-/* What the encoding side made is freed as in Mercury. */
+/* Memory allocated by the encoding side is freed as in Mercury. */
 HG_TEST(cb_args_encoder_frees_its_own_struct)
 {
     args_in_t in = {args_text(3), 0};
@@ -341,7 +342,7 @@ HG_TEST(cb_args_message_can_be_released)
     cb_close(&end);
 }
 
-/* An end of its own with these options, which calls itself. */
+/* A separate endpoint with these options, which calls itself. */
 static void args_open_alone(struct cb_end *end, struct hg_init_info *info)
 {
     char *string = hg_test_listen_string();
@@ -376,7 +377,7 @@ HG_TEST(cb_args_message_may_go_early)
     cb_close(&end);
 }
 
-/* The output does not fit either: the caller is told. */
+/* The output does not fit either: the caller gets the error. */
 static hg_return_t args_too_much(hg_handle_t handle)
 {
     struct blob out;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk data of the callback model: handles, transfers of the shapes that
- * Mercury's own tests have, cancellation, references, and handles that tell
- * where their memory is, to the third process. On every transport.
+ * Bulk data of the callback model: handles, transfers with the layouts of
+ * Mercury's own tests, cancellation, references, and bound handles, which a
+ * third process can use. On every transport.
  */
 #include "cb.h"
 
 #define BULK_SIZE 65536u
 
-/* On a transport to other processes a transfer of so much is never done within
- * the call; to oneself it always is. */
+/* On a transport to other processes a transfer of this size never completes
+ * within the call; to oneself it always does. */
 #define BULK_LONG ((size_t) 16 << 20)
 
-/* How a target is to move the caller's memory. */
+/* How a target moves the caller's memory. */
 enum bulk_how {
     BULK_PLAIN = 0,
-    BULK_BOUND = 1,  /* the handle tells where it is */
-    BULK_PASS = 2,   /* call yourself with it, to move it so */
-    BULK_EARLY = 3,  /* let go of everything while the transfer runs */
-    BULK_CANCEL = 4, /* ... and take it back after `offset` turns */
-    BULK_DROP = 5    /* ... or free the local handle */
+    BULK_BOUND = 1,  /* the handle carries its address */
+    BULK_PASS = 2,   /* call yourself with it, to move it there */
+    BULK_EARLY = 3,  /* free everything while the transfer runs */
+    BULK_CANCEL = 4, /* as EARLY, and cancel after `offset` rounds */
+    BULK_DROP = 5    /* as EARLY, and free the local handle */
 };
 
 MERCURY_GEN_PROC(bulk_move_t,
@@ -69,7 +69,7 @@ static hg_return_t bulk_ended(const struct hg_cb_info *info)
     HG_CHECK_EQ_U64(HG_Bulk_get_size(info->info.bulk.local_handle), job->size);
     HG_CHECK(HG_Bulk_get_size(info->info.bulk.origin_handle) >= job->in.size);
     HG_CHECK_EQ_INT(job->ends++, 0);
-    HG_CHECK_OK(HG_Bulk_cancel(job->op_id)); /* of one that ended */
+    HG_CHECK_OK(HG_Bulk_cancel(job->op_id)); /* it has completed */
     if (job->in.how < BULK_EARLY)
         HG_CHECK_OK(HG_Bulk_free(info->info.bulk.origin_handle));
     if (job->in.how != BULK_DROP)
@@ -96,8 +96,8 @@ static hg_return_t bulk_start(struct bulk_job *job, hg_bulk_t origin)
         in->local_offset, in->size, &job->op_id);
 }
 
-/* What the job is besides the transfer, which has begun. Nothing of the job is
- * looked at once it may have ended. */
+/* The part of the job besides the transfer, which has started. The job is not
+ * accessed once it may have completed. */
 static void bulk_meddle(struct bulk_job *job)
 {
     hg_context_t *context = HG_Get_info(job->handle)->context;
@@ -108,10 +108,11 @@ static void bulk_meddle(struct bulk_job *job)
         for (; turns > 0; turns--)
             (void) HG_Progress(context, 0);
         HG_CHECK_OK(HG_Bulk_cancel(op_id));
-        HG_CHECK_OK(HG_Bulk_cancel(op_id)); /* twice is no mistake */
+        HG_CHECK_OK(HG_Bulk_cancel(op_id)); /* a second cancel is valid */
     } else if (job->in.how == BULK_DROP) {
         HG_CHECK_OK(HG_Bulk_free(job->local));
-        memset(job->memory, 0xee, job->size); /* it is ours again */
+        /* The application owns it again. */
+        memset(job->memory, 0xee, job->size);
     }
 }
 
@@ -136,7 +137,7 @@ static struct bulk_job *bulk_new_job(hg_handle_t handle)
     return job;
 }
 
-/* A call that is executed by another: it keeps what it was given meanwhile. */
+/* A call that another call executes, and the objects it must keep meanwhile. */
 struct bulk_passing {
     hg_handle_t caller;
     bulk_move_t in;
@@ -166,7 +167,7 @@ static hg_return_t bulk_passed(const struct hg_cb_info *info)
     return HG_Destroy(info->info.forward.handle);
 }
 
-/* Call `addr`, which is given up, with the caller's memory. */
+/* Call `addr`, which is freed, with the caller's memory. */
 static void bulk_pass_to(
     struct bulk_passing *passing, hg_addr_t addr, hg_bulk_t bulk)
 {
@@ -191,7 +192,7 @@ static struct bulk_passing *bulk_new_passing(hg_handle_t handle)
     return passing;
 }
 
-/* Call oneself with the same input. */
+/* Call this process with the same input. */
 static hg_return_t bulk_pass(hg_handle_t handle, const bulk_move_t *in)
 {
     struct bulk_passing *passing = bulk_new_passing(handle);
@@ -215,7 +216,7 @@ static hg_return_t bulk_move(hg_handle_t handle)
     HG_CHECK_OK(HG_Free_input(handle, &in));
     job = bulk_new_job(handle);
     in = job->in;
-    if (in.how < BULK_EARLY) /* as Mercury's test does: it is kept apart */
+    if (in.how < BULK_EARLY) /* as in Mercury's test: the memory is separate */
         HG_CHECK_OK(HG_Bulk_ref_incr(in.bulk));
     ret = bulk_start(job, in.bulk);
     HG_CHECK_OK(HG_Free_input(handle, &in));
@@ -230,9 +231,9 @@ static hg_return_t bulk_move(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* ---- The one between ---- */
+/* ---- The process between ---- */
 
-/* Hand the caller's handle on to somebody else. */
+/* Pass the caller's handle on to another process. */
 static hg_return_t bulk_hand_on(hg_handle_t handle)
 {
     struct bulk_passing *passing = bulk_new_passing(handle);
@@ -247,11 +248,11 @@ static hg_return_t bulk_hand_on(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* ---- Memory of the target's ---- */
+/* ---- Memory of the target ---- */
 
 static hg_bulk_t bulk_lent = HG_BULK_NULL;
 
-/* Answer with a handle of our own; and free it. */
+/* Return a handle of our own, or free it. */
 static hg_return_t bulk_lend(hg_handle_t handle)
 {
     bulk_lend_t out;
@@ -288,7 +289,7 @@ static void cb_register(hg_class_t *hg_class)
 
 #define BULK_SEGMENTS 1024u
 
-/* Memory in so many segments of one size, with a byte between them. */
+/* Memory in segments of one size, with a byte between them. */
 struct bulk_memory {
     uint32_t count;
     hg_size_t size; /* of all */
@@ -328,7 +329,7 @@ static void bulk_free(struct bulk_memory *memory)
     free(memory->bytes);
 }
 
-/* What a target that pulled should have. */
+/* The data a target that pulled should have. */
 static uint64_t bulk_want(const bulk_move_t *in)
 {
     size_t size = (size_t) (in->local_offset + in->size);
@@ -344,7 +345,7 @@ static uint64_t bulk_want(const bulk_move_t *in)
     return sum;
 }
 
-/* Have it pulled; the target's result. */
+/* Let the target pull it; returns the target's result. */
 static hg_return_t bulk_pull(const struct cb_end *end,
     const struct bulk_memory *memory, enum bulk_how how, size_t size,
     size_t origin_offset, size_t local_offset)
@@ -359,7 +360,7 @@ static hg_return_t bulk_pull(const struct cb_end *end,
     return (hg_return_t) out.ret;
 }
 
-/* ---- Shapes ---- */
+/* ---- Layouts ---- */
 
 HG_TEST(cb_bulk_of_zero_length_segments)
 {
@@ -463,7 +464,7 @@ HG_TEST(cb_bulk_large_data)
     cb_close(&end);
 }
 
-/* ---- Canceling, and letting go ---- */
+/* ---- Canceling and freeing ---- */
 
 static void bulk_try_cancel(
     const struct cb_end *end, const struct bulk_memory *memory, unsigned turns)
@@ -496,7 +497,7 @@ HG_TEST(cb_bulk_cancel_ends_a_transfer_in_flight)
     cb_close(&end);
 }
 
-/* Nothing is written to memory whose handle the application has freed. */
+/* No data is written to memory whose handle the application has freed. */
 HG_TEST(cb_bulk_last_free_releases_the_local_memory)
 {
     struct bulk_memory memory;
@@ -540,7 +541,7 @@ static hg_return_t bulk_own_ended(const struct hg_cb_info *info)
     own->ret = info->ret;
     own->bulk[0] = info->info.bulk.origin_handle;
     own->bulk[1] = info->info.bulk.local_handle;
-    return HG_OTHER_ERROR; /* which nobody looks at */
+    return HG_OTHER_ERROR; /* its value is ignored */
 }
 
 HG_TEST(cb_bulk_handles_live_as_long_as_their_references)
@@ -569,7 +570,7 @@ HG_TEST(cb_bulk_handles_live_as_long_as_their_references)
     HG_CHECK_OK(HG_Bulk_free(from));
     HG_CHECK_OK(HG_Bulk_free(to));
     HG_CHECK_EQ_INT(own.ends, 0);  /* not in the call */
-    hg_test_expect_log("is left"); /* the transfer has them */
+    hg_test_expect_log("is left"); /* the transfer holds references */
     HG_CHECK_RET(HG_Finalize(end.hg_class), HG_BUSY);
     while (own.ends == 0) {
         HG_CHECK(turns++ < CB_TIMEOUT);
@@ -582,7 +583,7 @@ HG_TEST(cb_bulk_handles_live_as_long_as_their_references)
     cb_close(&end);
 }
 
-/* Operations for another thread to cancel: the last one started; 0, none. */
+/* Operations for another thread to cancel: the latest one started; 0: none. */
 static _Atomic uintptr_t bulk_victim;
 static _Atomic bool bulk_stop;
 
@@ -601,7 +602,7 @@ static void *bulk_cancel_all(void *arg)
     return NULL;
 }
 
-/* Each ends once, however it is ended, and whoever it is of. */
+/* Each completes once, however it ends and whoever owns it. */
 HG_TEST(cb_bulk_cancel_from_another_thread)
 {
     enum { ROUNDS = 50 };
@@ -647,7 +648,7 @@ HG_TEST(cb_bulk_cancel_from_another_thread)
     cb_close(&end);
 }
 
-/* ---- Handles that tell where their memory is ---- */
+/* ---- Bound handles ---- */
 
 HG_TEST(cb_bulk_bound_handle_is_enough)
 {
@@ -672,7 +673,7 @@ HG_TEST(cb_bulk_bound_handle_is_enough)
     cb_close(&end);
 }
 
-/* An end that does not listen. */
+/* An endpoint that does not listen. */
 static void bulk_open_mute(struct cb_end *end)
 {
     char *string = hg_test_listen_string();
@@ -699,7 +700,8 @@ static hg_return_t bulk_ask_third(
     return (hg_return_t) out.ret;
 }
 
-/* We expose, a second process forwards the handle, a third one pulls. */
+/* This process exposes memory, a second one forwards the handle, a third one
+ * pulls. */
 HG_TEST_WHERE(
     cb_bulk_bound_handle_works_from_a_third_process, hg_test_crosses_processes)
 {
@@ -714,14 +716,16 @@ HG_TEST_WHERE(
     bulk_make(&memory, &end, 16, BULK_SIZE / 16, HG_BULK_READ_ONLY);
     HG_CHECK_OK(HG_Bulk_bind(memory.bulk, end.context));
     HG_CHECK_OK(bulk_ask_third(&end, memory.bulk, name, BULK_SIZE));
-    HG_CHECK_OK(bulk_ask_third(&end, memory.bulk, name, 10)); /* known now */
+    /* It is connected now. */
+    HG_CHECK_OK(bulk_ask_third(&end, memory.bulk, name, 10));
     bulk_free(&memory);
     free(name);
     cb_close(&end);
     hg_test_stop(third);
 }
 
-/* Who does not listen can be reached by whom it called, and by nobody else. */
+/* A class that does not listen can be reached by the peers it called, and by no
+ * other. */
 HG_TEST_WHERE(cb_bulk_bound_handle_of_a_class_that_does_not_listen,
     hg_test_crosses_processes)
 {
@@ -756,7 +760,7 @@ HG_TEST_WHERE(cb_bulk_bound_handle_of_a_class_that_does_not_listen,
     hg_test_stop(third);
 }
 
-/* ---- Handles as bytes, and their memory ---- */
+/* ---- Serialized handles ---- */
 
 HG_TEST(cb_bulk_handle_round_trips_through_bytes)
 {
@@ -782,7 +786,7 @@ HG_TEST(cb_bulk_handle_round_trips_through_bytes)
     HG_CHECK_EQ_U64(HG_Bulk_get_size(again), 300);
     HG_CHECK_OK(HG_Bulk_access(bulk, 150, 1, 0, 1, &ptr[0], NULL, NULL));
     HG_CHECK_OK(HG_Bulk_access(again, 150, 1, 0, 1, &ptr[1], NULL, NULL));
-    HG_CHECK(ptr[0] == ptr[1]); /* it is this process's */
+    HG_CHECK(ptr[0] == ptr[1]); /* both are in this process */
     hg_test_expect_log("are too few");
     HG_CHECK_RET(HG_Bulk_serialize(bytes, size - 1, 0, bulk), HG_OVERFLOW);
     hg_test_expect_log("are no bulk handle");
@@ -808,14 +812,14 @@ HG_TEST(cb_bulk_access_returns_the_segments)
         HG_Bulk_create(end.hg_class, 4, NULL, sizes, HG_BULK_READ_ONLY, &bulk));
     HG_CHECK_OK(HG_Bulk_access(bulk, 0, 0, 0, 4, ptrs, got, &count));
     HG_CHECK_OK(HG_Bulk_access(bulk, 0, 60, 0, 0, ptrs, got, &count));
-    HG_CHECK_EQ_INT(count, 77); /* nothing was set */
+    HG_CHECK_EQ_INT(count, 77); /* nothing was written */
     HG_CHECK_OK(
         HG_Bulk_access(bulk, 5, 50, HG_BULK_READWRITE, 4, ptrs, got, &count));
     HG_CHECK_EQ_INT(count, 3);
     HG_CHECK_EQ_U64(got[0], 5);
     HG_CHECK_EQ_U64(got[1], 20);
     HG_CHECK_EQ_U64(got[2], 25);
-    for (i = 0; i < got[2]; i++) /* the library's memory is zeroed */
+    for (i = 0; i < got[2]; i++) /* memory of the library is zeroed */
         HG_CHECK_EQ_INT(((unsigned char *) ptrs[2])[i], 0);
     HG_CHECK_OK(HG_Bulk_access(bulk, 5, 50, 0, 2, ptrs, NULL, &count));
     HG_CHECK_EQ_INT(count, 2);
@@ -827,11 +831,11 @@ HG_TEST(cb_bulk_access_returns_the_segments)
     cb_close(&end);
 }
 
-/* ---- When there is no memory ---- */
+/* ---- Out of memory ---- */
 
 static const struct cb_end *bulk_starved;
 
-/* 0, or the code of what could not be had. */
+/* Returns 0, or the code of what could not be allocated. */
 static int bulk_play(void *arg)
 {
     const struct cb_end *end = bulk_starved;
@@ -844,7 +848,7 @@ static int bulk_play(void *arg)
     unsigned i;
 
     (void) arg;
-    for (i = 0; i < 20; i++) /* more than need no memory to be told */
+    for (i = 0; i < 20; i++) /* more than can be reported without memory */
         sizes[i] = i;
     ret = HG_Bulk_create(
         end->hg_class, 20, NULL, sizes, HG_BULK_READ_ONLY, &bulk[0]);
@@ -877,7 +881,8 @@ HG_TEST_WHERE(cb_bulk_fails_cleanly_without_memory, hg_test_is_self)
     hg_test_alloc_install();
     cb_open(&end);
     bulk_starved = &end;
-    HG_CHECK_OK(bulk_play(NULL)); /* what stays with the class is there now */
+    /* Memory that the class keeps is now allocated. */
+    HG_CHECK_OK(bulk_play(NULL));
     HG_CHECK(hg_test_oom_loop(bulk_play, NULL) > 10);
     cb_close(&end);
 }
@@ -942,13 +947,13 @@ HG_TEST(cb_bulk_invalid_arguments_of_handles)
     cb_close(&end);
 }
 
-/* Of two mistakes the one is told that Mercury tells. */
+/* Of two mistakes the one that Mercury reports is reported. */
 HG_TEST(cb_bulk_invalid_arguments_of_transfers)
 {
     hg_size_t size = 100;
     struct cb_end end;
     struct cb_end other;
-    hg_bulk_t bulk[4]; /* to read, to write, bound, another class's */
+    hg_bulk_t bulk[4]; /* for reading, for writing, bound, of another class */
     hg_addr_t self;
     hg_op_id_t op_id = HG_OP_ID_NULL;
     unsigned i;
@@ -997,7 +1002,7 @@ HG_TEST(cb_bulk_invalid_arguments_of_transfers)
         };
 
         for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-            if (wrong[i].log != NULL) /* else the same is said again */
+            if (wrong[i].log != NULL) /* else the same line as before */
                 hg_test_expect_log(wrong[i].log);
             HG_CHECK_RET(HG_Bulk_transfer(wrong[i].context, bulk_own_ended,
                              NULL, HG_BULK_PULL, wrong[i].addr, wrong[i].origin,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of the callback model that end before their answer: at a deadline, or
- * canceled; what their target hears of it; and errors with a text. The target
- * is a process of its own where the transport reaches one, else oneself.
+ * Calls of the callback model that end before their response: at a deadline, or
+ * canceled; the target's notification; and errors with a text. The target is
+ * another process where the transport reaches one, else this process.
  */
 #define HG_API_VERSION 2
 #include "hg.h"
@@ -82,7 +82,8 @@ static hg_return_t ends_fail(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* A call made by a handler: to itself, for what time is left there. */
+/* A call made by a handler to its own process, with the remaining time as its
+ * deadline. */
 static hg_return_t ends_chained(const struct hg_cb_info *info)
 {
     hg_handle_t handle = (hg_handle_t) info->arg;
@@ -201,7 +202,7 @@ HG_TEST_ROLE(server)
 
 /* ---- The origin ---- */
 
-/* Open, and find somebody to call. */
+/* Open an endpoint, and find a target to call. */
 static void ends_begin(struct ends_end *end)
 {
     char *address;
@@ -248,7 +249,8 @@ static hg_return_t ends_wait(struct ends_end *end, struct ends_call *call)
     return call->ret;
 }
 
-/* Until so many handlers were begun, and so many heard of their end. */
+/* Wait until so many handlers were started, and so many were notified that
+ * their call ended. */
 static void ends_await(struct ends_end *end, uint32_t executed, uint32_t told)
 {
     struct ends_call call;
@@ -266,7 +268,7 @@ static void ends_await(struct ends_end *end, uint32_t executed, uint32_t told)
     HG_CHECK_OK(HG_Destroy(call.handle));
 }
 
-/* What a call to a function that tells its time tells. */
+/* Call a function that returns its remaining time; returns that time. */
 static uint32_t ends_ask(struct ends_end *end, struct ends_call *call)
 {
     ends_left_t out;
@@ -298,7 +300,7 @@ HG_TEST(deadline_ends_a_call_with_timeout)
     HG_CHECK(HG_Get_time_left(call.handle) == HG_NO_DEADLINE);
     HG_CHECK_OK(HG_Set_deadline(call.handle, 200));
     HG_CHECK_EQ_INT(HG_Get_time_left(call.handle), 200);
-    for (i = 1; i <= 2; i++) { /* the handle keeps it */
+    for (i = 1; i <= 2; i++) { /* the handle keeps its deadline */
         uint64_t begin = ends_now();
 
         ends_forward(&call);
@@ -328,7 +330,7 @@ HG_TEST(deadline_travels_with_the_call)
     HG_CHECK_OK(HG_Reset(call.handle, HG_ADDR_NULL, end.left));
     left = ends_ask(&end, &call);
     HG_CHECK(left > 0 && left <= 20000);
-    /* A call that a handler makes has only what it is given. */
+    /* A call made by a handler has only the deadline that is set on it. */
     HG_CHECK_OK(HG_Reset(call.handle, HG_ADDR_NULL, end.chain));
     HG_CHECK(ends_ask(&end, &call) == HG_NO_DEADLINE);
     HG_CHECK_OK(HG_Set_deadline(call.handle, 0));
@@ -338,7 +340,7 @@ HG_TEST(deadline_travels_with_the_call)
     ends_close(&end);
 }
 
-/* Progress returns for what HG_Trigger can run, not for a timer. */
+/* HG_Progress returns when HG_Trigger has something to run, not for a timer. */
 HG_TEST(deadline_of_a_call_does_not_end_progress)
 {
     struct ends_end end;
@@ -374,7 +376,7 @@ HG_TEST(cancel_reaches_the_handler)
     HG_CHECK_EQ_STR(HG_Get_error_text(calls[1].handle), "it was canceled");
     ends_await(&end, 3, 1);
     HG_CHECK_OK(HG_Cancel(calls[1].handle)); /* nothing is in flight */
-    /* Its handle may be used again at once. */
+    /* Its handle can be reused at once. */
     HG_CHECK_OK(HG_Reset(calls[1].handle, HG_ADDR_NULL, end.left));
     HG_CHECK(ends_ask(&end, &calls[1]) == HG_NO_DEADLINE);
     HG_CHECK_OK(HG_Cancel(calls[0].handle));
@@ -403,8 +405,8 @@ HG_TEST(cancel_of_many_calls_of_one_handle)
             ends_turn(&end, 0);
         HG_CHECK_OK(HG_Cancel(call.handle));
         ret = ends_wait(&end, &call);
-        /* The answer may be here already: where it was polled for, and on
-         * libfabric, whose transport has a thread that polls. */
+        /* The response may have arrived already: where the receive polls for
+         * it, and on libfabric, whose transport polls in a thread. */
         if (i % 2 == 0 || hg_test_is_ofi())
             HG_CHECK(ret == HG_CANCELED || ret == HG_SUCCESS);
         else

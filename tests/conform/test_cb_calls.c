@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of the callback model: what programs written for Mercury rely on, a
- * case for each. On every transport, to oneself or to another process.
+ * Calls of the callback model: one case for each guarantee that Mercury
+ * programs rely on. On every transport, to oneself or to another process.
  */
 #include "cb.h"
 
@@ -13,7 +13,7 @@ static hg_id_t calls_inc_id, calls_text_id, calls_blob_id, calls_code_id,
     calls_one_blob_id, calls_nest_id, calls_void_id, calls_bad_in_id,
     calls_bad_out_id, calls_unserved_id, calls_bare_id;
 
-/* ---- What the target's functions do ---- */
+/* ---- The functions of the target ---- */
 
 static hg_return_t calls_text(hg_handle_t handle)
 {
@@ -47,8 +47,8 @@ static hg_return_t calls_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Let go of what is kept, with an answer if `a`, by one HG_Destroy too many if
- * `b`; tell how many there were. */
+/* Release the kept handles: `a`: with a response; `b`: with one HG_Destroy too
+ * many. Returns how many there were. */
 static hg_return_t calls_release(hg_handle_t handle)
 {
     cb_one_t out = {calls_kept_count};
@@ -87,7 +87,8 @@ static hg_return_t calls_code(hg_handle_t handle)
     return (hg_return_t) in.a;
 }
 
-/* What calls_act and the one-way calls saw; calls_seen tells it. */
+/* The observations of calls_act and the one-way calls; calls_seen returns
+ * them. */
 static _Atomic int calls_saw;
 
 static hg_return_t calls_seen(hg_handle_t handle)
@@ -98,7 +99,7 @@ static hg_return_t calls_seen(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* The answer has left; the handle is the library's by now. */
+/* The response was sent; the handle belongs to the library by now. */
 static hg_return_t calls_told(const struct hg_cb_info *info)
 {
     HG_CHECK(cb_triggering > 0);
@@ -133,7 +134,7 @@ static void calls_pass_nulls(hg_handle_t handle)
     HG_CHECK_RET(HG_Get_output_buf(handle, NULL, NULL), HG_INVALID_ARG);
     HG_CHECK_OK(HG_Get_input_extra_buf(handle, &buf, NULL));
     HG_CHECK(buf == NULL);
-    /* What is the origin's to do. */
+    /* Functions for the origin only. */
     HG_CHECK_RET(HG_Get_output(handle, &in), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Forward(handle, NULL, NULL, NULL), HG_INVALID_ARG);
     HG_CHECK_RET(HG_Reset(handle, HG_ADDR_NULL, 0), HG_INVALID_ARG);
@@ -212,7 +213,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* One-way: nobody waits for an answer. */
+/* One-way: no response is expected. */
 static hg_return_t calls_one(hg_handle_t handle)
 {
     cb_one_t in;
@@ -222,7 +223,7 @@ static hg_return_t calls_one(hg_handle_t handle)
     HG_CHECK_RET(HG_Respond(handle, NULL, NULL, &in), HG_OPNOTSUPPORT);
     HG_CHECK_OK(HG_Destroy(handle));
     atomic_fetch_add(&calls_saw, in.value);
-    return HG_PERMISSION; /* nobody hears of it */
+    return HG_PERMISSION; /* it is not transmitted */
 }
 
 static hg_return_t calls_one_blob(hg_handle_t handle)
@@ -238,7 +239,7 @@ static hg_return_t calls_one_blob(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* A call that answers once a call of its own, of its caller, was answered. */
+/* A call that responds when its own call, back to its caller, was answered. */
 static hg_return_t calls_nested(const struct hg_cb_info *info)
 {
     hg_handle_t outer = (hg_handle_t) info->arg;
@@ -284,8 +285,8 @@ static hg_return_t calls_proc_fail(hg_proc_t proc, void *data)
     return hg_proc_get_op(proc) == HG_ENCODE ? HG_PROTONOSUPPORT : HG_SUCCESS;
 }
 
-/* The output cannot be encoded: the call is unanswered, and what the function
- * returns is its answer. */
+/* The output cannot be encoded: the call stays unanswered, and the return code
+ * of the function is its response. */
 static hg_return_t calls_bad_out(hg_handle_t handle)
 {
     two_t out = {0, 0};
@@ -326,7 +327,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(calls_bad_out_id != 0 && calls_bare_id != 0);
 }
 
-/* What calls_saw holds at the target. */
+/* The value of calls_saw at the target. */
 static int calls_ask_seen(const struct cb_end *end)
 {
     cb_one_t out = {-1};
@@ -335,7 +336,7 @@ static int calls_ask_seen(const struct cb_end *end)
     return out.value;
 }
 
-/* The same once it is `want`: what was sent one way may be on its way still. */
+/* Wait until it is `want`: one-way calls may still be in flight. */
 static void calls_await_seen(const struct cb_end *end, int want)
 {
     unsigned tries = 0;
@@ -346,7 +347,7 @@ static void calls_await_seen(const struct cb_end *end, int want)
     }
 }
 
-/* Have the target let go of what it keeps; how many that were. */
+/* Let the target release its kept handles; returns how many there were. */
 static int calls_release_kept(const struct cb_end *end, bool answer)
 {
     two_t in = {answer, 0};
@@ -367,7 +368,7 @@ static hg_return_t calls_do_act(const struct cb_end *end, int act, int b)
     return ret;
 }
 
-/* ---- Calls that end well ---- */
+/* ---- Calls that succeed ---- */
 
 HG_TEST(call_carries_input_and_output)
 {
@@ -436,7 +437,7 @@ HG_TEST(answer_has_exactly_one_callback)
     cb_close(&end);
 }
 
-/* To oneself who answers hears of it first, as with Mercury. */
+/* In a call to oneself the response's callback runs first, as in Mercury. */
 HG_TEST_WHERE(respond_callback_runs_before_the_forward_callback_to_oneself,
     hg_test_is_self)
 {
@@ -499,7 +500,7 @@ HG_TEST(nested_calls_are_issued_from_handlers)
     cb_close(&end);
 }
 
-/* ---- References, and handles used again ---- */
+/* ---- References, and reused handles ---- */
 
 HG_TEST(ref_get_is_1_after_a_completed_forward)
 {
@@ -616,7 +617,7 @@ HG_TEST(handles_are_reused_by_reset)
     cb_close(&end);
 }
 
-/* A call that is started again from its own callback, so often. */
+/* A call that its own callback forwards again, so many times. */
 struct calls_chain {
     _Atomic unsigned ended;
     int left;
@@ -672,7 +673,7 @@ HG_TEST(destroy_right_after_forward)
     HG_CHECK_OK(HG_Destroy(handle));
     HG_CHECK_OK(cb_wait(&end, &call));
     HG_CHECK_EQ_INT(call.refs, 1);
-    /* And with nobody to hear. */
+    /* Also without a callback. */
     handle = cb_new_handle(&end, calls_inc_id);
     HG_CHECK_OK(HG_Forward(handle, NULL, NULL, &one));
     HG_CHECK_OK(HG_Destroy(handle));
@@ -718,7 +719,7 @@ HG_TEST(unregistered_id_is_noentry_at_the_origin)
     HG_CHECK(handle == HG_HANDLE_NULL);
     handle = cb_new_handle(&end, calls_inc_id);
     HG_CHECK_RET(HG_Reset(handle, HG_ADDR_NULL, 12345), HG_NOENTRY);
-    HG_CHECK_OK(cb_do(&end, handle, &one, NULL)); /* it is as it was */
+    HG_CHECK_OK(cb_do(&end, handle, &one, NULL)); /* it is unchanged */
     HG_CHECK_OK(HG_Deregister(end.hg_class, calls_inc_id));
     HG_CHECK_RET(cb_forward(&call, handle, &one), HG_NOENTRY);
     HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
@@ -780,7 +781,7 @@ HG_TEST(handle_destroyed_without_an_answer_is_canceled)
 
     cb_open(&end);
     HG_CHECK_RET(calls_do_act(&end, CALLS_DESTROY, 0), HG_CANCELED);
-    /* And after its function has returned. */
+    /* The second HG_Destroy is also valid after the function has returned. */
     HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, calls_keep_id), &one));
     while (calls_release_kept(&end, false) == 0)
         (void) cb_turn(end.context, 1);
@@ -789,7 +790,8 @@ HG_TEST(handle_destroyed_without_an_answer_is_canceled)
     cb_close(&end);
 }
 
-/* As in Mercury, where it has two references then; but not later. */
+/* As in Mercury, where the handle has two references during its function, but
+ * not later. */
 HG_TEST(handle_without_an_answer_may_be_destroyed_twice_in_its_function)
 {
     struct cb_end end;
@@ -816,7 +818,7 @@ HG_TEST(handle_without_an_answer_may_be_destroyed_twice_in_its_function)
     cb_close(&end);
 }
 
-/* Handles are reused: an earlier call without an answer changes nothing. */
+/* Handles are reused: an earlier call without a response has no effect. */
 HG_TEST(handle_with_an_answer_is_not_destroyed_twice)
 {
     struct cb_end end;
@@ -915,7 +917,7 @@ HG_TEST(cancel_before_progress_ends_in_canceled)
         HG_CHECK_RET(cb_wait(&end, &call), HG_CANCELED);
         HG_CHECK_EQ_INT(call.refs, 2);
         HG_CHECK_EQ_INT(HG_Ref_get(call.handle), 1);
-        HG_CHECK_OK(HG_Cancel(call.handle)); /* it is over */
+        HG_CHECK_OK(HG_Cancel(call.handle)); /* it has completed */
         HG_CHECK_OK(cb_do(&end, call.handle, &one, NULL));
         HG_CHECK_OK(HG_Destroy(call.handle));
     }
@@ -935,7 +937,7 @@ HG_TEST(cancel_of_one_way_before_progress)
     (void) cb_wait(&end, &call);
     if (end.peer == NULL)
         HG_CHECK_RET(call.ret, HG_CANCELED);
-    else /* it may have left */
+    else /* it may have been sent */
         HG_CHECK(call.ret == HG_CANCELED || call.ret == HG_SUCCESS);
     HG_CHECK_OK(HG_Destroy(call.handle));
     cb_close(&end);
@@ -961,7 +963,7 @@ HG_TEST(call_that_is_never_answered_is_canceled)
         HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_CANCELED);
         HG_CHECK_OK(HG_Destroy(calls[i].handle));
     }
-    /* Answers that come after that are nobody's. */
+    /* Responses that arrive later are dropped. */
     while (kept < 3)
         kept += calls_release_kept(&end, true);
     HG_CHECK_OK(cb_call(&end, calls_inc_id, &one, &one));
@@ -1006,7 +1008,7 @@ HG_TEST(handles_inherit_whether_calls_are_answered)
     handle = cb_new_handle(&end, calls_inc_id);
     HG_CHECK_OK(
         HG_Registered_disable_response(end.hg_class, calls_inc_id, HG_TRUE));
-    HG_CHECK_OK(cb_do(&end, handle, &one, &one)); /* made before */
+    HG_CHECK_OK(cb_do(&end, handle, &one, &one)); /* created before */
     HG_CHECK_OK(HG_Free_output(handle, &one));
     HG_CHECK_EQ_INT(one.value, 2);
     HG_CHECK_OK(
@@ -1017,7 +1019,7 @@ HG_TEST(handles_inherit_whether_calls_are_answered)
     HG_CHECK_OK(HG_Reset(handle, HG_ADDR_NULL, calls_one_id));
     HG_CHECK_OK(cb_do(&end, handle, &one, NULL));
     HG_CHECK_RET(HG_Get_output(handle, &one), HG_FAULT);
-    /* Nor is there an output where the function is one that has some. */
+    /* There is no output either, even if the function has one. */
     HG_CHECK(MERCURY_REGISTER(end.hg_class, "one", cb_one_t, cb_one_t,
                  calls_one) == calls_one_id);
     HG_CHECK_OK(HG_Reset(handle, HG_ADDR_NULL, calls_one_id));
@@ -1036,7 +1038,7 @@ static hg_return_t calls_count_in(hg_proc_t proc, void *data)
     return hg_proc_cb_one_t(proc, data);
 }
 
-/* A call is what is registered when it is made, not when its handle was. */
+/* A call uses the registration at the time of HG_Forward, not of HG_Create. */
 HG_TEST(handles_use_the_current_registration)
 {
     struct cb_end end;
@@ -1057,7 +1059,7 @@ HG_TEST(handles_use_the_current_registration)
 
 /* ---- Overflow ---- */
 
-/* A size that fits no message, and room for it. */
+/* A size that fits into no message, and a buffer for it. */
 static struct blob calls_new_blob(const struct cb_end *end)
 {
     hg_size_t eager = HG_Class_get_input_eager_size(end->hg_class);

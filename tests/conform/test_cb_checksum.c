@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * checksum_level: classes of every level call each other, and the request
- * model, which has RPC_PAYLOAD. The level of the receiver decides about a proc
- * that decodes only the front part of its arguments. On every transport.
+ * checksum_level: classes of every level call each other and the request model,
+ * which uses RPC_PAYLOAD. The receiver's level decides about a proc that
+ * decodes only the first part of its arguments. On every transport.
  */
 #include "cb.h"
 
@@ -14,9 +14,9 @@ static const hg_checksum_level_t sum_levels[] = {
 
 enum { SUM_LEVELS = 3 };
 
-static size_t sum_extra; /* bytes behind the front part */
+static size_t sum_extra; /* bytes after the first part */
 
-/* The front part, and as many bytes as the case wants. */
+/* The first part, and as many more bytes as the case wants. */
 static hg_return_t sum_all_proc(hg_proc_t proc, void *data)
 {
     static unsigned char bytes[200000];
@@ -29,7 +29,7 @@ static hg_return_t sum_all_proc(hg_proc_t proc, void *data)
 static hg_id_t sum_in_id, sum_out_id, sum_two_id;
 static hg_return_t sum_decoded; /* what HG_Get_input returned */
 
-/* Decodes the front part of its input. */
+/* Decodes the first part of its input. */
 static hg_return_t sum_in(hg_handle_t handle)
 {
     sum_one_t in = {0};
@@ -43,7 +43,7 @@ static hg_return_t sum_in(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Answers with more than its caller decodes. */
+/* Responds with more than its caller decodes. */
 static hg_return_t sum_out(hg_handle_t handle)
 {
     sum_one_t out = {8};
@@ -69,8 +69,8 @@ static void cb_register(hg_class_t *hg_class)
     (void) hg_class;
 }
 
-/* Both sides of a call are of one registration where the target is oneself, so
- * what a side decodes is chosen by its operation. */
+/* If the target is the process itself, both sides of a call share one
+ * registration, so the operation chooses what a side decodes. */
 static hg_return_t sum_in_proc(hg_proc_t proc, void *data)
 {
     return hg_proc_get_op(proc) == HG_ENCODE ? sum_all_proc(proc, data)
@@ -164,7 +164,8 @@ static hg_return_t sum_do(
     if (ret == HG_SUCCESS && out != NULL)
         HG_CHECK_OK(HG_Free_output(handle, out));
     HG_CHECK_OK(HG_Destroy(handle));
-    /* What was fetched is acknowledged, so that the contexts can end. */
+    /* A fetched output is acknowledged, so that the contexts can be
+     * destroyed. */
     if (!pair->one)
         (void) cb_turn(pair->to.context, 1);
     return ret;
@@ -204,7 +205,7 @@ HG_TEST(first_part_suffices_without_a_checksum)
     static const char left[] = "bytes of arguments undecoded";
     unsigned from, to;
 
-    /* Without RPC_PAYLOAD at either end there is no line. */
+    /* Without RPC_PAYLOAD at either side no line is logged. */
     for (from = 0; from < 2; from++)
         for (to = 0; to < 2; to++)
             sum_try(sum_levels[from], sum_levels[to]);
@@ -253,7 +254,8 @@ HG_TEST(checksum_level_is_an_option_of_both_models)
 
 /* ---- The request model ---- */
 
-/* Answers after a call back to its caller, so that both directions are used. */
+/* Responds after a call back to its caller, so that both directions are
+ * used. */
 static hg_return_t sum_request_two(hg_handle_t handle)
 {
     sum_two_t two = {0, 0};
@@ -271,7 +273,7 @@ static hg_return_t sum_request_two(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Decodes the front part; the caller gets the code. */
+/* Decodes the first part; the caller gets the code. */
 static hg_return_t sum_request_in(hg_handle_t handle)
 {
     sum_one_t in = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The option bulk_checksum: where bulk data travels in messages, transfers of a
- * class with the option bring what they are to bring, whether or not the other
- * side has the option; elsewhere the option is refused. Owner and mover are two
- * classes of one process. That damage is found is shown where frames can be
- * damaged: tests/unit/test_na_emul.c.
+ * The option bulk_checksum. Where bulk data travels in messages, transfers of a
+ * class with the option succeed whether or not the other side has it; elsewhere
+ * the option is refused. Owner and initiator are two classes of one process.
+ * tests/unit/test_na_emul.c shows that damage is detected, since it can damage
+ * frames.
  */
 #include "cb.h"
 
@@ -23,7 +23,7 @@ static bool crc_travels(void)
     return hg_test_moves_in_messages() && hg_test_crosses_processes();
 }
 
-/* ---- Owner and mover ---- */
+/* ---- Owner and initiator ---- */
 
 struct crc_memory {
     unsigned char *bytes;
@@ -34,10 +34,10 @@ struct crc_memory {
 struct crc_pair {
     struct cb_end owner;
     struct cb_end mover;
-    hg_addr_t addr; /* the owner, to the mover */
+    hg_addr_t addr; /* the owner's address, at the initiator */
     struct crc_memory theirs;
     struct crc_memory ours;
-    hg_bulk_t remote; /* theirs, to the mover */
+    hg_bulk_t remote; /* the owner's memory, at the initiator */
 };
 
 static na_class_t *crc_open_class(void)
@@ -82,7 +82,7 @@ static void crc_fill(const struct crc_memory *memory, uint64_t seed)
         memory->bytes[i] = (unsigned char) hg_test_random(&seed);
 }
 
-/* In two segments, the second of which lies in front. */
+/* In two segments, the second of which has the lower address. */
 static void crc_make(
     struct crc_memory *memory, const struct cb_end *end, size_t size)
 {
@@ -150,7 +150,7 @@ static void crc_find(struct crc_pair *pair)
     pair->addr = lookup.addr;
 }
 
-/* `owner` and `mover` tell which of them has the option. */
+/* `owner` and `mover` say which of them has the option. */
 static void crc_open(struct crc_pair *pair, bool owner, bool mover, size_t size)
 {
     unsigned char bytes[1024];
@@ -243,7 +243,7 @@ HG_TEST_WHERE(crc_is_an_option_of_the_initiator, crc_travels)
     crc_try(true, false, 100000, 33333);
 }
 
-/* Memory of one class does not travel. */
+/* Memory of one class is not transmitted. */
 HG_TEST_WHERE(crc_covers_transfers_to_oneself, hg_test_moves_in_messages)
 {
     struct crc_move move = {0, HG_SUCCESS};
@@ -268,7 +268,7 @@ HG_TEST_WHERE(crc_covers_transfers_to_oneself, hg_test_moves_in_messages)
     cb_end(&end);
 }
 
-/* ---- Where there is nothing to compute it of ---- */
+/* ---- Without data to check ---- */
 
 HG_TEST_WHERE(crc_is_refused_where_the_transport_moves_data, crc_is_refused)
 {

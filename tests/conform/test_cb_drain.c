@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An orderly end of a class of the callback model, HG_Drain: whoever calls then
- * is refused, what was taken is finished, alone and under load. On every
+ * An orderly shutdown of a class of the callback model with HG_Drain: new calls
+ * are refused, accepted calls are completed, alone and under load. On every
  * transport; under load, where it reaches other processes.
  */
 #include "cb.h"
@@ -9,15 +9,16 @@
 #include <signal.h>
 
 #define DRAIN_CLIENTS 3u
-#define DRAIN_WINDOW 16u  /* calls of a client under way */
-#define DRAIN_WARM 200u   /* calls of each before the signal */
-#define DRAIN_BACK 8u     /* calls that the server keeps back until told */
+#define DRAIN_WINDOW 16u /* calls of a client in flight */
+#define DRAIN_WARM 200u  /* calls of each before the signal */
+/* Calls that the server holds back until it is told to continue. */
+#define DRAIN_BACK 8u
 #define DRAIN_BIG 100000u /* bytes; more than any message */
 
 static hg_id_t drain_inc_id, drain_keep_id, drain_quit_id;
 static hg_id_t drain_work_id, drain_big_id;
 
-/* ---- What is called ---- */
+/* ---- Functions ---- */
 
 static hg_handle_t drain_kept;
 
@@ -28,7 +29,7 @@ static hg_return_t drain_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Begins the end of its own class. */
+/* Starts the drain of its own class. */
 static hg_return_t drain_quit(hg_handle_t handle)
 {
     cb_one_t out;
@@ -38,8 +39,8 @@ static hg_return_t drain_quit(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Calls that wait for a thread of their own, which answers them: oldest first,
- * all but the last few, and these as well once it is told to. */
+/* Calls that wait for their own thread, which answers them oldest first: all
+ * but the last few, and these when it is told to continue. */
 struct drain_work {
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -134,7 +135,7 @@ static hg_return_t drain_for(struct cb_end *end, unsigned ms)
     return ret;
 }
 
-/* ---- One by one: a class that calls itself ---- */
+/* ---- A class that calls itself ---- */
 
 static void drain_open(struct cb_end *end, unsigned contexts)
 {
@@ -159,12 +160,12 @@ HG_TEST(drain_refuses_new_calls_and_waits_for_old_ones)
 
     HG_CHECK_RET(drain_for(&end, 0), HG_TIMEOUT);
     HG_CHECK_OK(cb_forward(&late, handles[1], &out));
-    HG_CHECK_RET(drain_for(&end, 1), HG_TIMEOUT); /* which runs callbacks */
+    HG_CHECK_RET(drain_for(&end, 1), HG_TIMEOUT); /* it runs callbacks */
     HG_CHECK_RET(cb_wait(&end, &late), HG_AGAIN);
     HG_CHECK_EQ_STR(HG_Get_error_text(handles[1]), "it is ending");
     HG_CHECK_EQ_INT(kept.ends, 0);
 
-    /* Answered, but not given back. */
+    /* Answered, but not destroyed. */
     HG_CHECK_OK(HG_Respond(drain_kept, NULL, NULL, &out));
     HG_CHECK_RET(drain_for(&end, 1), HG_TIMEOUT);
     HG_CHECK_OK(HG_Destroy(drain_kept));
@@ -174,7 +175,7 @@ HG_TEST(drain_refuses_new_calls_and_waits_for_old_ones)
     HG_CHECK_EQ_INT(out.value, 5);
     HG_CHECK_OK(HG_Free_output(handles[0], &out));
 
-    /* It stays so. */
+    /* It stays drained. */
     HG_CHECK_OK(drain_for(&end, 0));
     HG_CHECK_RET(cb_do(&end, handles[1], &out, NULL), HG_AGAIN);
     HG_CHECK_OK(HG_Destroy(handles[0]));
@@ -182,8 +183,7 @@ HG_TEST(drain_refuses_new_calls_and_waits_for_old_ones)
     cb_close(&end);
 }
 
-/* The calls that wait in the queue are run by the drain itself, in whichever
- * context they are. */
+/* The drain itself runs the calls that wait in the queue, in every context. */
 HG_TEST(drain_runs_what_is_queued)
 {
     enum { COUNT = 12 };
@@ -207,7 +207,7 @@ HG_TEST(drain_runs_what_is_queued)
     cb_close(&end);
 }
 
-/* Nobody looks for what a client sent but the drain. */
+/* Only the drain reads what a client sent. */
 HG_TEST(drain_refuses_calls_that_are_unread)
 {
     struct cb_end server;
@@ -249,7 +249,7 @@ HG_TEST(drain_may_be_called_by_a_handler)
 
     drain_open(&end, 1);
     HG_CHECK_OK(cb_call(&end, drain_quit_id, NULL, &out));
-    HG_CHECK_EQ_INT(out.value, HG_TIMEOUT); /* its own call was left */
+    HG_CHECK_EQ_INT(out.value, HG_TIMEOUT); /* its own call was in flight */
     HG_CHECK_RET(cb_call(&end, drain_quit_id, NULL, &out), HG_AGAIN);
     HG_CHECK_OK(drain_for(&end, CB_TIMEOUT));
     cb_close(&end);
@@ -276,7 +276,7 @@ static void drain_hear_signal(int signal_number)
     drain_told = 1;
 }
 
-/* The parent says when what is kept back may be answered. */
+/* The parent says when the held-back calls may be answered. */
 static void *drain_listen(void *arg)
 {
     char *line = hg_test_read_parent();
@@ -288,7 +288,7 @@ static void *drain_listen(void *arg)
     return NULL;
 }
 
-/* Serves two contexts, one by a thread of its own, until SIGTERM. */
+/* Serves two contexts, one of them in its own thread, until SIGTERM. */
 HG_TEST_ROLE(drained)
 {
     char address[NA_MAX_ADDR_LEN];
@@ -329,12 +329,12 @@ HG_TEST_ROLE(drained)
     cb_close(&end);
 }
 
-/* A client, which calls without pause until its server is gone. */
+/* A client that calls without pause until its server is gone. */
 struct drain_client {
     struct cb_end end;
     unsigned good;
     unsigned again;
-    unsigned gone; /* of its calls, for good */
+    unsigned gone; /* calls that ended because the server is gone */
 };
 
 struct drain_slot {
@@ -406,7 +406,7 @@ HG_TEST_ROLE(client)
     unsigned i;
 
     HG_CHECK_EQ_INT(argc, 1);
-    hg_test_allow_log(""); /* what becomes of its calls is judged */
+    hg_test_allow_log(""); /* the results of its calls are checked */
     memset(&client, 0, sizeof(client));
     cb_start(&client.end, 1);
     HG_CHECK_OK(NA_Addr_lookup_wait(

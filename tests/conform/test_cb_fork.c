@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fork, while other threads use classes of the callback model: the parent does
- * not notice, and whatever the child tries with its parent's objects is refused
- * at once, without a lock.
+ * fork, while other threads use classes of the callback model. The parent is
+ * not affected, and each attempt of the child to use its parent's objects is
+ * refused at once, without a lock.
  */
 #include "cb.h"
 #include "support/forked.h"
@@ -78,7 +78,7 @@ static void fork_call_once(struct fork_ends *ends)
     HG_CHECK_OK(HG_Destroy(handle));
 }
 
-/* Calls, and what goes with them. */
+/* Calls, and what belongs to them. */
 static void *fork_call(void *arg)
 {
     struct fork_ends *ends = (struct fork_ends *) arg;
@@ -93,7 +93,7 @@ static void *fork_call(void *arg)
     return NULL;
 }
 
-/* A bit of everything else that takes a lock. */
+/* Some of everything else that takes a lock. */
 static void fork_stir_once(struct fork_ends *ends, FILE *stream)
 {
     hg_class_t *cls = ends->end.hg_class;
@@ -136,7 +136,7 @@ static void *fork_stir(void *arg)
 
 static _Atomic unsigned fork_never_moved;
 
-/* A transfer whose callback has yet to run. */
+/* A transfer whose callback has not run yet. */
 static void fork_open_transfer(struct fork_ends *ends)
 {
     HG_CHECK_OK(HG_Bulk_transfer(ends->end.contexts[1], fork_moved,
@@ -204,8 +204,8 @@ static void fork_close(struct fork_ends *ends)
 }
 
 /* Exit the child with the number of the first wrong result, or 0. With a
- * sanitizer it allocates nothing: another thread may have held the lock of the
- * sanitizer's allocator. */
+ * sanitizer the child allocates no memory: another thread may have held the
+ * lock of the sanitizer's allocator. */
 static void fork_be_child(struct fork_ends *ends)
 {
     (void) alarm(FORK_SECONDS);
@@ -232,7 +232,7 @@ static void fork_once(struct fork_ends *ends)
     HG_CHECK_EQ_INT(WEXITSTATUS(status), 0);
 }
 
-/* Both threads go on after each child. */
+/* Both threads continue after each child. */
 HG_TEST_SECONDS(cb_child_is_refused_whatever_other_threads_do, 120)
 {
     const unsigned rounds =

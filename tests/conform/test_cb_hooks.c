@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who looks on, in the callback model: hooks at the four moments of a call, the
- * trace that calls belong to, and how long they take. The target is a process
- * of its own where the transport reaches one, else oneself; what concerns both
- * sides at once calls itself.
+ * Observing calls in the callback model: hooks at the four points of a call,
+ * the trace of a call, and latencies. The target is another process where the
+ * transport reaches one, else this process. Cases about both sides at once call
+ * themselves.
  */
 #include "cb.h"
 
@@ -30,7 +30,7 @@ static hg_return_t watch_on_trace(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* The nested call has told its trace. */
+/* The nested call has recorded its trace. */
 static hg_return_t watch_nested(const struct hg_cb_info *info)
 {
     hg_handle_t handle = (hg_handle_t) info->arg;
@@ -49,7 +49,7 @@ static hg_return_t watch_nested(const struct hg_cb_info *info)
     return HG_Destroy(handle);
 }
 
-/* A call to oneself while this one is executed. */
+/* A call to oneself during the execution of this one. */
 static hg_return_t watch_on_nest(hg_handle_t handle)
 {
     const struct hg_info *info = HG_Get_info(handle);
@@ -73,7 +73,7 @@ static hg_return_t watch_on_fail(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* One way: nobody answers. */
+/* One-way: no response. */
 static hg_return_t watch_on_quiet(hg_handle_t handle)
 {
     atomic_fetch_add(&watch_executed, 1);
@@ -98,7 +98,7 @@ static void cb_register(hg_class_t *hg_class)
 struct watch_log {
     struct hg_hook_info seen[WATCH_MAX];
     unsigned count;
-    hg_hook_point_t refuse_at; /* with HG_PERMISSION, if */
+    hg_hook_point_t refuse_at; /* with HG_PERMISSION, if refuse_at matches */
     bool refuse;
 };
 
@@ -113,7 +113,7 @@ static hg_return_t watch_hook(const struct hg_hook_info *info, void *arg)
                                                         : HG_SUCCESS;
 }
 
-/* The next one is at that point, of that function. */
+/* The next record has that point and that function. */
 static void watch_next(const struct watch_log *log, unsigned *at,
     hg_hook_point_t point, hg_return_t ret, const char *name)
 {
@@ -134,7 +134,7 @@ static void watch_next(const struct watch_log *log, unsigned *at,
     *at += 1;
 }
 
-/* An end that calls itself. */
+/* An endpoint that calls itself. */
 static void watch_open_self(struct cb_end *end, struct watch_log *log)
 {
     memset(end, 0, sizeof(*end));
@@ -182,8 +182,8 @@ HG_TEST(hook_runs_at_four_points)
     cb_close(&end);
 }
 
-/* One that is taken back completes, too; what the library serves is not seen
- * at the target. */
+/* A canceled call completes, too. The built-in functions are not seen at the
+ * target. */
 HG_TEST(hook_sees_call_ends)
 {
     hg_builtin_t ping = {0, NULL};
@@ -262,7 +262,7 @@ HG_TEST(trace_is_transmitted)
     HG_CHECK_EQ_U64(HG_Get_trace_id(HG_HANDLE_NULL), 0);
     handle = cb_new_handle(&end, watch_trace);
     HG_CHECK_EQ_U64(HG_Get_trace_id(handle), 0);
-    for (i = 0; i < 3; i++) { /* of its own, each */
+    for (i = 0; i < 3; i++) { /* each has its own */
         HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
         traces[i] = HG_Get_trace_id(handle);
         HG_CHECK(traces[i] != 0 && out.here == traces[i]);
@@ -275,7 +275,7 @@ HG_TEST(trace_is_transmitted)
         HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
         HG_CHECK_EQ_U64(out.here, 42);
         HG_CHECK_OK(HG_Free_output(handle, &out));
-        HG_CHECK_OK(HG_Reset(handle, NULL, 0)); /* keeps it */
+        HG_CHECK_OK(HG_Reset(handle, NULL, 0)); /* keeps its trace */
     }
     HG_CHECK_OK(HG_Set_trace_id(handle, 0));
     HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
@@ -287,8 +287,8 @@ HG_TEST(trace_is_transmitted)
     cb_close(&end);
 }
 
-/* A call that is made while another is executed is of its trace; not one that
- * is made after. */
+/* A call that is made during the execution of another has its trace; a call
+ * made afterwards has not. */
 HG_TEST(trace_is_inherited)
 {
     watch_trace_t out;
@@ -311,7 +311,7 @@ HG_TEST(trace_is_inherited)
     cb_close(&end);
 }
 
-/* ---- How long calls take ---- */
+/* ---- Latencies ---- */
 
 static void watch_open_timed(struct cb_end *end, const char *string)
 {
@@ -389,7 +389,7 @@ HG_TEST(histograms_count_calls)
     HG_CHECK_OK(HG_Finalize(end.hg_class));
 }
 
-/* An output that cannot be encoded, though the next one can. */
+/* An output that cannot be encoded once, but succeeds the next time. */
 static hg_return_t watch_proc_stutter(hg_proc_t proc, void *data)
 {
     unsigned *tries = (unsigned *) data;
@@ -450,7 +450,7 @@ HG_TEST(histograms_invalid_requests_are_refused)
     cb_close(&end);
 }
 
-/* Registering fails, or counts. */
+/* Register; returns whether histograms are counted. */
 static int watch_register_timed(void *arg)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who makes a call, as the transport has proved it.
+ * The caller's identity, as the transport has proved it.
  */
 #include "cb.h"
 
 #include <unistd.h>
 
-#define IDENTITY_USER 4242 /* nobody in particular */
+#define IDENTITY_USER 4242 /* an arbitrary user */
 
 static hg_id_t identity_id;
 
 MERCURY_GEN_PROC(identity_out_t, ((hg_const_string_t) (who)))
 
-/* Tell callers who they are. */
+/* Return the caller's identity to it. */
 static hg_return_t identity_tell(hg_handle_t handle)
 {
     identity_out_t out;
@@ -34,7 +34,7 @@ static bool identity_is_sm(void)
     return strncmp(hg_test_transport(), "sm", 2) == 0 || hg_test_is_mux();
 }
 
-/* What the target takes us for. */
+/* Check how the target identifies us. */
 static void identity_check(const struct cb_end *end, const char *want)
 {
     hg_handle_t handle = cb_new_handle(end, identity_id);
@@ -74,7 +74,7 @@ HG_TEST(caller_within_the_process_has_no_identity)
 
 /* ---- Other users ---- */
 
-/* An end that anybody may call. */
+/* An endpoint that any user may call. */
 static void identity_start(struct cb_end *end, const char *string)
 {
     struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
@@ -93,7 +93,8 @@ static void identity_start(struct cb_end *end, const char *string)
     cb_register(end->hg_class);
 }
 
-/* Ask, as a user, an address who we are, and say the answer. */
+/* Run as a user, ask the target at an address for our identity, and report the
+ * answer. */
 HG_TEST_ROLE(other_user)
 {
     char want[32];
@@ -111,8 +112,8 @@ HG_TEST_ROLE(other_user)
     cb_close(&end);
 }
 
-/* Other transports do not prove it, so a class that has one, too, does not let
- * other users in. */
+/* Other transports do not prove it, so a class that includes one of them does
+ * not admit other users. */
 static bool identity_is_sm_alone(void)
 {
     return identity_is_sm() && !hg_test_is_mux();
@@ -140,7 +141,7 @@ HG_TEST_WHERE(identity_of_another_user_is_proved, identity_is_sm_alone)
     HG_CHECK(pthread_create(&thread, NULL, cb_work, &worker) == 0);
     (void) snprintf(user, sizeof(user), "%d", IDENTITY_USER);
     peer = hg_test_spawn("other_user", user, name, (char *) NULL);
-    hg_test_stop(peer); /* which checks what it is told */
+    hg_test_stop(peer); /* it checks what it gets */
     atomic_store(&stop, 1);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     cb_close(&end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A look inside, in the callback model: what HG_Dump tells of what is in
- * flight, and what the functions tell that every class serves. The target is a
- * process of its own where the transport reaches one, else oneself.
+ * Inspection in the callback model: what HG_Dump prints about operations in
+ * flight, and the built-in functions that every class serves. The target is
+ * another process where the transport reaches one, else this process.
  */
 #define _GNU_SOURCE 1
 #include "cb.h"
@@ -29,7 +29,7 @@ static hg_handle_t look_kept;
 static _Atomic unsigned look_inside;
 static _Atomic unsigned look_go_on;
 
-/* What HG_Dump writes; the caller frees it. */
+/* The output of HG_Dump; the caller frees it. */
 static char *look_at(hg_class_t *hg_class, hg_return_t want)
 {
     size_t size = 0;
@@ -42,7 +42,7 @@ static char *look_at(hg_class_t *hg_class, hg_return_t want)
     return text;
 }
 
-/* Executes nothing: the call stays until look_free comes. */
+/* Keeps the call until look_free is called. */
 static hg_return_t look_on_keep(hg_handle_t handle)
 {
     HG_CHECK(look_kept == HG_HANDLE_NULL);
@@ -60,7 +60,7 @@ static hg_return_t look_on_free(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* What the target has in flight. */
+/* The target's operations in flight. */
 static hg_return_t look_on_dump(hg_handle_t handle)
 {
     look_text_t out;
@@ -71,7 +71,7 @@ static hg_return_t look_on_dump(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* A function that hangs. */
+/* A handler that does not return. */
 static hg_return_t look_on_block(hg_handle_t handle)
 {
     atomic_store(&look_inside, 1);
@@ -106,9 +106,9 @@ static void cb_register(hg_class_t *hg_class)
     look_stats = look_register_builtin(hg_class, HG_BUILTIN_STATS);
 }
 
-/* ---- What is in flight ---- */
+/* ---- Operations in flight ---- */
 
-/* Whether a line of the text has all three. */
+/* Whether one line of the text has all three parts. */
 static bool look_has(
     const char *text, const char *one, const char *two, const char *three)
 {
@@ -217,7 +217,7 @@ static void *look_turn(void *arg)
     return NULL;
 }
 
-/* Calls to oneself, one of which hangs in the thread that triggers. */
+/* Calls to oneself, one of which blocks the thread that triggers. */
 HG_TEST(dump_does_not_wait_for_progress)
 {
     struct cb_call calls[2];
@@ -278,7 +278,7 @@ static void *look_dump_on(void *arg)
     return NULL;
 }
 
-/* Handles, calls and transfers come and go meanwhile. */
+/* Handles, calls and transfers are created and completed meanwhile. */
 HG_TEST(dump_runs_while_calls_run)
 {
     struct look_dumper dumper = {NULL, 0, 0};
@@ -321,7 +321,7 @@ HG_TEST(dump_runs_while_calls_run)
     cb_close(&end);
 }
 
-/* NULL is every class there is; no stream is an error. */
+/* NULL means all classes; a missing stream is an error. */
 HG_TEST(dump_covers_all_classes)
 {
     struct cb_end ends[2];
@@ -342,9 +342,9 @@ HG_TEST(dump_covers_all_classes)
         cb_end(&ends[i]);
 }
 
-/* ---- What every class serves ---- */
+/* ---- Built-in functions ---- */
 
-/* The target's answer; its text is the caller's to free. */
+/* The target's response; the caller frees its text. */
 static hg_return_t look_ask(const struct cb_end *end, hg_id_t id,
     uint64_t number, char *text, hg_builtin_t *answer)
 {
@@ -400,7 +400,7 @@ HG_TEST(builtins_answer)
     cb_close(&end);
 }
 
-/* A text that is too long; a question of another type. */
+/* A text that is too long; a request of another type. */
 HG_TEST(builtins_refuse)
 {
     char text[HG_BUILTIN_TEXT_MAX + 1];
@@ -423,7 +423,7 @@ HG_TEST(builtins_refuse)
     cb_close(&end);
 }
 
-/* Progress answers them: the first that is triggered is the callback. */
+/* HG_Progress answers them: the first entry to trigger is the callback. */
 HG_TEST(builtins_are_not_triggered)
 {
     hg_builtin_t ping = {1, NULL};
@@ -447,7 +447,7 @@ HG_TEST(builtins_are_not_triggered)
     cb_close(&end);
 }
 
-/* So also while a function of ours hangs. */
+/* Also while a handler of ours does not return. */
 HG_TEST(builtins_answer_while_handlers_hang)
 {
     struct cb_call call;
@@ -477,7 +477,7 @@ HG_TEST(builtins_answer_while_handlers_hang)
     cb_close(&end);
 }
 
-/* A list in parts: each function once, also with a name that is cut. */
+/* A list in parts: each function appears once, also with a truncated name. */
 HG_TEST(builtins_list_all)
 {
     enum { COUNT = 300 };
@@ -532,7 +532,8 @@ static hg_return_t look_on_own(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Their names are not to be had; what has such a number comes first. */
+/* Their names cannot be registered; a function with the same id takes
+ * precedence. */
 HG_TEST(builtins_do_not_clash)
 {
     hg_builtin_t answer;
@@ -557,7 +558,7 @@ HG_TEST(builtins_do_not_clash)
     cb_close(&end);
 }
 
-/* Nobody but the application serves a class that was told so. */
+/* With this option a class serves only the application's functions. */
 HG_TEST(builtins_can_be_switched_off)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Classes and contexts of the callback model: how they begin and end, what they
- * keep, event loops, and peers that die. On every transport.
+ * Classes and contexts of the callback model: their creation and end, the
+ * objects they hold, event loops, and peers that die. On every transport.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* CPU_SET */
@@ -19,7 +19,7 @@
 static hg_id_t life_inc_id, life_keep_id, life_where_id, life_one_id;
 static hg_id_t life_barrier_id;
 
-/* Handles that nobody answers until they are let go. */
+/* Handles that stay unanswered until they are released. */
 static hg_handle_t life_kept[64];
 static unsigned life_kept_count;
 
@@ -40,7 +40,7 @@ static hg_return_t life_where(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Calls that are all answered when the last one has come. */
+/* Calls that are all answered when the last one has arrived. */
 #define LIFE_BARRIER 28000
 
 static hg_return_t life_barrier(hg_handle_t handle)
@@ -91,7 +91,7 @@ static hg_class_t *life_init(uint8_t listen)
     return hg_class;
 }
 
-/* ---- Beginning and ending ---- */
+/* ---- Creating and destroying ---- */
 
 HG_TEST(init_and_finalize_are_repeated_in_one_process)
 {
@@ -137,8 +137,8 @@ HG_TEST(class_needs_an_address_and_options_a_version)
         HG_Init_opt2("self://", HG_TRUE, HG_VERSION(2, 99), &info) == NULL);
 }
 
-/* A program was built with as much of the struct as there was then: behind that
- * is nothing that may be read, here not at all. */
+/* A program may have been built with an older, shorter struct: memory behind it
+ * must not be read, and cannot be here. */
 HG_TEST(options_are_read_as_far_as_their_version_has_them)
 {
     static const struct {
@@ -169,7 +169,8 @@ HG_TEST(options_are_read_as_far_as_their_version_has_them)
     HG_CHECK(munmap(pages, 2 * page) == 0);
 }
 
-/* Two classes of one process call each other, each in its own time. */
+/* Two classes of one process call each other, each making progress on its
+ * own. */
 HG_TEST(two_classes_in_one_process)
 {
     struct cb_end a;
@@ -182,7 +183,7 @@ HG_TEST(two_classes_in_one_process)
     cb_start(&a, 1);
     cb_start(&b, 1);
     HG_CHECK(a.hg_class != b.hg_class);
-    if (hg_test_is_self()) { /* it reaches nobody else */
+    if (hg_test_is_self()) { /* it reaches no other class */
         HG_CHECK_OK(NA_Addr_self(a.na_class, &a.target));
         HG_CHECK_OK(NA_Addr_self(b.na_class, &b.target));
         HG_CHECK_OK(cb_call(&a, life_inc_id, &one, &one));
@@ -202,7 +203,7 @@ HG_TEST(two_classes_in_one_process)
         HG_CHECK_OK(cb_call(&b, life_inc_id, &one, &one));
     }
     HG_CHECK_EQ_INT(one.value, 3);
-    /* One's address is nothing to the other. */
+    /* An address of one is invalid for the other. */
     HG_CHECK_RET(
         HG_Create(b.context, a.target, life_inc_id, &handle), HG_INVALID_ARG);
     cb_close(&a);
@@ -267,11 +268,12 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
     HG_CHECK_EQ_INT(freed[0], 1);
     HG_CHECK_EQ_INT(freed[1], 1);
     HG_CHECK_EQ_INT(freed[3], 1);
-    HG_CHECK_EQ_INT(freed[4], 0); /* what was replaced is the application's */
+    /* The replaced data belongs to the application. */
+    HG_CHECK_EQ_INT(freed[4], 0);
     HG_CHECK_EQ_INT(freed[5], 0);
 }
 
-/* What a function was before HG_Deregister is nothing to who registers it. */
+/* Registering again after HG_Deregister starts from scratch. */
 HG_TEST(function_that_is_registered_again_begins_anew)
 {
     hg_class_t *hg_class = life_init(HG_TRUE);
@@ -343,7 +345,7 @@ static hg_class_t *life_init_with(const struct hg_init_info *info)
     return hg_class;
 }
 
-/* 1 is what the initializer has, and programs create more all the same. */
+/* 1 is the initializer's value, and programs create more all the same. */
 HG_TEST(max_contexts_is_a_limit_from_2_on)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -393,7 +395,7 @@ static void *life_create(void *arg)
     return NULL;
 }
 
-/* Of three threads, two find a place. */
+/* Of three threads, two can create a context. */
 HG_TEST(max_contexts_is_a_limit_for_all_threads)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -531,7 +533,7 @@ HG_TEST(request_post_init_and_incr_choose_how_many_calls_may_be_unanswered)
     HG_CHECK_EQ_U64(life_limit(6000, -1), 6000);
 }
 
-/* More calls than the request model's limits allow, at either side. */
+/* More calls than the limits of the request model allow, on both sides. */
 HG_TEST(barrier_of_28000_calls)
 {
     struct cb_call *calls =
@@ -555,7 +557,7 @@ HG_TEST(barrier_of_28000_calls)
     cb_close(&end);
 }
 
-/* One line for each class. The option stats writes that of its class at the
+/* One line for each class. The option stats writes the line of its class at the
  * end, at any level. */
 HG_TEST(diag_dump_tells_the_counters_of_each_class)
 {
@@ -598,7 +600,7 @@ HG_TEST(diag_dump_tells_the_counters_of_each_class)
     cb_close(&end);
 }
 
-/* ---- After the end ---- */
+/* ---- Use after the end ---- */
 
 /* Everything is refused with a line that names the function. */
 HG_TEST(class_that_is_gone_is_refused)
@@ -667,7 +669,7 @@ HG_TEST(context_that_is_gone_is_refused)
     HG_CHECK_OK(HG_Finalize(hg_class));
 }
 
-/* As long as it waits to be used again. */
+/* While it waits to be reused. */
 HG_TEST(handle_that_was_destroyed_is_refused)
 {
     struct cb_end end;
@@ -700,7 +702,7 @@ HG_TEST(handle_that_was_destroyed_is_refused)
     cb_close(&end);
 }
 
-/* Each decoded struct is released once; references stay as they are. */
+/* Each decoded struct is freed once; references do not change. */
 HG_TEST(second_free_of_arguments_is_refused)
 {
     struct cb_end end;
@@ -734,9 +736,9 @@ HG_TEST(second_free_of_arguments_is_refused)
     cb_close(&end);
 }
 
-/* ---- What is left ---- */
+/* ---- Objects left ---- */
 
-/* Looked for in this order; nothing has changed by any of them. */
+/* Checked in this order; none of the refusals changes anything. */
 HG_TEST(finalize_is_busy_with_what_is_left)
 {
     hg_class_t *hg_class = life_init(HG_TRUE);
@@ -841,18 +843,19 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
     HG_CHECK_OK(cb_forward(&call, handle, NULL));
     while (atomic_load(&call.ends) == 0)
         (void) poll(NULL, 0, 1);
-    /* It goes back to sleep; until then the handle keeps the context. */
+    /* The thread goes back to sleep; until then the handle keeps the
+     * context. */
     do {
         (void) poll(NULL, 0, 10);
         HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
     } while (hg_test_log_count("a thread is in the context") == 0);
-    /* The thread serves us still. */
+    /* The thread still serves us. */
     HG_CHECK_OK(cb_forward(&call, handle, NULL));
     while (atomic_load(&call.ends) == 0)
         (void) poll(NULL, 0, 1);
     if (hg_test_log_count("handles, or sends, are left") == 0)
         HG_CHECK_OK(call.ret); /* nothing had changed */
-    /* The context does not end for threads that wait for quota either. */
+    /* Nor is the context destroyed while threads wait for quota. */
     HG_CHECK_OK(HG_Wait_room(HG_Get_info(handle)->addr, CB_TIMEOUT));
     atomic_store(&thread.stop, 1);
     HG_CHECK_OK(HG_Forward(handle, NULL, NULL, NULL)); /* wakes it */
@@ -897,7 +900,7 @@ HG_TEST(unposted_context_cancels_what_comes)
     if (hg_test_is_self()) {
         HG_CHECK_OK(HG_Context_unpost(end.context));
         HG_CHECK_RET(cb_call(&end, life_inc_id, &one, &one), HG_CANCELED);
-    } else { /* a second class of ours stands for the peer */
+    } else { /* a second class of ours acts as the peer */
         cb_start(&other, 1);
         HG_CHECK_OK(NA_Addr_self(other.na_class, &other.target));
         HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
@@ -981,7 +984,7 @@ HG_TEST(counters_are_those_of_all_contexts)
     cb_open_with(&end, 3);
     for (i = 0; i < 3; i++) {
         end.context = end.contexts[i];
-        if (end.peer == NULL && i > 0) /* calls go to the first */
+        if (end.peer == NULL && i > 0) /* calls go to the first context */
             continue;
         HG_CHECK_OK(cb_call(&end, life_inc_id, &one, &one));
         HG_CHECK_OK(cb_call(&end, life_one_id, NULL, NULL));
@@ -993,7 +996,7 @@ HG_TEST(counters_are_those_of_all_contexts)
     HG_CHECK_EQ_U64(counters.rpc_req_recv_count, served);
     HG_CHECK_EQ_U64(counters.rpc_req_recv_active_count, 0);
     HG_CHECK_OK(HG_Context_destroy(end.contexts[2]));
-    end.count = 2; /* what it has counted stays */
+    end.count = 2; /* its counters stay */
     HG_CHECK_OK(HG_Class_get_counters(end.hg_class, &counters));
     HG_CHECK_EQ_U64(counters.rpc_req_sent_count, served != 0 ? 2 : 6);
     HG_CHECK_EQ_U64(counters.rpc_req_recv_count, served);
@@ -1023,7 +1026,7 @@ HG_TEST(progress_and_trigger_tell_whether_there_was_anything)
 
     HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, life_inc_id), &one));
     HG_CHECK_OK(HG_Progress(end.context, CB_TIMEOUT));
-    HG_CHECK_OK(HG_Progress(end.context, 0)); /* it waits still */
+    HG_CHECK_OK(HG_Progress(end.context, 0)); /* it is still pending */
     HG_CHECK(HG_Event_ready(end.context));
     HG_CHECK_OK(HG_Event_progress(end.context, &count));
     HG_CHECK(count >= 1);
@@ -1039,7 +1042,7 @@ static void life_on_alarm(int signal_number)
     (void) signal_number;
 }
 
-/* As if its time were up, though HG_Wait of the request model tells. */
+/* As at a timeout, although HG_Wait of the request model returns HG_INTR. */
 HG_TEST(progress_ends_with_a_signal)
 {
     struct itimerval often = {{0, 20000}, {0, 20000}};
@@ -1063,7 +1066,7 @@ HG_TEST(progress_ends_with_a_signal)
     cb_close(&end);
 }
 
-/* Canceled calls are known to wait in the queue, each as one. */
+/* Canceled calls wait in the queue, one entry each. */
 HG_TEST(event_progress_tells_how_much_waits)
 {
     enum { COUNT = 7 };
@@ -1091,12 +1094,13 @@ HG_TEST(event_progress_tells_how_much_waits)
         HG_CHECK_RET(cb_wait(&end, &calls[i]), HG_CANCELED);
         HG_CHECK_OK(HG_Destroy(calls[i].handle));
     }
-    /* Wait until the server has executed those calls: they came before. */
+    /* Wait until the server has executed those calls, which were sent
+     * before. */
     HG_CHECK_OK(cb_call(&end, life_where_id, NULL, &one));
     cb_close(&end);
 }
 
-/* An event loop as the header has it. */
+/* An event loop as hg.h recommends it. */
 static void life_loop(hg_context_t *context, const _Atomic unsigned *flag)
 {
     struct pollfd pfd;
@@ -1146,8 +1150,9 @@ static bool life_shares_its_processor(void)
     return !hg_test_is_mpi();
 }
 
-/* A loop that never sleeps, on the one processor that all threads and processes
- * have: it is given up, or a call would take until the system takes it. */
+/* A loop that never sleeps, on the only processor for all threads and
+ * processes: it must yield, or a call would take until the scheduler preempts
+ * it. */
 HG_TEST_WHERE(event_loop_that_spins_leaves_the_processor_to_others,
     life_shares_its_processor)
 {
@@ -1210,14 +1215,14 @@ HG_TEST_WHERE(call_that_is_never_answered_ends_when_the_peer_dies,
         HG_CHECK_EQ_INT(calls[i].refs, 2);
         HG_CHECK_EQ_INT(HG_Ref_get(calls[i].handle), 1);
     }
-    /* It is told by the callback, too, that nothing can be sent any more. */
+    /* The callback also reports that nothing can be sent any more. */
     HG_CHECK_OK(cb_forward(&call, calls[0].handle, &one));
     HG_CHECK_RET(cb_wait(&end, &call), HG_DISCONNECT);
     for (i = 0; i < COUNT; i++)
         HG_CHECK_OK(HG_Destroy(calls[i].handle));
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
 
-    /* A server that comes after it is somebody else. */
+    /* A server started later is another peer. */
     end.peer = hg_test_spawn("server", "1", (char *) NULL);
     cb_find_peer(&end);
     one.value = 5;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * HG_Addr_lookup2 resolves a name and does not connect: the first use of the
- * address does. Both ends are in this process and progress only when a case
- * makes them. On every transport that reaches other processes.
+ * address does. Both endpoints are in this process, and make progress only when
+ * a case does. On every transport that reaches other processes.
  */
 #define HG_NA_PLUGIN_API 1 /* for the counters */
 #include "cb.h"
@@ -57,7 +57,7 @@ static void lookup_self_name(
     HG_CHECK_OK(HG_Addr_free(end->hg_class, self));
 }
 
-/* Two ends; the first has resolved the second's name. */
+/* Two endpoints; the first has resolved the name of the second. */
 static void lookup_open(struct cb_end *end, struct cb_end *other)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -75,7 +75,7 @@ static void lookup_close(struct cb_end *end, struct cb_end *other)
     cb_end(other);
 }
 
-/* The result of a call; both ends make progress. */
+/* Wait for the result of a call; both endpoints make progress. */
 static hg_return_t lookup_wait(const struct cb_end *end,
     const struct cb_end *other, const struct cb_call *call)
 {
@@ -102,8 +102,8 @@ static void lookup_check(const struct cb_end *end, const struct cb_end *other)
     HG_CHECK_OK(HG_Destroy(call.handle));
 }
 
-/* An address that nobody listens at any more. Over MPI the next class of this
- * process has it. */
+/* An address without a listener. Over MPI the next class of this process reuses
+ * it. */
 static void lookup_dead_name(char name[NA_MAX_ADDR_LEN])
 {
     struct cb_end gone;
@@ -207,8 +207,8 @@ static void *lookup_call_nobody(void *arg)
     return NULL;
 }
 
-/* A thread calls while another one ends the dials that failed: each call dials
- * or joins a dial, and ends. */
+/* One thread calls while another one ends failed connection attempts: each call
+ * starts an attempt or joins one, and ends. */
 HG_TEST_WHERE(
     lookup_without_a_listener_during_calls_of_another_thread, lookup_has_peers)
 {
@@ -266,7 +266,7 @@ HG_TEST_WHERE(lookup_first_calls_wait_in_order_and_can_be_canceled,
     lookup_close(&end, &other);
 }
 
-/* References are given back before, while and after it connects. */
+/* References are freed before, during and after connecting. */
 HG_TEST_WHERE(
     lookup_address_may_be_freed_at_any_time, hg_test_crosses_processes)
 {
@@ -287,13 +287,14 @@ HG_TEST_WHERE(
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     HG_CHECK_OK(lookup_wait(&end, &other, &call));
     HG_CHECK_OK(HG_Destroy(call.handle));
-    /* The connection is there, and found again. */
+    /* The connection exists, and is found again. */
     HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
     lookup_check(&end, &other);
     lookup_close(&end, &other);
 }
 
-/* An address that was never used is given up: the next lookup has another. */
+/* An address that was never used is freed: the next lookup gives another
+ * one. */
 HG_TEST_WHERE(
     lookup_address_freed_before_its_first_use, hg_test_crosses_processes)
 {
@@ -317,9 +318,9 @@ HG_TEST_WHERE(
     lookup_close(&end, &other);
 }
 
-/* A connection is given up while a message of several kilobytes is on its way,
- * and its peer does not poll: that message keeps none back that comes by the
- * next connection. */
+/* A connection is closed while a message of several kilobytes is in flight and
+ * its peer does not poll. That message does not block messages on the next
+ * connection. */
 HG_TEST_WHERE(
     lookup_address_freed_with_an_unread_message, hg_test_crosses_processes)
 {
@@ -343,8 +344,8 @@ HG_TEST_WHERE(
     lookup_close(&end, &other);
 }
 
-/* An address that is being connected is left alone: a lookup finds it, and the
- * calls by it succeed. */
+/* An address that is connecting stays: a lookup finds it, and its calls
+ * succeed. */
 HG_TEST_WHERE(lookup_address_freed_while_it_connects, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -378,7 +379,8 @@ HG_TEST_WHERE(lookup_address_freed_while_it_connects, hg_test_crosses_processes)
     cb_end(&end);
 }
 
-/* A class ends although a peer does not answer, or was never asked. */
+/* A class can be finalized although a peer does not answer, or was never
+ * contacted. */
 HG_TEST_WHERE(lookup_class_ends_while_it_connects, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -400,7 +402,7 @@ HG_TEST_WHERE(lookup_class_ends_while_it_connects, hg_test_crosses_processes)
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     HG_CHECK_OK(HG_Finalize(end.hg_class));
-    HG_CHECK_OK(NA_Finalize(end.na_class)); /* `never` is released by it */
+    HG_CHECK_OK(NA_Finalize(end.na_class)); /* this releases `never` */
     cb_end(&other);
 }
 
@@ -423,7 +425,7 @@ static void *lookup_again_and_again(void *arg)
     return NULL;
 }
 
-/* One thread finds the address while another gives its last reference back. */
+/* One thread finds the address while another frees its last reference. */
 HG_TEST_WHERE(lookup_by_many_threads_at_once, hg_test_crosses_processes)
 {
     enum { COUNT = 4 };
@@ -462,7 +464,7 @@ static hg_return_t lookup_moved(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* A handle of `size` bytes of `owner`, as `end` would get it. */
+/* A handle of `size` bytes of `owner`, as `end` would receive it. */
 static hg_bulk_t lookup_pass(const struct cb_end *owner,
     const struct cb_end *end, bool bound, hg_size_t size, hg_bulk_t *own_p)
 {
@@ -486,8 +488,8 @@ static hg_bulk_t lookup_pass(const struct cb_end *owner,
     return remote;
 }
 
-/* Pull all of it into a new buffer, which is compared if that succeeds. Without
- * an address from the one that the handle names. */
+/* Pull all of it into a new buffer, and compare on success. Without an address,
+ * use the one in the handle. */
 static hg_return_t lookup_pull(const struct cb_end *end,
     const struct cb_end *other, hg_addr_t addr, hg_bulk_t remote)
 {
@@ -540,7 +542,7 @@ HG_TEST_WHERE(lookup_first_use_may_be_a_transfer, hg_test_crosses_processes)
     }
 }
 
-/* Nobody's error but the owner's: no line at the default level. */
+/* The owner is to blame, not this class: no line at the default level. */
 HG_TEST_WHERE(lookup_of_a_dead_owner_is_no_error, hg_test_crosses_processes)
 {
     struct cb_end end, other;
@@ -559,7 +561,7 @@ HG_TEST_WHERE(lookup_of_a_dead_owner_is_no_error, hg_test_crosses_processes)
     cb_end(&end);
 }
 
-/* A handle of memory of `owner` that claims the owner's address is `name`. */
+/* A handle for memory of `owner` with `name` as the owner's address. */
 static hg_bulk_t lookup_forge(
     const struct cb_end *owner, const struct cb_end *end, const char *name)
 {
@@ -593,8 +595,8 @@ static hg_bulk_t lookup_forge(
 HG_TEST_WHERE(lookup_of_bad_names_of_peers_is_counted, lookup_has_peers)
 {
     static const struct {
-        const char *transport; /* "": each */
-        const char *rest;      /* behind the transport's name */
+        const char *transport; /* "": for each transport */
+        const char *rest;      /* after the transport's name */
         const char *line;
         hg_return_t ret;
     } names[] = {
@@ -647,8 +649,8 @@ HG_TEST_WHERE(lookup_of_bad_names_of_peers_is_counted, lookup_has_peers)
     cb_end(&end);
 }
 
-/* A peer gave an address that cannot be reached: no error line. That the
- * application cannot reach it is one, and not counted. */
+/* A peer gave an unreachable address: no error line. An address of the
+ * application that is unreachable gives an error line, and is not counted. */
 HG_TEST_WHERE(lookup_of_a_bad_name_fails_in_both_models, lookup_has_peers)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -674,7 +676,7 @@ HG_TEST_WHERE(lookup_of_a_bad_name_fails_in_both_models, lookup_has_peers)
     cb_end(&end);
 }
 
-/* A class that listens where another one did. */
+/* A class that listens where another one listened. */
 static void lookup_start_at(struct cb_end *end, const char *name)
 {
     struct na_init_info na_info = NA_INIT_INFO_INITIALIZER;
@@ -693,8 +695,8 @@ static void lookup_start_at(struct cb_end *end, const char *name)
     cb_register(end->hg_class);
 }
 
-/* A client that starts before its server: what uses the address fails until the
- * server is there. */
+/* A client that starts before its server: each use of the address fails until
+ * the server exists. */
 HG_TEST_WHERE(lookup_of_a_server_that_starts_later, hg_test_crosses_processes)
 {
     char name[NA_MAX_ADDR_LEN];
@@ -723,7 +725,7 @@ HG_TEST_WHERE(lookup_of_a_server_that_starts_later, hg_test_crosses_processes)
     lookup_start_at(&other, name);
     lookup_check(&end, &other);
     HG_CHECK_OK(HG_Bulk_free(remote));
-    /* It was connected, and is lost: dead for good. */
+    /* It was connected and lost: it stays dead. */
     cb_end(&other);
     HG_CHECK_RET(cb_call(&end, lookup_inc_id, &one, &one), HG_DISCONNECT);
     lookup_start_at(&other, name);
@@ -750,7 +752,7 @@ HG_TEST_WHERE(lookup_of_a_restarted_owner, hg_test_crosses_processes)
     do {
         ret = lookup_pull(&end, NULL, HG_ADDR_NULL, before);
         HG_CHECK(turns++ < CB_TIMEOUT);
-    } while (ret == HG_NOENTRY); /* sm sees this before it sees the end */
+    } while (ret == HG_NOENTRY); /* sm sees this before the disconnect */
     HG_CHECK(ret == HG_DISCONNECT || ret == HG_HOSTUNREACH);
     lookup_start_at(&other, name);
     remote = lookup_pass(&other, &end, true, 100, &own);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server that is killed under calls, and started anew where it was, in the
- * callback model. For transports that reach another process.
+ * A server that is killed during calls and restarted at the same address, in
+ * the callback model. For transports that reach another process.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -15,7 +15,7 @@
 
 static hg_id_t restart_inc_id, restart_keep_id;
 
-/* Those that are kept, until the server ends. */
+/* Handles that are kept until the server ends. */
 static hg_handle_t restart_kept[RESTART_CALLS];
 static unsigned restart_count;
 
@@ -34,7 +34,7 @@ static void cb_register(hg_class_t *hg_class)
         hg_class, "restart keep", cb_one_t, cb_one_t, restart_keep);
 }
 
-/* A server that listens where it is told to. */
+/* A server that listens at the given address. */
 HG_TEST_ROLE(server_at)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -57,8 +57,7 @@ HG_TEST_ROLE(server_at)
     cb_end(&end);
 }
 
-/* Start the server, anew where it was unless *name_p is NULL, and look it
- * up. */
+/* Start the server, or restart it if *name_p is not NULL, and look it up. */
 static void restart_spawn(struct cb_end *end, char **name_p)
 {
     char *string = *name_p != NULL ? *name_p : hg_test_listen_string();
@@ -112,7 +111,7 @@ HG_TEST_WHERE(
     restart_check(&end, HG_HOSTUNREACH);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
 
-    /* Whoever is there now is another; handles are pointed at it. */
+    /* The server is another peer now; handles are reset to it. */
     restart_spawn(&end, &name);
     HG_CHECK(HG_Addr_cmp(end.hg_class, before, end.target) == HG_FALSE);
     for (i = 0; i < RESTART_CALLS; i++) {

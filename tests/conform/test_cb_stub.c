@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What MERCURY_GEN_RPC_STUB makes, in the callback model: each shape of
- * function there, called here. test_rpc_stub.c is the same for the request
- * model.
+ * The functions that MERCURY_GEN_RPC_STUB generates, in the callback model:
+ * each kind is defined at the target and called here. test_rpc_stub.c does this
+ * for the request model.
  */
 #include "conform/cb.h"
 #include "conform/stub_timeout.h"
 
-static unsigned stub_nest_ms; /* what the last of them waits for */
+static unsigned stub_nest_ms; /* wait time of the last nested call */
 
-/* Calls itself that often, one call inside the other. */
+/* Calls itself that often, each call nested in the one before. */
 static hg_return_t stub_nest(hg_handle_t call)
 {
     const struct hg_info *info = HG_Get_info(call);
@@ -25,7 +25,7 @@ static hg_return_t stub_nest(hg_handle_t call)
         ret = HG_Forward_wait(next, &value);
         HG_CHECK_OK(HG_Destroy(next));
     }
-    /* The last one answers its caller, whose time was over meanwhile. */
+    /* The last one answers its caller, which has timed out meanwhile. */
     value.value = (int32_t) ret;
     HG_CHECK_OK(HG_Respond(call, NULL, NULL, &value));
     return HG_Destroy(call);
@@ -92,8 +92,8 @@ HG_TEST(stub_may_have_no_inputs_or_outputs)
     cb_close(&end);
 }
 
-/* A stub here, a handler written by hand there, and the other way round, see
- * the same bytes: structs of nothing are nothing. */
+/* A stub interoperates with handwritten code on the other side, both ways: they
+ * encode the same bytes. An empty struct encodes to nothing. */
 HG_TEST(stub_interoperates_with_handwritten_code)
 {
     struct cb_end end;
@@ -134,7 +134,7 @@ HG_TEST(stub_carries_strings)
     hg_proc_release(HG_PROC_NULL, ret);
     hg_proc_release(HG_PROC_NULL, same);
     hg_proc_release(HG_PROC_NULL, constant);
-    /* Outputs that the caller does not want are freed. */
+    /* Outputs that the caller ignores are freed. */
     HG_CHECK_OK(stubs_say_call(
         end.context, end.target, 0, "nobody", NULL, NULL, NULL, NULL));
     cb_close(&end);
@@ -241,7 +241,7 @@ HG_TEST(stub_moves_bulk_memory)
     cb_close(&end);
 }
 
-/* None is given; and what the function may not do. */
+/* No memory is given; then memory without the needed permission. */
 HG_TEST(stub_memory_stays_within_its_bounds)
 {
     struct cb_end end;
@@ -313,7 +313,7 @@ static void stub_stored(stubs_store_call_t *call, hg_return_t ret)
 
 static void stub_turn_until(const struct cb_end *end, unsigned ends)
 {
-    while (stub_ends < ends) /* or the watchdog */
+    while (stub_ends < ends) /* the watchdog ends it */
         (void) cb_turn(end->context, 20);
     HG_CHECK_EQ_U64(stub_ends, ends);
 }
@@ -342,8 +342,8 @@ HG_TEST(stub_can_be_asynchronous)
     cb_close(&end);
 }
 
-/* Functions that wait for memory, more of them than may be inside each other;
- * the first callbacks run while others wait. */
+/* Functions that wait for memory, more of them than may be nested; the first
+ * callbacks run while others wait. */
 HG_TEST(stub_moves_bulk_memory_of_many_calls_at_once)
 {
     enum { CALLS = 40 };
@@ -384,7 +384,7 @@ HG_TEST(stub_is_canceled_by_its_handle)
         &add, end.context, end.target, 0, 1, 2, stub_canceled, NULL));
     HG_CHECK_OK(HG_Cancel(add.handle));
     stub_turn_until(&end, 1);
-    /* Nobody wants to hear. */
+    /* Without a callback. */
     HG_CHECK_OK(
         stubs_add_start(&add, end.context, end.target, 0, 1, 2, NULL, NULL));
     while (add.under_way)
@@ -394,7 +394,7 @@ HG_TEST(stub_is_canceled_by_its_handle)
     cb_close(&end);
 }
 
-/* Several threads turn the wheel of the context in which one waits. */
+/* Several threads make progress in the context in which one waits. */
 struct stub_worker {
     const struct cb_end *end;
     _Atomic unsigned stop;
@@ -441,8 +441,8 @@ HG_TEST(stub_waits_while_others_trigger)
     cb_close(&end);
 }
 
-/* The deadline goes along: without it the function would not return. Its answer
- * may still be in time. */
+/* The call carries its deadline: without it the function would not return. Its
+ * response may still be in time. */
 HG_TEST(stub_times_out)
 {
     struct cb_end end;
@@ -496,7 +496,7 @@ HG_TEST_WHERE(stub_bulk_transfer_times_out, stub_reaches_others)
     cb_end(&end);
 }
 
-/* Sixteen calls wait inside each other; a seventeenth waits in vain, and the
+/* Sixteen calls wait nested in each other; the seventeenth times out, and the
  * log says why. */
 HG_TEST_WHERE(stub_waits_nested_too_deep_run_no_handlers, hg_test_is_self)
 {
@@ -522,8 +522,8 @@ static void stub_refused(stubs_other_set_call_t *call, hg_return_t ret)
     *(bool *) call->arg = true;
 }
 
-/* The target has other types: it does not execute the call, and the text names
- * both. */
+/* The target has other types: it does not execute the call, and the error text
+ * names both. */
 HG_TEST_WHERE(stub_with_other_types_is_refused, hg_test_crosses_processes)
 {
     struct cb_end end;
@@ -538,7 +538,7 @@ HG_TEST_WHERE(stub_with_other_types_is_refused, hg_test_crosses_processes)
         stubs_other_set_register(end.hg_class) == HG_Name_to_id("stubs_set"));
     HG_CHECK_OK(stubs_other_set_start(
         &call, end.context, end.target, 0, 1.5f, stub_refused, &ended));
-    while (!ended) /* or the watchdog */
+    while (!ended) /* the watchdog ends it */
         (void) cb_turn(end.context, 10);
     HG_CHECK_EQ_STR(HG_Get_error_text(call.handle), STUBS_OTHER_SET_TEXT);
     HG_CHECK_OK(stubs_other_set_end(&call));

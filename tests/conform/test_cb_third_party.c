@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk handles that are passed on unbound, in the callback model: one process
- * owns memory and returns a handle, this one passes the handle on, a third one
- * moves the data once it is given the owner's address. On every transport that
- * reaches other processes.
+ * Unbound bulk handles passed on, in the callback model: one process owns
+ * memory and returns a handle, this process passes it on, and a third one moves
+ * the data, using the owner's address. On every transport that reaches other
+ * processes.
  */
 #include "cb.h"
 
@@ -11,7 +11,9 @@
 #include <sys/wait.h>
 
 #define PASS_SIZE 65536u
-#define PASS_CALLERS "caller" /* the owner's name: take the caller's address */
+#define PASS_CALLERS \
+    "caller" /* as the owner's name: use the caller's
+                               * address */
 
 MERCURY_GEN_PROC(
     pass_lend_t, ((uint32_t) (count))((uint64_t) (size))((uint8_t) (flags)))
@@ -204,7 +206,7 @@ struct pass_case {
     struct hg_test_peer *third;
     hg_addr_t third_addr;
     char *third_name;
-    hg_handle_t lend; /* whose output holds the handle */
+    hg_handle_t lend; /* its output holds the handle */
     pass_lent_t lent;
     pass_lend_t shape;
 };
@@ -257,7 +259,7 @@ static void pass_return(struct pass_case *c)
     HG_CHECK_OK(cb_call(&c->end, pass_free_id, NULL, NULL));
 }
 
-/* Have the third process move data, perhaps by way of another. */
+/* Let the third process move data, perhaps through another one. */
 static hg_return_t pass_ask(struct pass_case *c, hg_bulk_t bulk,
     const char *owner, const char *via, bool push, pass_moved_t *out,
     size_t offset, size_t size)
@@ -272,7 +274,7 @@ static hg_return_t pass_ask(struct pass_case *c, hg_bulk_t bulk,
     return cb_call(&c->end, pass_move_id, &in, out);
 }
 
-/* What it ends with. */
+/* Its result. */
 static hg_return_t pass_result(
     struct pass_case *c, const char *owner, bool push)
 {
@@ -282,7 +284,7 @@ static hg_return_t pass_result(
     return (hg_return_t) out.ret;
 }
 
-/* It pulls what the owner has. */
+/* It pulls the owner's data. */
 static void pass_pull(
     struct pass_case *c, const char *via, size_t offset, size_t size)
 {
@@ -317,7 +319,7 @@ static hg_return_t pass_own_ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* What the owner has now, as this process sees it. */
+/* The owner's data now, as this process sees it. */
 static void pass_look(struct pass_case *c, unsigned char *bytes)
 {
     struct pass_own own = {0, HG_OTHER_ERROR};
@@ -335,7 +337,7 @@ static void pass_look(struct pass_case *c, unsigned char *bytes)
     HG_CHECK_OK(HG_Bulk_free(local));
 }
 
-/* ---- What works ---- */
+/* ---- Success ---- */
 
 HG_TEST_WHERE(third_party_pulls, hg_test_crosses_processes)
 {
@@ -401,8 +403,7 @@ HG_TEST_WHERE(third_party_handle_is_passed_twice, hg_test_crosses_processes)
     hg_test_stop(fourth);
 }
 
-/* The bytes of a handle that came from a peer are those that came, whatever
- * lies behind them. */
+/* A handle received from a peer serializes to the bytes received. */
 HG_TEST_WHERE(third_party_handle_bytes_are_unchanged, hg_test_crosses_processes)
 {
     unsigned char bytes[2][1024];
@@ -433,7 +434,7 @@ HG_TEST_WHERE(third_party_handle_bytes_are_unchanged, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-/* ---- What does not ---- */
+/* ---- Failure ---- */
 
 HG_TEST_WHERE(third_party_keeps_permissions, hg_test_crosses_processes)
 {
@@ -465,7 +466,7 @@ HG_TEST_WHERE(third_party_of_freed_memory_fails, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-/* Neither the process between nor the third one is the owner. */
+/* Neither this process nor the third one is the owner. */
 HG_TEST_WHERE(third_party_with_a_wrong_address_fails, hg_test_crosses_processes)
 {
     struct pass_case c;
@@ -499,8 +500,8 @@ HG_TEST_WHERE(third_party_of_a_dead_owner_fails, hg_test_crosses_processes)
     pass_close(&c);
 }
 
-/* Any bit of a description may be another when it is passed on: all that it
- * leads to is a code, or data of the memory that the owner lent. */
+/* Any bit of a handle may be flipped when it is passed on: the result is an
+ * error code, or data of memory that the owner exposed. */
 HG_TEST_WHERE(third_party_with_forged_handles_fails, hg_test_crosses_processes)
 {
     uint64_t state = hg_test_seed();
@@ -528,7 +529,7 @@ HG_TEST_WHERE(third_party_with_forged_handles_fails, hg_test_crosses_processes)
         ret = pass_ask(&c, forged, c.owner, "", i % 2 == 0, &out, 0, PASS_SIZE);
         codes += ret == HG_SUCCESS && out.ret != HG_SUCCESS;
         if (ret == HG_SUCCESS && out.ret == HG_SUCCESS)
-            HG_CHECK(i % 2 == 1); /* it may not be written */
+            HG_CHECK(i % 2 == 1); /* writing is not allowed */
         HG_CHECK_OK(HG_Bulk_free(forged));
     }
     HG_CHECK(codes > 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads of the callback model: several in one context, several contexts of a
- * class at a time, and callbacks that run in another thread than the one that
+ * class at once, and callbacks that run in another thread than the one that
  * started their operation.
  */
 #include "cb.h"
@@ -12,8 +12,8 @@
 
 static hg_id_t threads_inc_id, threads_later_id;
 
-/* Answer in a thread of its own, which an odd number makes destroy the handle
- * without an answer. */
+/* Respond in a separate thread; for an odd number it destroys the handle
+ * without a response. */
 static void *threads_answer(void *arg)
 {
     hg_handle_t handle = (hg_handle_t) arg;
@@ -47,7 +47,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(threads_later_id != 0);
 }
 
-/* Turn a wheel that others turn, too, until `flag` is up. */
+/* Make progress until `flag` is set, while other threads do so, too. */
 static void threads_turn_until(
     hg_context_t *context, const _Atomic unsigned *flag)
 {
@@ -116,7 +116,7 @@ HG_TEST(threads_progress_and_trigger_one_context)
     cb_close(&end);
 }
 
-/* Each thread has its context, and its context at the target. */
+/* Each thread has its own context, and its own context at the target. */
 HG_TEST(contexts_of_a_class_run_in_parallel)
 {
     struct threads_caller callers[3];
@@ -138,7 +138,7 @@ HG_TEST(contexts_of_a_class_run_in_parallel)
     cb_close(&end);
 }
 
-/* ---- One progresses, a pool triggers ---- */
+/* ---- One thread makes progress, a pool triggers ---- */
 
 struct threads_pool {
     hg_context_t *context;
@@ -168,8 +168,8 @@ static void *threads_trigger(void *arg)
     return NULL;
 }
 
-/* Nobody else has the handle: it goes here, perhaps before its HG_Forward has
- * returned. */
+/* No other code uses the handle: it is destroyed here, perhaps before its
+ * HG_Forward has returned. */
 static hg_return_t threads_ended(const struct hg_cb_info *info)
 {
     struct threads_pool *pool = (struct threads_pool *) info->arg;
@@ -217,7 +217,7 @@ HG_TEST(progress_in_one_thread_and_trigger_in_a_pool)
     cb_close(&end);
 }
 
-/* ---- Answers, and cancels, from other threads ---- */
+/* ---- Responses and cancellations from other threads ---- */
 
 HG_TEST(calls_are_answered_by_other_threads)
 {
@@ -241,7 +241,7 @@ HG_TEST(calls_are_answered_by_other_threads)
     cb_close(&end);
 }
 
-/* Cancels whatever it is given. */
+/* Cancels the handles it is given. */
 struct threads_canceler {
     _Atomic(hg_handle_t) handle; /* NULL: the last one was canceled */
     _Atomic unsigned stop;

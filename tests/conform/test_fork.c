@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fork, while other threads are inside the library: the parent does not notice,
- * and the child, which lacks those threads and finds their locks as they were,
- * is told that nothing here is its own, whatever it tries: at once.
+ * fork, while other threads are inside the library. The parent is not affected.
+ * The child lacks those threads and finds their locks as they were: each of its
+ * attempts to use an object of the parent is refused at once.
  */
 #include "rpc.h"
 
@@ -30,14 +30,14 @@ static void rpc_register(void)
         MERCURY_REGISTER("fork keep", rpc_one_t, rpc_one_t, fork_keep);
 }
 
-/* What the parent has, and the child tries to use. */
+/* The parent's objects, which the child tries to use. */
 struct fork_ends {
     struct rpc_end end;
     na_context_t *context;
     na_addr_t self;
     na_mem_handle_t mem;
     na_mem_handle_t remote;
-    unsigned char described[256]; /* the same memory, as bytes */
+    unsigned char described[256]; /* the memory, serialized */
     na_size_t described_size;
     hg_bulk_t bulk;
     hg_request_t request;
@@ -48,8 +48,8 @@ struct fork_ends {
 
 /* ---- The child ---- */
 
-static unsigned fork_tried;          /* what the child tried so far */
-static unsigned fork_wrong;          /* the first that was answered wrong */
+static unsigned fork_tried;          /* attempts of the child so far */
+static unsigned fork_wrong;          /* the first with a wrong result */
 static _Atomic unsigned fork_logged; /* lines */
 
 static void fork_log(int level, const char *subsys, const char *line, void *arg)
@@ -224,7 +224,7 @@ static void fork_try_proc(hg_bulk_t bulk, hg_proc_op_t op, hg_return_t want)
     fork_want(hg_proc_free(proc), HG_SUCCESS);
 }
 
-/* What is the child's own. */
+/* The child's own objects. */
 static void fork_try_own(struct fork_ends *ends)
 {
     na_class_t *own = NA_Initialize("self://", NA_TRUE);
@@ -277,9 +277,10 @@ static void fork_try_calls(struct fork_ends *ends)
     fork_want(HG_Finalize(), HG_FAULT);
 }
 
-/* Try everything; ends the child with what was answered wrong, or 0. Where
- * there is a sanitizer, it allocates nothing, whose allocator may have been
- * locked by another thread, and leaves at once what would seem leaked. */
+/* Try everything; exits the child with the number of the first wrong result, or
+ * 0. With a sanitizer the child allocates no memory, since another thread may
+ * have locked the sanitizer's allocator, and exits at once, since memory would
+ * seem leaked. */
 static void fork_be_child(struct fork_ends *ends)
 {
     (void) alarm(FORK_SECONDS);
@@ -292,7 +293,7 @@ static void fork_be_child(struct fork_ends *ends)
     fork_want((intmax_t) atomic_load(&fork_logged), 1);
     fork_try_calls(ends);
     fork_try_bulk(ends);
-    /* And one for the layer. */
+    /* One line for the layer. */
     fork_want((intmax_t) atomic_load(&fork_logged), 2);
     if (!hg_test_is_plain())
         _exit((int) fork_wrong);
@@ -330,7 +331,7 @@ static na_return_t fork_canceled(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* A bit of everything that takes a lock of the floors below. */
+/* Some of everything that takes a lock of the lower layers. */
 static void fork_stir_once(struct fork_ends *ends, na_context_t *context)
 {
     na_class_t *cls = ends->end.na_class;
@@ -430,7 +431,7 @@ static void fork_once(struct fork_ends *ends)
     HG_CHECK_EQ_INT(WEXITSTATUS(status), 0);
 }
 
-/* Both threads go on after each child. */
+/* Both threads continue after each child. */
 HG_TEST_SECONDS(child_is_refused_whatever_other_threads_do, 120)
 {
     const unsigned rounds =
@@ -457,7 +458,7 @@ HG_TEST_SECONDS(child_is_refused_whatever_other_threads_do, 120)
     fork_close(&ends);
 }
 
-/* A process whose layer has ended leaves its children free to begin one. */
+/* A child of a process whose layer was finalized may initialize one. */
 HG_TEST(child_of_a_process_without_a_layer_may_initialize_one)
 {
     struct rpc_end end;
@@ -489,7 +490,7 @@ struct fork_opener {
     _Atomic unsigned turns;
 };
 
-/* Each time by another name: a child may hold the last one for a moment. */
+/* Each time with another name: a child may hold the last one for a moment. */
 static void *fork_open_and_close(void *arg)
 {
     struct fork_opener *opener = (struct fork_opener *) arg;
@@ -529,16 +530,17 @@ static void fork_child_opens(void)
 }
 
 /* A child of a process with threads cannot allocate memory under a sanitizer.
- * MPI does not work in a child, and a class of it is refused there. A class of
- * several transports names its part of sm after its port, which the system may
- * have given to another class before that part is closed. */
+ * MPI does not work in a child: a class of it is refused there. A class of
+ * several transports names its sm part after its port, which the system may
+ * give to another class before that part is closed. */
 static bool fork_may_open(void)
 {
     return hg_test_is_plain() && !hg_test_is_mux() && !hg_test_is_mpi();
 }
 
-/* Whatever the threads of the parent do at the fork. The classes of inproc
- * share a context of libzmq, which frees sockets late: one thread there. */
+/* The threads of the parent may be anywhere during the fork. The classes of
+ * inproc share a context of libzmq, which frees sockets late: only one thread
+ * there. */
 HG_TEST_WHERE_SECONDS(
     child_opens_a_class_while_others_open_and_close, fork_may_open, 120)
 {
@@ -572,7 +574,7 @@ static bool fork_is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Between two jobs Open MPI has some of its own. */
+/* Between two jobs Open MPI has descriptors of its own. */
 static bool fork_owns_descriptors(void)
 {
     return strcmp(hg_test_transport(), "mpi+dynamic") != 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two hosts: two network namespaces with a cable between them, that loses
- * packets or is pulled out. The case is one host, the role `host` is the other.
+ * Two hosts: two network namespaces connected by a veth pair, which loses
+ * packets or goes down. The case is one host, the role `host` is the other.
  *
  *     here                               there
  *       192.0.2.1/24  === veth pair ===    192.0.2.2/24
  *       calls, owns memory                 serves, pulls and pushes
  *
- * The namespaces go with their processes. They want root, ip(8), and for the
- * loss iptables(8): few kernels have the netem of tc(8).
+ * The namespaces end with their processes. They need root, ip(8), and for the
+ * packet loss iptables(8): few kernels have netem of tc(8).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -22,7 +22,7 @@
 
 #define HOSTS_HERE "192.0.2.1"
 #define HOSTS_THERE "192.0.2.2"
-#define HOSTS_LOSS "0.02" /* of what either host receives */
+#define HOSTS_LOSS "0.02" /* of the packets each host receives */
 #define HOSTS_DEATH_MS hg_test_scaled_ms(2000u)
 #define HOSTS_LOOKUP_MS hg_test_scaled_ms(1000u)
 #define HOSTS_MARGIN_MS hg_test_scaled_ms(1000u)
@@ -34,7 +34,7 @@ static hg_id_t hosts_inc_id, hosts_keep_id, hosts_move_id;
 
 /* ---- Hosts ---- */
 
-/* Whether the command ended well. */
+/* Whether the command succeeded. */
 __attribute__((format(printf, 1, 2))) static bool hosts_try(
     const char *format, ...)
 {
@@ -47,7 +47,7 @@ __attribute__((format(printf, 1, 2))) static bool hosts_try(
     return system(command) == 0;
 }
 
-/* Move this process into a namespace of its own. */
+/* Move this process into its own namespace. */
 static void hosts_leave(void)
 {
     if (geteuid() != 0)
@@ -58,7 +58,7 @@ static void hosts_leave(void)
         hg_test_skip("no network namespaces here");
 }
 
-/* Our end of the cable. */
+/* Our end of the veth pair. */
 static void hosts_plug(const char *device, const char *address)
 {
     HG_CHECK(hosts_try("ip link set lo up && ip addr add %s/24 dev %s && "
@@ -66,7 +66,7 @@ static void hosts_plug(const char *device, const char *address)
         address, device, device));
 }
 
-/* Drop what comes by a device, which need not be there yet. */
+/* Drop packets of a device, which need not exist yet. */
 static void hosts_drop(const char *device)
 {
     if (!hosts_try("iptables -A INPUT -i %s -m statistic --mode random "
@@ -75,12 +75,12 @@ static void hosts_drop(const char *device)
         hg_test_skip("no iptables(8) here that knows the match statistic");
 }
 
-/* Run a command at the other host. */
+/* Run a command on the other host. */
 #define HOSTS_THERE_DO(end, command) \
     HG_CHECK(hosts_try( \
         "nsenter -t %ld -n " command, (long) hg_test_peer_pid((end)->peer)))
 
-/* How many packets a host has lost; `prefix` is the way there. */
+/* How many packets a host has lost; `prefix` runs a command there. */
 static unsigned long hosts_lost(const char *prefix)
 {
     unsigned long count = 0;
@@ -103,15 +103,15 @@ static uint64_t hosts_now_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* ---- What is called ---- */
+/* ---- Functions ---- */
 
 static hg_return_t hosts_keep(hg_handle_t handle)
 {
-    (void) handle; /* for ever: HG_Finalize answers it */
+    (void) handle; /* HG_Finalize answers it */
     return HG_SUCCESS;
 }
 
-/* Tell the case how a transfer ended, and how long it took. */
+/* Report to the case how a transfer ended, and how long it took. */
 static void hosts_tell(hg_return_t ret, uint64_t started)
 {
     char line[64];
@@ -121,8 +121,8 @@ static void hosts_tell(hg_return_t ret, uint64_t started)
     hg_test_write_parent(line);
 }
 
-/* Add 1 to each byte of the caller's memory, so many times; 0: till it fails.
- * The case hears of the first round, and of the failure. */
+/* Add 1 to each byte of the caller's memory, so many times; 0: until it fails.
+ * The first round and the failure are reported to the case. */
 static hg_return_t hosts_move(hg_handle_t handle)
 {
     static unsigned char bytes[HOSTS_BYTES];
@@ -159,7 +159,7 @@ static void rpc_register(void)
     hosts_move_id = MERCURY_REGISTER("move", hosts_move_t, void, hosts_move);
 }
 
-/* ---- Ends ---- */
+/* ---- Endpoints ---- */
 
 static void hosts_start(struct rpc_end *end, const char *host)
 {
@@ -200,7 +200,7 @@ static void hosts_open(
 {
     char *text;
 
-    hg_test_allow_log(""); /* codes and times are what counts here */
+    hg_test_allow_log(""); /* only codes and times are checked */
     memset(end, 0, sizeof(*end));
     hosts_leave();
     if (lossy)
@@ -228,7 +228,7 @@ static void hosts_call(const struct rpc_end *end)
     HG_CHECK_EQ_INT(one.value, 42);
 }
 
-/* Many calls at a time. */
+/* Many calls at once. */
 static void hosts_call_many(const struct rpc_end *end)
 {
     enum { COUNT = 50 };
@@ -277,7 +277,8 @@ static void hosts_exchange(const struct rpc_end *end)
     free(bytes);
 }
 
-/* Wait for what the cut ends, and no longer than was promised. */
+/* Wait for operations that the link failure ends, not longer than
+ * documented. */
 static void hosts_disconnects(hg_request_t request, uint64_t cut)
 {
     uint64_t took;
@@ -289,7 +290,7 @@ static void hosts_disconnects(hg_request_t request, uint64_t cut)
     HG_CHECK_OK(HG_Request_free(request));
 }
 
-/* The address is dead, and nobody is found at its name. */
+/* The address is dead, and a lookup of its name fails. */
 static void hosts_is_gone(const struct rpc_end *end, const char *address)
 {
     uint64_t started = hosts_now_ms();
@@ -306,12 +307,12 @@ static void hosts_is_gone(const struct rpc_end *end, const char *address)
     HG_CHECK(hosts_now_ms() - started <= HOSTS_LOOKUP_MS + HOSTS_MARGIN_MS);
 }
 
-/* The cable is back. */
+/* The link is up again. */
 static void hosts_is_back(struct rpc_end *end, const char *address)
 {
     uint64_t started = hosts_now_ms();
 
-    /* The first packets may go before the link is up again. */
+    /* The first packets may be lost before the link is up again. */
     while (NA_Addr_lookup_wait(
                end->na_class, address, RPC_TIMEOUT, &end->target) != NA_SUCCESS)
         HG_CHECK(hosts_now_ms() - started < RPC_TIMEOUT);
@@ -375,7 +376,7 @@ HG_TEST_WHERE(hosts_without_a_link_end_their_transfers, hg_test_crosses_hosts)
     request = rpc_start_call(&end, hosts_move_id, &move, NULL);
     HG_CHECK_RET(
         HG_Wait(request, HOSTS_DEATH_MS / 4, HG_STATUS_IGNORE), HG_TIMEOUT);
-    line = hg_test_read_peer(end.peer); /* the first round is over */
+    line = hg_test_read_peer(end.peer); /* the first round has ended */
     HG_CHECK_OK(strtol(line, NULL, 10));
     free(line);
     HOSTS_THERE_DO(&end, "ip link set there down");
@@ -393,7 +394,7 @@ HG_TEST_WHERE(hosts_without_a_link_end_their_transfers, hg_test_crosses_hosts)
     rpc_close(&end);
 }
 
-/* A cut that is shorter than death_ms ends nothing. */
+/* A link failure shorter than death_ms ends nothing. */
 HG_TEST_WHERE(hosts_survive_a_short_link_failure, hg_test_crosses_hosts)
 {
     char address[NA_MAX_ADDR_LEN];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Classes of several transports: which of them carries what, told by counters;
- * peers that have fewer; and auto_sm. The other programs run on such classes,
- * too, as the transports "mux" and "mux-ofi"; this one has cases for them
- * alone.
+ * Classes of several transports: counters show which transport carries what;
+ * peers with fewer transports; and auto_sm. The other programs also run on such
+ * classes, as the transports "mux" and "mux-ofi"; the cases here are only for
+ * them.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -24,9 +24,9 @@ MERCURY_GEN_PROC(mux_carried_t,
         (uint64_t) (moved_net)))
 
 static hg_id_t mux_inc_id, mux_move_id, mux_who_id, mux_carried_id;
-static na_class_t *mux_class; /* the target's, which tells what it carried */
+static na_class_t *mux_class; /* the target's; its counters are reported */
 
-/* ---- What is called ---- */
+/* ---- Functions ---- */
 
 /* Adds 1 to each byte of the caller's memory: pulls it, and pushes it back. */
 struct mux_job {
@@ -86,7 +86,7 @@ static hg_return_t mux_move(hg_handle_t handle)
     return mux_transfer(job, mux_pulled, HG_BULK_PULL);
 }
 
-/* Where the call came from. */
+/* The address that the call came from. */
 static hg_return_t mux_who(hg_handle_t handle)
 {
     const struct hg_info *info = HG_Get_info(handle);
@@ -139,10 +139,10 @@ static void cb_register(hg_class_t *hg_class)
         MERCURY_REGISTER(c, "carried", void, mux_carried_t, mux_carried);
 }
 
-/* ---- Ends ---- */
+/* ---- Endpoints ---- */
 
-/* An end that listens, or not, on any string; with options or NULL for a class
- * whose counters are to be had. */
+/* An endpoint that listens or not, on any string; with options, or NULL for a
+ * class whose counters are needed. */
 static void mux_start(struct cb_end *end, const char *string, uint8_t listen,
     const struct hg_init_info *given)
 {
@@ -175,7 +175,7 @@ static void mux_end(struct cb_end *end)
         HG_CHECK_OK(NA_Finalize(end->na_class));
 }
 
-/* A server of any string until it is stopped; with "auto", by auto_sm. */
+/* A server on any string until it is stopped; with "auto", by auto_sm. */
 HG_TEST_ROLE(listener)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -200,7 +200,7 @@ HG_TEST_ROLE(listener)
     mux_end(&end);
 }
 
-/* A listener in a process of its own, and its name; whom `end` calls. */
+/* A listener in its own process, its name, and the target of `end`. */
 static void mux_find(struct cb_end *end, const char *string, const char *how,
     const char *sm_name, char name[NA_MAX_ADDR_LEN])
 {
@@ -219,7 +219,7 @@ static void mux_close(struct cb_end *end)
     hg_test_stop(end->peer);
 }
 
-/* A call, and bulk data both ways. */
+/* A call, and bulk data in both directions. */
 static void mux_use(struct cb_end *end)
 {
     void *bytes = malloc(MUX_BYTES);
@@ -242,7 +242,7 @@ static void mux_use(struct cb_end *end)
     free(bytes);
 }
 
-/* Whether the target sees us as a peer of that scheme. */
+/* Check that the target sees us as a peer of that scheme. */
 static void mux_check_seen(const struct cb_end *end, const char *scheme)
 {
     hg_handle_t handle = cb_new_handle(end, mux_who_id);
@@ -255,7 +255,7 @@ static void mux_check_seen(const struct cb_end *end, const char *scheme)
     HG_CHECK_OK(HG_Destroy(handle));
 }
 
-/* Whether all of it went by sm, or none, at either side. */
+/* Check that either everything or nothing was carried by sm, on both sides. */
 static void mux_check_carried(struct cb_end *end, bool sm)
 {
     mux_carried_t there, here;
@@ -268,11 +268,12 @@ static void mux_check_carried(struct cb_end *end, bool sm)
         return;
     here = mux_count(end->na_class);
     HG_CHECK((here.sent_sm > 0) == sm && (here.sent_net > 0) == !sm);
-    HG_CHECK_EQ_U64(here.moved_sm + here.moved_net, 0); /* the target moves */
+    /* The target is the initiator. */
+    HG_CHECK_EQ_U64(here.moved_sm + here.moved_net, 0);
 }
 
-/* The transport that is not sm, with `rest` behind its scheme. The last four
- * strings stay valid. For the main thread. */
+/* A string of the transport that is not sm, with `rest` after its scheme. The
+ * last four strings stay valid. For the main thread only. */
 static const char *mux_net(const char *rest)
 {
     static char strings[4][256];
@@ -287,7 +288,7 @@ static const char *mux_net(const char *rest)
 #define MUX_BOTH mux_net("://127.0.0.1:0;sm://")
 #define MUX_PLAIN mux_net("://127.0.0.1:0")
 
-/* With ZeroMQ there are parts that meet at a path, and in a process. */
+/* With ZeroMQ some parts listen at a path, or within the process. */
 static bool mux_is_zmq(void)
 {
     return hg_test_is_mux() && !hg_test_is_ofi();
@@ -303,7 +304,7 @@ HG_TEST_WHERE(mux_uses_sm_on_one_node, hg_test_is_mux)
 
     mux_start(&end, MUX_BOTH, HG_TRUE, NULL);
     mux_find(&end, MUX_BOTH, "", "", name);
-    /* What a peer is told is the address of the network. */
+    /* A peer gets the address of the network. */
     HG_CHECK(strstr(name, mux_net("://127.0.0.1:")) == name);
     HG_CHECK(strchr(name, ';') == NULL);
     mux_use(&end);
@@ -324,7 +325,7 @@ HG_TEST_WHERE(mux_uses_sm_on_one_node, hg_test_is_mux)
     mux_close(&end);
 }
 
-/* Who listens at a file is known by that. */
+/* A listener at a path is identified by its file. */
 HG_TEST_WHERE(mux_at_a_path_uses_sm, mux_is_zmq)
 {
     char string[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN];
@@ -370,9 +371,9 @@ HG_TEST_WHERE(mux_finds_itself, hg_test_is_mux)
     mux_end(&end);
 }
 
-/* ---- Not by sm ---- */
+/* ---- Without sm ---- */
 
-/* A client of another user, whom sm does not let in. */
+/* A client of another user, which sm refuses. */
 HG_TEST_ROLE(other_user)
 {
     struct cb_end end;
@@ -396,7 +397,7 @@ HG_TEST_WHERE(mux_of_another_user_uses_the_network, hg_test_is_mux)
 
     if (geteuid() != 0)
         hg_test_skip("only root can be another user");
-    for (i = 0; i < 2; i++) { /* with a name that it does not know, or does */
+    for (i = 0; i < 2; i++) { /* with an unknown name, or a known one */
         (void) snprintf(string, sizeof(string), "%s", MUX_BOTH);
         if (i > 0)
             (void) snprintf(string, sizeof(string), "%shg-test-mux-%ld",
@@ -416,7 +417,7 @@ HG_TEST_WHERE(mux_is_called_by_a_class_without_sm, hg_test_is_mux)
     struct cb_end end;
 
     mux_start(&end, MUX_PLAIN, HG_TRUE, NULL);
-    end.na_class = NULL; /* which has no such counters */
+    end.na_class = NULL; /* it has no such counters */
     mux_find(&end, MUX_BOTH, "", "", name);
     mux_use(&end);
     mux_check_carried(&end, false);
@@ -471,7 +472,8 @@ static void mux_pull(const struct cb_end *end, const struct cb_end *owner,
     HG_CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* A class that has sm alone passes on what one that has TCP alone needs. */
+/* A class with only sm passes on the part of a handle that a class with only
+ * TCP needs. */
 HG_TEST_WHERE(mux_handle_is_passed_on_with_all_parts, hg_test_is_mux)
 {
     const char *const strings[] = {MUX_BOTH, "sm://", MUX_PLAIN};
@@ -506,8 +508,8 @@ HG_TEST_WHERE(mux_handle_is_passed_on_with_all_parts, hg_test_is_mux)
     free(got);
 }
 
-/* Options about who may connect must be honoured by every transport of the
- * list, or there is no class, and one line tells why. */
+/* Options about access must be honored by every transport of the list;
+ * otherwise the open fails, and one line says why. */
 HG_TEST_WHERE(mux_does_not_ignore_access_options, hg_test_is_mux)
 {
     char reversed[64];
@@ -551,7 +553,7 @@ HG_TEST_WHERE(mux_listens_on_all_transports, mux_is_zmq)
         mux_start(&end, schemes[i], HG_FALSE, NULL);
         HG_CHECK_OK(HG_Addr_lookup2(end.hg_class, name, &end.target));
         mux_use(&end);
-        if (i == 3) /* the first address of the peer's that we speak */
+        if (i == 3) /* the peer's first address that we support */
             HG_CHECK(NA_Get_counter(end.na_class, "mux_sent_zmq+tcp") > 0);
         mux_end(&end);
     }
@@ -600,7 +602,7 @@ HG_TEST_WHERE(auto_sm_makes_a_class_of_two_transports, hg_test_is_mux)
     mux_check_seen(&end, "sm://");
     mux_close(&end);
 
-    /* With a name of its own it is a part of the address. */
+    /* If sm has its own name, it is a part of the address. */
     (void) snprintf(sm, sizeof(sm), "hg-test-mux-%ld", (long) getpid());
     mux_start(&end, hg_test_transport(), HG_FALSE, &info);
     mux_find(&end, MUX_PLAIN, "auto", sm, name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NA on one transport: classes, contexts, addresses and lookups, good and bad.
+ * NA on one transport: classes, contexts, addresses and lookups, valid and
+ * invalid.
  */
 #include "conform.h"
 
@@ -61,7 +62,7 @@ static void life_refuse(const char *string, const struct na_init_info *info)
     HG_CHECK_EQ_INT(hg_test_log_count("cannot honour"), before + 1);
 }
 
-/* Options about who may connect are honoured, or there is no class. */
+/* Options about access are honored, or the open fails. */
 HG_TEST(options_about_access_are_not_ignored)
 {
     bool sm = strncmp(hg_test_transport(), "sm", 2) == 0;
@@ -121,7 +122,7 @@ HG_TEST(options_are_checked)
     free(string);
 }
 
-/* What no class answers is one line, which ends with `why`. */
+/* A string that no class accepts gives one line, which ends with `why`. */
 static void life_ask_nobody(na_class_t *na_class, const char *why)
 {
     unsigned asked = 0;
@@ -143,8 +144,8 @@ static void life_ask_nobody(na_class_t *na_class, const char *why)
     HG_CHECK_EQ_INT(hg_test_log_count(why), ++asked);
 }
 
-/* Whether the transport keeps the order of messages and RMA: where the library
- * moves memory by messages, transfers may overtake each other. */
+/* Whether the transport keeps the order of messages and RMA: where memory is
+ * moved by messages, transfers may overtake each other. */
 static int life_ordering(void)
 {
     static const char *const ordered[] = {"self"};
@@ -230,7 +231,7 @@ HG_TEST(classes_open_and_close_in_threads)
     pthread_t threads[4];
     unsigned i;
 
-    /* The names of listen strings come from a counter without a lock. */
+    /* The names of listeners come from a counter without a lock. */
     if (!strcmp(hg_test_transport(), "self")) {
         for (i = 0; i < 4; i++)
             HG_CHECK(!pthread_create(&threads[i], NULL, life_thread, NULL));
@@ -304,8 +305,8 @@ HG_TEST(leaked_objects_are_released_with_one_line)
         HG_CHECK_EQ_INT(hg_test_log_count(line), life_before + 1); \
     } while (0)
 
-/* Use of a destroyed object is refused, with one line each time, and the memory
- * behind its pointer is not read. */
+/* Use of a destroyed object is refused, with one line each time, and its memory
+ * is not read. */
 HG_TEST(finalized_objects_are_refused)
 {
     static const char class_line[] = ": no such class is open";
@@ -591,14 +592,14 @@ HG_TEST(own_address_string_gives_the_self_address)
     HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
     HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
-    /* Nobody wants to hear: nothing is queued, nothing leaks. */
+    /* Without a callback nothing is queued and nothing leaks. */
     HG_CHECK_OK(NA_Addr_lookup(
         end.na_class, end.context, NULL, NULL, name, NA_OP_ID_IGNORE));
     conform_idle(&end);
     conform_close(&end);
 }
 
-/* The lookup that was waited for last has told why it failed. */
+/* The last blocking lookup has logged why it failed. */
 static void life_check_text(const char *part)
 {
     const char *text = HG_Get_last_error_text();
@@ -656,7 +657,7 @@ HG_TEST(dead_address_is_unreachable)
     conform_info(&info);
     info.lookup_ms = 500;
     conform_open(&end, &info);
-    /* The string of a class that is gone. */
+    /* The string of a class that was finalized. */
     conform_open(&gone, NULL);
     HG_CHECK_OK(
         NA_Addr_to_string(gone.na_class, name, sizeof(name), gone.self));
@@ -681,7 +682,7 @@ HG_TEST(lookup_can_be_canceled)
 
     conform_open(&end, NULL);
     hg_test_allow_log("");
-    /* An address of the documentation's network answers nobody. */
+    /* No host answers at an address of the documentation network. */
     (void) snprintf(name, sizeof(name), "%s://%s", hg_test_transport(),
         hg_test_crosses_hosts() ? "192.0.2.1:9"
             : hg_test_is_self() ? "1-1"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NA on one transport: messages that a class sends to itself, how they meet
- * their receives, and how they are taken back.
+ * NA on one transport: messages that a class sends to itself, how they are
+ * matched with receives, and how they are canceled.
  */
 #define HG_NA_PLUGIN_API 1 /* for the counters */
 #include "conform.h"
@@ -14,7 +14,7 @@ static na_size_t msg_max(struct conform_end *end, bool expected)
                     : NA_Msg_get_max_unexpected_size(end->na_class);
 }
 
-/* One message of `size` bytes, its receive posted before or after it. */
+/* One message of `size` bytes; its receive is posted before or after it. */
 static void msg_once(struct conform_end *end, bool expected, bool early,
     na_size_t size, na_tag_t tag)
 {
@@ -430,7 +430,7 @@ HG_TEST(callback_may_be_null)
         "a", 2, end.self, 2, NA_OP_ID_IGNORE));
     HG_CHECK_OK(NA_Msg_send_expected(end.na_class, end.context, NULL, NULL, "b",
         2, end.self, 3, NA_OP_ID_IGNORE));
-    /* The last of an ordered row tells that the others are there. */
+    /* The last of an ordered sequence shows that the others arrived. */
     HG_CHECK_OK(conform_recv(&end, &call, true, got[2], 8, 4));
     HG_CHECK_OK(NA_Msg_send_expected(end.na_class, end.context, NULL, NULL, "c",
         2, end.self, 4, NA_OP_ID_IGNORE));
@@ -449,7 +449,7 @@ HG_TEST(callback_may_be_null)
     conform_close(&end);
 }
 
-/* ---- Callbacks that go on ---- */
+/* ---- Callbacks that start operations ---- */
 
 struct msg_chain {
     struct conform_end *end;
@@ -526,7 +526,7 @@ HG_TEST(expected_messages_complete_where_they_were_posted)
     HG_CHECK_OK(conform_send(&end, &send, true, "one", 4, 1));
     HG_CHECK_OK(conform_wait(&end, &send));
     HG_CHECK_OK(conform_send(&other, &send, true, "two", 4, 2));
-    /* Nobody progresses `other` meanwhile. */
+    /* `other` makes no progress meanwhile. */
     HG_CHECK_OK(conform_wait(&end, &recvs[1]));
     conform_idle(&end);
     HG_CHECK_EQ_INT(recvs[0].ends, 0);
@@ -554,7 +554,8 @@ HG_TEST(unexpected_messages_go_to_a_context_with_a_receive)
     HG_CHECK_OK(conform_wait(&other, &recv));
     HG_CHECK_EQ_STR(got, "there");
     conform_free_addr(&end, &recv);
-    /* One that came before any receive waits for the first, wherever. */
+    /* A message that arrived before any receive goes to the first receive, in
+     * any context. */
     HG_CHECK_OK(conform_send(&end, &send, false, "later", 6, 2));
     HG_CHECK_OK(conform_wait(&end, &send));
     HG_CHECK_OK(conform_recv(&other, &recv, false, got, 8, 0));
@@ -562,7 +563,8 @@ HG_TEST(unexpected_messages_go_to_a_context_with_a_receive)
     HG_CHECK_EQ_STR(got, "later");
     conform_free_addr(&end, &recv);
     HG_CHECK_OK(NA_Context_destroy(end.na_class, other.context));
-    /* A context with receives is gone; the next message finds another's. */
+    /* A context with receives was destroyed; the next message goes to another's
+     * receive. */
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, 8, 0));
     HG_CHECK_OK(conform_send(&end, &send, false, "end", 4, 2));
     HG_CHECK_OK(conform_wait(&end, &recv));
@@ -570,7 +572,7 @@ HG_TEST(unexpected_messages_go_to_a_context_with_a_receive)
     conform_close(&end);
 }
 
-/* ---- The limit of what waits ---- */
+/* ---- The limit of queued messages ---- */
 
 HG_TEST(full_queue_holds_back_or_drops)
 {
@@ -592,7 +594,7 @@ HG_TEST(full_queue_holds_back_or_drops)
         (void) conform_turn(end.na_class, end.context, 1);
     for (i = 0; i < MSG_MANY; i++)
         sent += sends[i].ends;
-    /* Whatever was accepted comes in order; nothing comes twice. */
+    /* Accepted messages arrive in order, and none twice. */
     while (to < MSG_MANY) {
         HG_CHECK_OK(conform_recv(&end, &recv, true, &to, 4, 9));
         for (i = 0; i < CONFORM_TIMEOUT && recv.ends == 0; i++) {
@@ -641,7 +643,7 @@ HG_TEST_WHERE(sends_that_are_held_back_can_be_canceled, hg_test_holds_back)
         from[i] = i;
         HG_CHECK_OK(conform_send(&end, &sends[i], true, &from[i], 4, i));
     }
-    /* No segment at all, and more than fit into an operation. */
+    /* No segment, and more than fit into an operation. */
     memset(&empty, 0, sizeof(empty));
     HG_CHECK_OK(NA_Msg_sendv_expected(end.na_class, end.context, conform_ended,
         &empty, NULL, 0, end.self, MSG_MANY, &empty.id));

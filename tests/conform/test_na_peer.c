@@ -2,10 +2,10 @@
 /*
  * NA between two processes: messages, memory, and a peer that dies.
  *
- * The other process is the role `target`. It listens, says its address, and
- * answers unexpected messages: tag 1 is sent back as an expected message of
- * the same tag, tag 2 is answered with its memory's serialized handle. It
- * ends when the test closes the channel.
+ * The other process is the role `target`. It listens, reports its address, and
+ * answers unexpected messages: tag 1 is sent back as an expected message of the
+ * same tag, tag 2 is answered with the serialized handle of its memory. It ends
+ * when the test closes the channel.
  */
 #include "conform.h"
 
@@ -27,7 +27,7 @@ static na_size_t peer_handle(
     return size;
 }
 
-/* Answer the message that `recv` brought. */
+/* Answer the message that `recv` received. */
 static void peer_answer(struct conform_end *end, na_mem_handle_t mem,
     struct conform_call *recv, const char *got)
 {
@@ -59,7 +59,7 @@ HG_TEST_ROLE(target)
 
     (void) argc;
     (void) argv;
-    hg_test_allow_log(""); /* of a caller that goes away */
+    hg_test_allow_log(""); /* caused by a caller that disappears */
     conform_open(&end, NULL);
     conform_fill(peer_memory, PEER_MEMORY, 77);
     mem = conform_memory(&end, peer_memory, PEER_MEMORY, NA_MEM_READWRITE);
@@ -126,7 +126,7 @@ static void peer_close(struct peer_pair *pair)
     conform_close(&pair->end);
 }
 
-/* Ask and wait for the answer: its size, in `got`. */
+/* Ask and wait for the answer; returns its size, and its bytes in `got`. */
 static na_size_t peer_ask(struct peer_pair *pair, const void *buf,
     na_size_t size, na_tag_t tag, void *got, na_size_t room)
 {
@@ -209,7 +209,7 @@ static void peer_move(struct peer_pair *pair)
     HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
 }
 
-/* Stop the process, and forget it. */
+/* Stop the process, and free its address. */
 static void peer_part(struct peer_pair *pair)
 {
     struct conform_end *end = &pair->end;
@@ -224,7 +224,7 @@ static void peer_part(struct peer_pair *pair)
     HG_CHECK_OK(NA_Addr_free(end->na_class, pair->target));
 }
 
-/* Also of those that come when others have gone. */
+/* Also for clients that connect after others have left. */
 HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
 {
     struct peer_pair pair;

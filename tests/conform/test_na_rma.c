@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NA on one transport: memory handles, put and get, and what is refused.
+ * NA on one transport: memory handles, put and get, and refusals.
  */
 #define _GNU_SOURCE 1
 #include "conform.h"
@@ -53,7 +53,8 @@ static void rma_free(struct conform_end *end, na_mem_handle_t mem)
 
 /* ---- Moving data, against a model ---- */
 
-/* Random segments, some empty, within `space` in shuffled order; the total. */
+/* Random segments, some empty, within `space` in shuffled order; returns the
+ * total. */
 static na_size_t rma_scatter(unsigned char *space, uint64_t *random,
     struct na_segment segments[RMA_PIECES])
 {
@@ -93,7 +94,7 @@ HG_TEST(every_segment_layout_moves_like_the_model)
     unsigned round;
 
     conform_info(&info);
-    info.rma_frame_size = 512; /* where emulated: several frames */
+    info.rma_frame_size = 512; /* if emulated: several frames */
     conform_open(&end, &info);
     for (round = 0; round < 400; round++) {
         bool put = (hg_test_random(&random) & 1) != 0;
@@ -113,7 +114,7 @@ HG_TEST(every_segment_layout_moves_like_the_model)
             size = hg_test_random(&random) % size;
         HG_CHECK_OK(NA_Mem_register(end.na_class, mems[1]));
         remote = conform_remote(&end, mems[1]);
-        /* The array was copied; the memory moves where it says. */
+        /* The array was copied; the memory is used in place. */
         memcpy(model, spaces[put ? 1 : 0], RMA_SPACE);
         for (i = 0; i < size; i++) {
             unsigned char *from =
@@ -250,7 +251,8 @@ static bool rma_has_addresses(void)
 
 HG_TEST_WHERE(small_transfer_beyond_4_gib, rma_has_addresses)
 {
-    /* No power of two, so that an offset cut to 32 bits reads other bytes. */
+    /* Not a power of two, so that an offset truncated to 32 bits reads other
+     * bytes. */
     const size_t window = (size_t) 13 << 20;
     const size_t total = (size_t) (UINT64_C(5) << 30);
     const na_offset_t offset = ((na_offset_t) 1 << 32) + 12345;
@@ -297,8 +299,7 @@ static na_mem_handle_t rma_again_and_again(struct conform_end *end,
     return mem;
 }
 
-/* It takes some seconds but where the memory is this process's own, or the
- * kernel copies. */
+/* It takes seconds, except within this process or where the kernel copies. */
 static bool rma_moves_all_at_once(void)
 {
     const char *name = getenv("HG_TEST_TRANSPORT");
@@ -308,9 +309,9 @@ static bool rma_moves_all_at_once(void)
             strcmp(name, "self") == 0 || strcmp(name, "sm") == 0);
 }
 
-/* Memory of 5 GiB that needs few megabytes. Gets, and a put, across 4 GiB on
- * one side and on both; then, in the plain build, all of it at once: in
- * check-full on every transport. */
+/* Memory of 5 GiB that needs few megabytes. Gets and a put across 4 GiB on one
+ * side and on both; then, in the plain build, all of it at once. In check-full
+ * on every transport. */
 HG_TEST_SECONDS(transfers_across_4_gib, 120)
 {
     enum { PIECE = 3 << 20, COUNT = 1707, SIZE = 2 * PIECE };
@@ -451,7 +452,7 @@ HG_TEST(registration_rules_are_enforced)
     HG_CHECK_RET(NA_Mem_register(end.na_class, remote), NA_INVALID_ARG);
     HG_CHECK_RET(NA_Mem_deregister(end.na_class, remote), NA_NOENTRY);
     HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
-    HG_CHECK_OK(NA_Mem_register(end.na_class, mem)); /* and again */
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem)); /* the same again */
     HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
     rma_free(&end, mem);
     rma_free(&end, remote);
@@ -561,7 +562,7 @@ HG_TEST(bounds_and_permissions_are_kept_by_the_initiator)
     HG_CHECK_RET(NA_Get(end.na_class, end.context, conform_ended, &call, local,
                      0, remote, 0, 8, NA_ADDR_NULL, NA_OP_ID_IGNORE),
         NA_INVALID_ARG);
-    /* The very end, and nothing at all, are in range. */
+    /* The very end and an empty range are valid. */
     HG_CHECK_OK(rma_move(&end, true, local, 64, remote, 64, 0));
     HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 0, 64));
     HG_CHECK_OK(rma_move(&end, true, read_only, 0, remote, 0, 64));
@@ -595,9 +596,9 @@ HG_TEST(memory_withdrawn_is_refused_by_the_target)
     HG_CHECK_OK(NA_Mem_deregister(end.na_class, target));
     HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_NOENTRY);
     HG_CHECK_RET(rma_move(&end, false, local, 0, remote, 0, 8), NA_NOENTRY);
-    if (!hg_test_is_ofi()) /* there nobody is asked for nothing */
+    if (!hg_test_is_ofi()) /* an empty range is not checked there */
         HG_CHECK_RET(rma_move(&end, false, local, 0, remote, 0, 0), NA_NOENTRY);
-    /* Registered anew it has another name. */
+    /* Registered again, it has another handle. */
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
     HG_CHECK_RET(rma_move(&end, true, local, 0, remote, 0, 8), NA_NOENTRY);
     HG_CHECK_EQ_MEM(b, kept, sizeof(b));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NA on one transport: progress, sleeping and waking, threads, and memory
- * that runs out.
+ * NA on one transport: progress, sleeping and waking, threads, and out of
+ * memory.
  */
 #include "conform.h"
 
@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAIT_LONG 60000u /* ms: past the watchdog */
+#define WAIT_LONG 60000u /* ms: longer than the watchdog */
 #define WAIT_THREADS 4u
-#define WAIT_WINDOW_NS 3000u /* about what it takes to go to sleep */
+#define WAIT_WINDOW_NS 3000u /* about the time it takes to go to sleep */
 
 static void wait_nap(unsigned us)
 {
@@ -54,7 +54,7 @@ HG_TEST(progress_and_trigger_report_what_is_available)
     for (i = 0; i < 3; i++)
         HG_CHECK_OK(conform_send(&end, &calls[i], true, "x", 1, i));
     HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
-    /* It stays so until somebody triggers. */
+    /* It stays so until a thread triggers. */
     HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
     for (i = 0; i < 3; i++) {
         HG_CHECK_OK(NA_Progress(end.na_class, end.context, WAIT_LONG));
@@ -72,10 +72,10 @@ HG_TEST(progress_and_trigger_report_what_is_available)
     conform_close(&end);
 }
 
-/* ---- Wake-ups ---- */
+/* ---- Wakeups ---- */
 
-/* Let so much time pass awake: a nap of a few microseconds would last ten
- * times as long, and always end when the other side sleeps soundly. */
+/* Busy-wait: a sleep of a few microseconds would last ten times as long, and
+ * always end when the other side is asleep. */
 static void wait_delay(uint64_t ns)
 {
     struct timespec start, now;
@@ -92,13 +92,13 @@ struct wait_sender {
     struct conform_end *end;
     unsigned count;
     unsigned nap_us; /* at most */
-    bool in_turn;    /* send each only when the one before was taken, ... */
+    bool in_turn;    /* send each only after the one before was received */
     _Atomic unsigned taken;
     uint64_t random;
     _Atomic bool done;
 };
 
-/* Send without wanting to hear. */
+/* Send without a callback. */
 static void *wait_send(void *arg)
 {
     struct wait_sender *sender = (struct wait_sender *) arg;
@@ -110,7 +110,7 @@ static void *wait_send(void *arg)
 
         if (sender->nap_us > 0 && dice % 4 != 0)
             wait_nap((unsigned) (dice >> 8) % sender->nap_us);
-        if (sender->in_turn) { /* ... just when the other goes to sleep */
+        if (sender->in_turn) { /* just when the other side goes to sleep */
             unsigned spins = 0;
 
             while (atomic_load(&sender->taken) != i) {
@@ -172,8 +172,8 @@ HG_TEST(send_wakes_a_thread_that_spins)
     wait_be_woken(NA_WAIT_SPIN, false);
 }
 
-/* Only on self does a send complete its receive; elsewhere somebody else has
- * to progress. */
+/* Only on self does a send complete its receive; elsewhere another thread has
+ * to make progress. */
 HG_TEST_WHERE(send_wakes_a_thread_in_trigger, hg_test_is_self)
 {
     wait_be_woken(NA_WAIT_ADAPTIVE, true);
@@ -226,7 +226,7 @@ HG_TEST(signal_ends_a_wait)
 struct wait_hearer {
     struct conform_end *end;
     const char *name; /* to look up, or NULL */
-    bool trigger;     /* else it progresses */
+    bool trigger;     /* else it makes progress */
     pthread_t thread;
     _Atomic bool ended;
     na_return_t ret;
@@ -252,7 +252,8 @@ static void *wait_hear_signals(void *arg)
     return NULL;
 }
 
-/* Send signals to one thread until it has ended its wait: it, and no other. */
+/* Send signals to one thread until it has ended its wait: that thread, and no
+ * other. */
 static void wait_interrupt(struct wait_hearer *hearers, int which)
 {
     struct wait_hearer *target = &hearers[which];
@@ -268,8 +269,8 @@ static void wait_interrupt(struct wait_hearer *hearers, int which)
         HG_CHECK(!atomic_load(&hearers[i].ended));
 }
 
-/* One thread has the context's progress, others wait for it, or to trigger:
- * each sleeps where a signal finds it. */
+/* One thread makes progress for the context; others wait for it, or in trigger.
+ * A signal reaches each of them in its sleep. */
 HG_TEST(signal_ends_the_wait_of_its_thread)
 {
     enum { HEARERS = 5 };
@@ -302,7 +303,8 @@ static bool wait_is_tcp(void)
     return strstr(hg_test_transport(), "tcp") != NULL;
 }
 
-/* Somebody accepts and says nothing: a lookup ends by its time, or a signal. */
+/* A listener accepts and stays silent: a lookup ends at its timeout, or by a
+ * signal. */
 HG_TEST_WHERE(blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
 {
     struct wait_hearer hearer;
@@ -347,8 +349,8 @@ static bool wait_sleeps_on_frames(void)
     return hg_test_has_epoll() && hg_test_is_self() && hg_test_emulated();
 }
 
-/* Of a context that need not be polled meanwhile: MPI has none, nor have
- * some providers of libfabric. */
+/* The descriptor of a context that need not be polled meanwhile. MPI and some
+ * providers of libfabric have none. */
 static int wait_descriptor(struct conform_end *end)
 {
     int fd = NA_Poll_get_fd(end->na_class, end->context);
@@ -383,8 +385,8 @@ HG_TEST_WHERE_SECONDS(
     sender.random = hg_test_seed();
     HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
     HG_CHECK(!pthread_create(&thread, NULL, wait_send, &sender));
-    /* One message at a time: of several, the next would make good for a wake-up
-     * that is lost. */
+    /* One message at a time: with several, the next one would hide a lost
+     * wakeup. */
     for (i = 0; i < COUNT;) {
         if (NA_Poll_try_wait(end.na_class, end.context) == NA_TRUE) {
             HG_CHECK_EQ_INT(poll(&fd, 1, (int) CONFORM_TIMEOUT), 1);
@@ -400,14 +402,14 @@ HG_TEST_WHERE_SECONDS(
     }
     HG_CHECK(!pthread_join(thread, NULL));
     HG_CHECK(waits > 100);
-    /* With nothing to do it is quiet. */
+    /* With nothing to do it is not readable. */
     while (NA_Poll_try_wait(end.na_class, end.context) == NA_FALSE)
         (void) conform_turn(end.na_class, end.context, 0);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     conform_close(&end);
 }
 
-/* Work that the calling thread itself has left must not sleep either. */
+/* Work that the calling thread itself has left must prevent sleep, too. */
 HG_TEST_WHERE(own_operations_make_the_descriptor_readable, hg_test_has_epoll)
 {
     enum { SIZE = 300000 };
@@ -442,8 +444,8 @@ HG_TEST_WHERE(own_operations_make_the_descriptor_readable, hg_test_has_epoll)
     }
     HG_CHECK_OK(get.ret);
     HG_CHECK_EQ_MEM(a, b, SIZE);
-    /* Sends that were held back go on when a receive makes room; other
-     * transports drop what does not fit. */
+    /* Sends that were held back continue when a receive frees space; other
+     * transports drop messages that do not fit. */
     if (!hg_test_holds_back())
         count = 10;
     for (i = 0; i < count; i++)
@@ -467,7 +469,7 @@ HG_TEST_WHERE(own_operations_make_the_descriptor_readable, hg_test_has_epoll)
     conform_close(&end);
 }
 
-/* Who asks twice is told twice: the second answer must not let it sleep. */
+/* A second call gets the same answer: it must not allow the thread to sleep. */
 HG_TEST_WHERE(
     asking_for_sleep_again_gets_the_same_answer, wait_sleeps_on_frames)
 {
@@ -538,7 +540,7 @@ static void wait_work_together(bool own_contexts)
     for (i = 0; i < WAIT_THREADS; i++) {
         workers[i].end = end;
         workers[i].number = i;
-        workers[i].rounds = 1250; /* 10,000 operations in all */
+        workers[i].rounds = 1250; /* 10,000 operations in total */
         if (own_contexts) {
             workers[i].end.context = NA_Context_create(end.na_class);
             HG_CHECK(workers[i].end.context != NULL);
@@ -630,7 +632,7 @@ HG_TEST(progress_thread_starts_and_stops)
 
     conform_info(&info);
     info.progress_thread = NA_TRUE;
-    info.max_contexts = 1; /* its context is not the application's */
+    info.max_contexts = 1; /* its context does not count */
     for (i = 0; i < 20; i++) {
         conform_open(&end, &info);
         HG_CHECK_OK(conform_recv(&end, &recv, true, &got, 1, 1));
@@ -641,8 +643,8 @@ HG_TEST(progress_thread_starts_and_stops)
     }
 }
 
-/* A signal that the application's threads block stays with the process: here,
- * taking it would be the process's end. */
+/* A signal that the application's threads block stays pending for the process:
+ * taking it would end the process. */
 HG_TEST_WHERE(progress_thread_takes_no_signals, hg_test_is_self)
 {
     struct na_init_info info;
@@ -655,7 +657,8 @@ HG_TEST_WHERE(progress_thread_takes_no_signals, hg_test_is_self)
     conform_open(&end, &info);
     HG_CHECK(!sigemptyset(&set) && !sigaddset(&set, SIGUSR1));
     HG_CHECK(!pthread_sigmask(SIG_BLOCK, &set, &before));
-    HG_CHECK(!sigismember(&before, SIGUSR1)); /* nor did its start block it */
+    /* Starting it did not block the signal. */
+    HG_CHECK(!sigismember(&before, SIGUSR1));
     HG_CHECK(kill(getpid(), SIGUSR1) == 0);
     conform_idle(&end);
     HG_CHECK(!sigpending(&pending) && sigismember(&pending, SIGUSR1));
@@ -664,12 +667,12 @@ HG_TEST_WHERE(progress_thread_takes_no_signals, hg_test_is_self)
     conform_close(&end);
 }
 
-/* A context may be destroyed as soon as a callback ran, though the thread that
- * completed the operation has just said so. */
+/* A context may be destroyed as soon as a callback ran, although the thread
+ * that completed the operation has only just queued it. */
 HG_TEST(context_ends_while_the_progress_thread_completes)
 {
     enum { SIZE = 64 };
-    /* libfabric's clock polls the context, ten times a second. */
+    /* libfabric's clock thread polls the context ten times a second. */
     const int rounds = hg_test_is_ofi() ? 30 : 300;
     struct na_init_info info;
     struct conform_end end;
@@ -724,7 +727,7 @@ HG_TEST(progress_thread_moves_memory_during_computation)
     memset(&get, 0, sizeof(get));
     HG_CHECK_OK(NA_Get(end.na_class, end.context, conform_ended, &get, local, 0,
         remote, 0, SIZE, end.self, NA_OP_ID_IGNORE));
-    /* Only trigger: all progress is the thread's. */
+    /* Only trigger: all progress is made by the thread. */
     while (get.ends == 0)
         (void) conform_trigger(end.context, CONFORM_TIMEOUT, 1);
     HG_CHECK_OK(get.ret);
@@ -735,7 +738,7 @@ HG_TEST(progress_thread_moves_memory_during_computation)
     conform_close(&end);
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Out of memory ---- */
 
 struct wait_scene {
     struct conform_end end;
@@ -750,7 +753,7 @@ static struct conform_call *wait_scene_call(struct wait_scene *scene)
     return &scene->calls[scene->started++];
 }
 
-/* Note the code of a start; one that failed has no end. */
+/* Record the code of a start; one that failed has no completion. */
 static void wait_scene_note(struct wait_scene *scene, na_return_t ret)
 {
     if (ret == NA_SUCCESS)
@@ -778,7 +781,8 @@ static void wait_scene_messages(struct wait_scene *scene, char *got)
         call = wait_scene_call(scene);
         wait_scene_note(scene, conform_send(end, call, i == 1, "x", 1, 1));
     }
-    /* Before their receives: they wait in the class; then past its limit. */
+    /* Sent before their receives: they wait in the class, then exceed its
+     * limit. */
     for (i = 0; i < 3; i++) {
         call = wait_scene_call(scene);
         memset(call, 0, sizeof(*call));
@@ -814,9 +818,9 @@ static void wait_scene_lookup(struct wait_scene *scene)
         scene->ret = ret;
 }
 
-/* Let everything end. What a failed allocation lost does not: where one
- * failed, a few quiet turns are enough, and the rest is abandoned with its
- * context. */
+/* Wait until everything has ended. Operations lost to a failed allocation do
+ * not end: after a failure a few idle rounds suffice, and the rest is abandoned
+ * with its context. */
 static void wait_scene_settle(struct wait_scene *scene)
 {
     unsigned ms = hg_test_is_self() ? 0 : 1;

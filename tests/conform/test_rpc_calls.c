@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of the request model: what is carried, how waits end, what a handler
- * may do with its handle. On every transport, to oneself or to another process.
+ * Calls of the request model: what is transmitted, how waits end, what a
+ * handler may do with its handle. On every transport, to oneself or to another
+ * process.
  */
 #include "rpc.h"
 
@@ -90,7 +91,8 @@ static hg_return_t calls_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Answer `a` of the kept, the latest first; `b`: with a free and no answer. */
+/* Answer `a` of the kept handles, the latest first; `b`: free them without a
+ * response. */
 static hg_return_t calls_release(hg_handle_t handle)
 {
     two_t in;
@@ -136,7 +138,7 @@ enum {
     CALLS_ACTS
 };
 
-/* What the last calls_act saw; calls_last tells it. */
+/* What the last calls_act saw; calls_last returns it. */
 static int32_t calls_seen;
 
 static hg_return_t calls_act(hg_handle_t handle)
@@ -196,8 +198,8 @@ static hg_return_t calls_last(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Input and output by hand: the sum of the bytes, in the buffer (a = 0) or in
- * extra memory of b bytes. */
+/* Input and output without procs: the sum of the bytes, in the buffer (a = 0)
+ * or in extra memory of b bytes. */
 static hg_return_t calls_raw(hg_handle_t handle)
 {
     two_t in;
@@ -236,7 +238,7 @@ static hg_return_t calls_raw(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Procs whose two directions do not fit together. */
+/* Procs whose two directions do not match. */
 static hg_return_t calls_proc_short(hg_proc_t proc, void *data)
 {
     two_t *two = (two_t *) data;
@@ -257,7 +259,7 @@ static hg_return_t calls_proc_long(hg_proc_t proc, void *data)
     return ret;
 }
 
-/* Refuses what it decodes; and, with a = 13, to encode. */
+/* Refuses what it decodes and, with a = 13, to encode. */
 static hg_return_t calls_proc_bad(hg_proc_t proc, void *data)
 {
     two_t *two = (two_t *) data;
@@ -270,7 +272,7 @@ static hg_return_t calls_proc_bad(hg_proc_t proc, void *data)
     return ret;
 }
 
-/* Returns what decoding the input gave. */
+/* Returns the result of decoding the input. */
 static hg_return_t calls_decode(hg_handle_t handle)
 {
     two_t in;
@@ -288,7 +290,7 @@ static hg_return_t calls_answer_two(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Cannot encode its output; tells calls_last. */
+/* Cannot encode its output; calls_last returns the code. */
 static hg_return_t calls_mute(hg_handle_t handle)
 {
     two_t out = {13, 2};
@@ -297,7 +299,7 @@ static hg_return_t calls_mute(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Answers from a thread of its own, after the handler returned. */
+/* Responds in a separate thread, after the handler returned. */
 static void *calls_answer_thread(void *arg)
 {
     hg_handle_t handle = (hg_handle_t) arg;
@@ -321,7 +323,7 @@ static hg_return_t calls_thread(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Those threads are done with their handles. */
+/* Wait until those threads have released their handles. */
 static hg_return_t calls_join(hg_handle_t handle)
 {
     while (calls_thread_count > 0)
@@ -361,7 +363,7 @@ static void rpc_register(void)
     HG_CHECK(calls_thread_id != 0 && calls_unserved_id != 0);
 }
 
-/* ---- What is carried ---- */
+/* ---- Arguments and results ---- */
 
 HG_TEST(calls_carry_arguments_and_results)
 {
@@ -379,11 +381,12 @@ HG_TEST(calls_carry_arguments_and_results)
     two.a = 12345; /* it was encoded: the struct may be used again at once */
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_EQ_INT(one.value, 42);
-    HG_CHECK_OK(rpc_wait(request)); /* waiting again tells the same */
+    HG_CHECK_OK(rpc_wait(request)); /* a second wait returns the same */
     HG_CHECK_OK(HG_Request_free(request));
 
     HG_CHECK_OK(rpc_call(&end, calls_void_id, NULL, NULL));
-    HG_CHECK_OK(rpc_call(&end, calls_sum_id, &two, NULL)); /* not wanted */
+    /* Output not wanted. */
+    HG_CHECK_OK(rpc_call(&end, calls_sum_id, &two, NULL));
 
     request = rpc_start_call(&end, calls_text_id, &text, &answer);
     HG_CHECK_OK(rpc_wait(request));
@@ -522,11 +525,11 @@ HG_TEST(calls_with_handwritten_procs)
     in.b = 4;
     HG_CHECK_OK(rpc_call(&end, calls_raw_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 5);
-    /* More than the proc takes: a buffer of a fixed size need not be filled. */
+    /* More than the proc decodes: a buffer of a fixed size need not be full. */
     in.b = 200000;
     HG_CHECK_OK(rpc_call(&end, calls_raw_id, &in, &out));
     HG_CHECK_EQ_INT(out.value, 1 + 0x40 + 0x0d + 0x03);
-    /* Fewer. */
+    /* Fewer bytes. */
     hg_test_expect_log("decoding needs 4 bytes");
     in.b = 3;
     HG_CHECK_RET(rpc_call(&end, calls_raw_id, &in, &out), HG_OVERFLOW);
@@ -543,7 +546,7 @@ HG_TEST(calls_end_with_the_code_of_their_handler)
 
     hg_test_allow_log("the handler of \"calls code\" returned");
     rpc_open(&end);
-    /* Two of them would tell the caller to wait on. */
+    /* Two of the codes would tell the caller to keep waiting. */
     for (in.value = 1; in.value < HG_RETURN_MAX; in.value++)
         HG_CHECK_RET(rpc_call(&end, calls_code_id, &in, &out),
             in.value == HG_TIMEOUT || in.value == HG_INTR ? HG_OTHER_ERROR
@@ -632,8 +635,9 @@ static void *calls_other_text(void *arg)
     return NULL;
 }
 
-/* An answer reports it, not a timer. The side that decodes logs one line with
- * function and peer. It is a warning, as a peer is the cause, and counted. */
+/* A response reports it, not a timeout. The side that decodes logs one line
+ * with function and peer. It is a warning and counted, since a peer causes
+ * it. */
 HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
 {
     static const char same[] = "do both sides register the same types?";
@@ -646,7 +650,7 @@ HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
     hg_test_allow_log(""); /* errors are counted here */
     hg_test_expect_log("\"calls short out\" with ");
     hg_test_expect_log("\"calls long out\" with ");
-    hg_test_allow_log(same); /* of the server, if it is this process */
+    hg_test_allow_log(same); /* the server's line, if it is this process */
     hg_test_allow_log("\"calls bad in\" with ");
     rpc_open(&end);
     HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
@@ -667,7 +671,7 @@ HG_TEST(calls_that_cannot_be_decoded_end_with_the_cause)
     HG_CHECK_EQ_INT(hg_test_log_count(""), 0);
     HG_CHECK_EQ_INT(hg_test_log_count("\"calls short out\" with "), 1);
     HG_CHECK_EQ_INT(hg_test_log_count("\"calls long out\" with "), 1);
-    /* The server keeps serving. */
+    /* The server continues to serve. */
     HG_CHECK_OK(rpc_call(&end, calls_sum_id, &in, &one));
     HG_CHECK_EQ_INT(one.value, 3);
     HG_CHECK_EQ_STR(HG_Get_last_error_text(), "");
@@ -721,7 +725,7 @@ HG_TEST(calls_of_unregistered_functions_are_answered)
     rpc_close(&end);
 }
 
-/* A class is not closed under the layer on it. */
+/* A class cannot be finalized while a layer uses it. */
 HG_TEST(calls_keep_their_class_open)
 {
     struct rpc_end end;
@@ -760,7 +764,8 @@ HG_TEST(calls_use_the_id_of_their_name)
     first = MERCURY_REGISTER("calls first", one_t, one_t, calls_answer_nine);
     second = MERCURY_REGISTER("calls second", void, void, NULL);
     HG_CHECK(first != 0 && second != 0 && first != second);
-    /* Again: the procs are replaced, the callback is not by NULL. */
+    /* Registering again replaces the procs; a NULL callback does not replace
+     * the callback. */
     HG_CHECK_EQ_U64(MERCURY_REGISTER("calls first", void, one_t, NULL), first);
     HG_CHECK_OK(HG_Forward(self, first, NULL, &out, &request));
     HG_CHECK_OK(rpc_wait(request));
@@ -769,7 +774,7 @@ HG_TEST(calls_use_the_id_of_their_name)
     HG_CHECK_OK(NA_Addr_free(end.na_class, self));
     HG_CHECK_OK(HG_Finalize());
 
-    /* In another order, in another life. */
+    /* In another order, after another init. */
     HG_CHECK_OK(HG_Init(end.na_class));
     HG_CHECK_EQ_U64(MERCURY_REGISTER("calls second", void, void, NULL), second);
     HG_CHECK_EQ_U64(MERCURY_REGISTER("calls first", one_t, one_t, NULL), first);
@@ -791,7 +796,7 @@ HG_TEST(calls_refuse_two_names_with_one_id)
     rpc_close(&end);
 }
 
-/* ---- Many at once, later, elsewhere ---- */
+/* ---- Many, late, and in other threads ---- */
 
 HG_TEST_SECONDS(thousand_calls_are_answered_in_reverse_order, 60)
 {
@@ -865,7 +870,7 @@ HG_TEST(calls_beyond_the_limit_are_refused)
     HG_CHECK_RET(
         HG_Forward(end.target, calls_keep_id, &in, NULL, &more), HG_AGAIN);
     HG_CHECK(more == HG_REQUEST_NULL);
-    /* The target takes five, the rest it refuses at once. */
+    /* The target accepts five, and refuses the rest at once. */
     for (i = 5; i < 8; i++) {
         HG_CHECK_RET(rpc_wait(requests[i]), HG_AGAIN);
         HG_CHECK_OK(HG_Request_free(requests[i]));
@@ -873,7 +878,7 @@ HG_TEST(calls_beyond_the_limit_are_refused)
     for (i = 0; i < 5; i++)
         HG_CHECK_RET(HG_Wait(requests[i], 0, HG_STATUS_IGNORE), HG_TIMEOUT);
     HG_CHECK_RET(rpc_call(&end, calls_release_id, &release, NULL), HG_AGAIN);
-    if (end.peer == NULL) { /* let go as a handler would */
+    if (end.peer == NULL) { /* released as a handler would */
         while (calls_kept_count > 0) {
             one_t value = {1};
             hg_handle_t kept = calls_kept[--calls_kept_count];

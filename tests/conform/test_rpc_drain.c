@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An orderly end of the layer of the request model, HG_Drain: whoever calls
- * then is refused, what was taken is finished. On every transport.
+ * An orderly shutdown of the layer of the request model with HG_Drain: new
+ * calls are refused, accepted calls are completed. On every transport.
  */
 #include "rpc.h"
 
@@ -15,7 +15,7 @@ static hg_return_t drain_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Begins the end, which it cannot wait for. */
+/* Starts the drain, which it cannot wait for. */
 static hg_return_t drain_quit(hg_handle_t handle)
 {
     rpc_one_t out = {0};
@@ -75,7 +75,7 @@ HG_TEST(drain_of_the_layer_may_be_called_by_a_handler)
     rpc_start(&end, NULL, false);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
     HG_CHECK_OK(rpc_call(&end, drain_quit_id, NULL, &out));
-    HG_CHECK_EQ_INT(out.value, HG_TIMEOUT); /* its own call was left */
+    HG_CHECK_EQ_INT(out.value, HG_TIMEOUT); /* its own call was in flight */
     HG_CHECK_RET(rpc_call(&end, drain_quit_id, NULL, NULL), HG_AGAIN);
     HG_CHECK_OK(HG_Drain(NULL, RPC_TIMEOUT));
     rpc_close(&end);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A look inside, in the request model: what HG_Dump tells of what is in flight,
- * what the functions tell that every process serves, hooks, traces, and how
- * long calls take. The target is a process of its own where the transport
- * reaches one, else oneself.
+ * Inspection in the request model: what HG_Dump prints about operations in
+ * flight, the built-in functions that every process serves, hooks, traces, and
+ * latencies. The target is another process where the transport reaches one,
+ * else this process.
  */
 #define _GNU_SOURCE 1
 #include "rpc.h"
@@ -54,7 +54,7 @@ static void rpc_register(void)
     HG_CHECK(look_ping != 0 && look_list != 0);
 }
 
-/* What HG_Dump writes of the layer; the caller frees it. */
+/* The output of HG_Dump for the layer; the caller frees it. */
 static char *look_at(void)
 {
     size_t size = 0;
@@ -115,7 +115,7 @@ HG_TEST(builtins_answer)
     rpc_close(&end);
 }
 
-/* Calls to oneself, where nobody serves them. */
+/* Calls to oneself, without built-in functions. */
 HG_TEST(builtins_can_be_switched_off)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -131,7 +131,7 @@ HG_TEST(builtins_can_be_switched_off)
     rpc_close(&end);
 }
 
-/* ---- Who looks on ---- */
+/* ---- Hooks ---- */
 
 struct look_log {
     struct hg_hook_info seen[16];
@@ -147,7 +147,7 @@ static hg_return_t look_hook(const struct hg_hook_info *info, void *arg)
     return HG_SUCCESS;
 }
 
-/* Calls to oneself, one inside the other. */
+/* Calls to oneself, one nested in the other. */
 HG_TEST(hook_sees_a_trace)
 {
     static const hg_hook_point_t want[] = {HG_HOOK_FORWARD, HG_HOOK_HANDLE,

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HG_Finalize beside other threads: whoever is inside a function makes it
- * HG_BUSY, whoever comes after it is told so, and nobody touches what is gone.
+ * HG_Finalize beside other threads: it returns HG_BUSY while a thread is inside
+ * a function, later calls are refused, and freed objects are not accessed.
  */
 #include "rpc.h"
 
 static hg_id_t life_inc_id, life_keep_id, life_slow_id, life_held_id;
 static _Atomic(hg_handle_t) life_kept;
 
-/* What HG_Finalize gave inside the in-proc of "life slow"; -1: it is not
- * called. */
+/* The result of HG_Finalize inside the input proc of "life slow"; -1: do not
+ * call it. */
 static _Atomic int life_seen = -1;
 
-/* Whom that proc calls before; NULL: nobody. */
+/* That proc first calls this address; NULL: none. */
 static na_addr_t life_within;
 
 static _Atomic int life_inside; /* 1: in the handler of "life held" */
-static _Atomic bool life_hold;  /* which waits while this is set */
+static _Atomic bool life_hold;  /* it waits while this is set */
 
 static hg_return_t life_keep(hg_handle_t handle)
 {
@@ -63,7 +63,7 @@ static void rpc_register(void)
         HG_Register("life slow", life_slow_proc, hg_proc_rpc_one_t, rpc_inc);
 }
 
-/* ---- Who is inside ---- */
+/* ---- Threads inside a function ---- */
 
 static void *life_serve(void *arg)
 {
@@ -114,7 +114,8 @@ HG_TEST(finalize_is_busy_inside_a_proc)
     rpc_close(&end);
 }
 
-/* A call that begins and ends inside the proc is not the end of the proc. */
+/* A call that begins and ends inside the proc does not mark the end of the
+ * proc. */
 HG_TEST(finalize_is_busy_inside_a_proc_that_made_a_call)
 {
     struct rpc_end end;
@@ -133,7 +134,7 @@ HG_TEST(finalize_is_busy_inside_a_proc_that_made_a_call)
     rpc_close(&end);
 }
 
-/* ---- Who comes late ---- */
+/* ---- Calls after the end ---- */
 
 #define LIFE_LATE(call, line) \
     do { \
@@ -143,8 +144,8 @@ HG_TEST(finalize_is_busy_inside_a_proc_that_made_a_call)
             hg_test_log_count(line ": HG_Init was not called"), 1); \
     } while (0)
 
-/* A handle that a server's thread still has when the layer ends: its caller
- * was answered, the handle is gone, and using it is refused. */
+/* A server's thread still has a handle when the layer ends: its caller was
+ * answered, the handle is gone, and its use is refused. */
 HG_TEST(handles_are_refused_after_finalize)
 {
     struct rpc_end end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client's and a server's whole life in one process, with each allocation
- * failing once: it ends with an error or well, never with a crash, a leak, or a
- * caller who hears nothing.
+ * The whole life of a client and a server in one process, with each allocation
+ * failing once. It ends with an error or with success, never with a crash, a
+ * leak, or a call that never completes.
  */
 #include "rpc.h"
 
@@ -11,7 +11,7 @@ MERCURY_GEN_PROC(
 
 static hg_id_t memory_write_id, memory_inc_id;
 
-/* Pull what the caller exposes, and call it back. */
+/* Pull the caller's memory, and call the caller back. */
 static hg_return_t memory_pull(
     hg_handle_t handle, const memory_in_t *in, struct blob *out)
 {
@@ -46,7 +46,8 @@ static hg_return_t memory_pull(
         local, 0, size, HG_BULK_READ_ONLY, 1, &bytes, &size, &count));
     out->size = size;
     out->bytes = (unsigned char *) bytes;
-    (void) HG_Handler_start_output(handle, out); /* or the caller is told */
+    /* Else the caller gets the error. */
+    (void) HG_Handler_start_output(handle, out);
     ret = HG_Handler_free(handle);
 free_local:
     HG_CHECK_OK(HG_Bulk_handle_free(local));
@@ -135,7 +136,7 @@ finalize_class:
     return ret;
 }
 
-/* Elsewhere the transport's own memory is not counted. */
+/* With other transports, their own memory is not counted. */
 HG_TEST_WHERE_SECONDS(allocation_may_fail_anywhere, hg_test_is_self, 60)
 {
     size_t small = 100;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that die, and several of them at once. For transports that reach
- * another process.
+ * Peers that die, and several peers at once. For transports that reach another
+ * process.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -15,7 +15,7 @@ static hg_id_t peer_keep_id, peer_inc_id, peer_large_id;
 
 static hg_return_t peer_keep(hg_handle_t handle)
 {
-    (void) handle; /* for ever: HG_Finalize answers it */
+    (void) handle; /* HG_Finalize answers it */
     return HG_SUCCESS;
 }
 
@@ -72,7 +72,7 @@ HG_TEST_WHERE(peer_that_is_killed_fails_calls_once, hg_test_crosses_processes)
     HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
     HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
 
-    /* A server that comes after it is somebody else. */
+    /* A server started later is another peer. */
     end.peer = hg_test_spawn("server", "one", "0", (char *) NULL);
     rpc_find_peer(&end);
     one.value = 5;
@@ -81,7 +81,7 @@ HG_TEST_WHERE(peer_that_is_killed_fails_calls_once, hg_test_crosses_processes)
     rpc_close(&end);
 }
 
-/* A server that ends in order answers what it has. */
+/* A server that finalizes answers the calls it has accepted. */
 HG_TEST_WHERE(
     peer_that_finalizes_answers_accepted_calls, hg_test_crosses_processes)
 {
@@ -103,7 +103,7 @@ HG_TEST_WHERE(
     rpc_close(&end);
 }
 
-/* A server whose application has contexts of its own, made before HG_Init. */
+/* A server whose application has its own contexts, created before HG_Init. */
 HG_TEST_ROLE(busy_server)
 {
     na_context_t *contexts[2];
@@ -137,7 +137,7 @@ HG_TEST_WHERE(
     rpc_close(&end);
 }
 
-/* Calls until told to stop, and dies in the middle if it is told so. */
+/* Calls until told to stop, and dies halfway if told to. */
 HG_TEST_ROLE(client)
 {
     hg_request_t request;
@@ -170,8 +170,8 @@ HG_TEST_ROLE(client)
     rpc_end(&end);
 }
 
-/* Several clients at once, one of which dies while it fetches an output; this
- * process serves, and nothing of the dead one stays with it. */
+/* Several clients at once, one of which dies while it fetches an output. This
+ * process serves, and nothing of the dead client is left. */
 HG_TEST_WHERE_SECONDS(
     clients_that_die_leave_nothing, hg_test_crosses_processes, 60)
 {
@@ -210,7 +210,7 @@ HG_TEST_WHERE_SECONDS(
         HG_CHECK_EQ_INT(hg_test_wait(client), 0);
     }
     HG_CHECK_EQ_U64(rpc_counters().unanswered, 0);
-    /* What the dead one asked for last was not begun, perhaps. */
+    /* The last request of the dead client may not have been started. */
     HG_CHECK_EQ_U64(
         rpc_counters().responses_sent + rpc_counters().canceled, 303);
     rpc_end(&end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A server that dies, or ends, under calls, and is started anew where it was.
+ * A server that dies or ends during calls and is restarted at the same address.
  * For transports that reach another process.
  */
 #ifndef _GNU_SOURCE
@@ -30,7 +30,7 @@ static hg_return_t restart_hold(hg_handle_t handle)
 
 static hg_return_t restart_keep(hg_handle_t handle)
 {
-    (void) handle; /* for ever: HG_Finalize answers it */
+    (void) handle; /* HG_Finalize answers it */
     return HG_SUCCESS;
 }
 
@@ -44,7 +44,7 @@ static void rpc_register(void)
         MERCURY_REGISTER("restart hold", rpc_one_t, rpc_one_t, restart_hold);
 }
 
-/* A server that listens where it is told to. */
+/* A server that listens at the given address. */
 HG_TEST_ROLE(server_at)
 {
     struct rpc_end end;
@@ -60,7 +60,7 @@ HG_TEST_ROLE(server_at)
     rpc_end(&end);
 }
 
-/* Start the server, anew where it was unless *name_p is NULL. */
+/* Start the server, or restart it if *name_p is not NULL. */
 static void restart_spawn(struct rpc_end *end, char **name_p)
 {
     char *string = *name_p != NULL ? *name_p : hg_test_listen_string();
@@ -123,7 +123,7 @@ HG_TEST_WHERE(
     restart_check(&end, HG_DISCONNECT);
     before = end.target;
 
-    /* Whoever is there now is another, to be looked up. */
+    /* The server is another peer now, which must be looked up. */
     restart_spawn(&end, &name);
     restart_check(&end, HG_DISCONNECT);
     HG_CHECK_OK(
@@ -136,7 +136,7 @@ HG_TEST_WHERE(
     rpc_close(&end);
 }
 
-/* A call that ends while the server does ends somehow. */
+/* A call that ends while the server ends may have any result. */
 static hg_return_t restart_end(hg_request_t *request)
 {
     hg_return_t ret = HG_DISCONNECT;
@@ -151,7 +151,7 @@ static hg_return_t restart_end(hg_request_t *request)
     return ret;
 }
 
-/* What it has is answered, and what it has not heard ends, too. */
+/* Accepted calls are answered; calls it has not read end, too. */
 HG_TEST_WHERE(server_that_exits_during_calls_can_be_called_again,
     hg_test_crosses_processes)
 {
@@ -196,7 +196,8 @@ static na_return_t restart_parted(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Whoever says goodbye waits for no answers; the address is good for more. */
+/* A peer that sends BYE waits for no responses; the address can be used
+ * again. */
 HG_TEST_WHERE(calls_end_when_the_peer_says_bye, hg_test_crosses_processes)
 {
     hg_request_t requests[RESTART_CALLS];
@@ -231,9 +232,10 @@ HG_TEST_WHERE(calls_end_when_the_peer_says_bye, hg_test_crosses_processes)
     rpc_close(&end);
 }
 
-/* ---- The caller is started anew ---- */
+/* ---- The caller is restarted ---- */
 
-/* A caller that listens where it is told to; what its calls bring. */
+/* A caller that listens at the given address; reports the results of its
+ * calls. */
 HG_TEST_ROLE(client_at)
 {
     hg_request_t requests[RESTART_KEPT];
@@ -260,7 +262,7 @@ HG_TEST_ROLE(client_at)
         requests[i] = rpc_start_call(&end, restart_hold_id, &one, &outs[i]);
     for (i = 0; i < RESTART_KEPT; i++) {
         HG_CHECK_OK(rpc_wait(requests[i]));
-        HG_CHECK_EQ_INT(outs[i].value, 2); /* what the second life is told */
+        HG_CHECK_EQ_INT(outs[i].value, 2); /* the results of the second run */
         HG_CHECK_OK(HG_Request_free(requests[i]));
     }
     HG_CHECK_EQ_U64(rpc_counters().late, 0);
@@ -293,7 +295,7 @@ static void *restart_serve(void *arg)
     return NULL;
 }
 
-/* Its calls have the numbers that those of its earlier life had. */
+/* Its calls have the same sequence numbers as before the restart. */
 HG_TEST_WHERE(restarted_caller_gets_no_responses_to_earlier_calls,
     hg_test_crosses_processes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stubs of MERCURY_GEN_RPC_STUB in the request model: each shape of function is
- * called. test_cb_stub.c is the same for the callback model.
+ * Stubs of MERCURY_GEN_RPC_STUB in the request model: each kind of function is
+ * called. test_cb_stub.c does this for the callback model.
  */
 #include "conform/rpc.h"
 #include "conform/stub_timeout.h"
@@ -63,8 +63,8 @@ HG_TEST(stub_may_have_no_inputs_or_outputs)
     rpc_close(&end);
 }
 
-/* A stub here, a handler written by hand there, and the other way round, see
- * the same bytes: structs of nothing are nothing. */
+/* A stub interoperates with handwritten code on the other side, both ways: they
+ * encode the same bytes. An empty struct encodes to nothing. */
 HG_TEST(stub_interoperates_with_handwritten_code)
 {
     struct rpc_end end;
@@ -104,7 +104,7 @@ HG_TEST(stub_carries_strings)
     hg_proc_release(HG_PROC_NULL, ret);
     hg_proc_release(HG_PROC_NULL, same);
     hg_proc_release(HG_PROC_NULL, constant);
-    /* Outputs that the caller does not want are freed. */
+    /* Outputs that the caller ignores are freed. */
     HG_CHECK_OK(
         stubs_say_call(end.target, 0, "nobody", NULL, NULL, NULL, NULL));
     rpc_close(&end);
@@ -206,7 +206,7 @@ HG_TEST(stub_moves_bulk_memory)
     rpc_close(&end);
 }
 
-/* None is given; and what the function may not do. */
+/* No memory is given; then memory without the needed permission. */
 HG_TEST(stub_memory_stays_within_its_bounds)
 {
     struct rpc_end end;
@@ -270,12 +270,12 @@ HG_TEST(stub_can_be_asynchronous)
         HG_CHECK_EQ_INT(adds[i].out.ret, i + 1);
         HG_CHECK_OK(stubs_add_end(&adds[i]));
     }
-    HG_CHECK_OK(stubs_add_end(&adds[31])); /* taken back */
+    HG_CHECK_OK(stubs_add_end(&adds[31])); /* canceled */
     rpc_close(&end);
 }
 
-/* The deadline goes along: without it the function would not return. Its answer
- * may still be in time. */
+/* The call carries its deadline: without it the function would not return. Its
+ * response may still be in time. */
 HG_TEST(stub_times_out)
 {
     struct rpc_end end;
@@ -409,7 +409,7 @@ HG_TEST_WHERE(
         end.na_class, stub_address, sizeof(stub_address), end.target));
     stubs_hook = stub_stop_client;
     stub_stopped = hg_test_spawn("stopped", stub_address, (char *) NULL);
-    while (stubs_counter != 77) /* or the watchdog */
+    while (stubs_counter != 77) /* the watchdog ends it */
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     HG_CHECK_EQ_INT(stubs_pulls, 1);
     late_judge(stubs_pulled, HG_TIMEOUT);
@@ -420,8 +420,8 @@ HG_TEST_WHERE(
     rpc_end(&end);
 }
 
-/* The target has other types: it does not execute the call, and the text names
- * both. */
+/* The target has other types: it does not execute the call, and the error text
+ * names both. */
 HG_TEST_WHERE(stub_with_other_types_is_refused, hg_test_crosses_processes)
 {
     struct rpc_end end;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bulk handles that are passed on, in the request model: one process owns
- * memory and returns a handle, this one passes the handle on, a third one moves
- * the data once it is given the owner's address. On every transport that
- * reaches other processes.
+ * Bulk handles passed on, in the request model: one process owns memory and
+ * returns a handle, this process passes it on, and a third one moves the data,
+ * using the owner's address. On every transport that reaches other processes.
  */
 #include "rpc.h"
 
@@ -59,7 +58,7 @@ static hg_return_t pass_transfer(
         : ret;
 }
 
-/* The owner's address; without a name the caller's, duplicated. */
+/* The owner's address; without a name, the caller's, duplicated. */
 static na_addr_t pass_find(
     na_class_t *na_class, na_addr_t caller, const char *name)
 {
@@ -74,7 +73,7 @@ static na_addr_t pass_find(
 
 static na_class_t *pass_class;
 
-/* Pull, and compare with the pattern of the owner; or push another one. */
+/* Pull, and compare with the pattern of the owner; or push another pattern. */
 static hg_return_t pass_move(hg_handle_t handle)
 {
     unsigned char *want = rpc_new_pattern(PASS_SIZE, 7);
@@ -111,14 +110,14 @@ static void rpc_register(void)
     HG_CHECK(pass_lend_id != 0 && pass_free_id != 0 && pass_move_id != 0);
 }
 
-/* A server that knows the class on which it looks owners up. */
+/* A server that knows the class on which it looks up owners. */
 HG_TEST_ROLE(third)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct rpc_end end;
 
     HG_CHECK_EQ_INT(argc, 2);
-    hg_test_allow_log(""); /* the client judges by what it is told */
+    hg_test_allow_log(""); /* the client checks the results it gets */
     options.bulk_checksum = strcmp(argv[1], "checked") == 0;
     rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
     pass_class = end.na_class;
@@ -131,9 +130,9 @@ HG_TEST_ROLE(third)
 struct pass_case {
     struct rpc_end end; /* its target is the third process */
     struct hg_test_peer *owner;
-    char *name; /* the owner's */
+    char *name; /* the owner's name */
     na_addr_t owner_addr;
-    hg_request_t lend; /* whose output holds the handle */
+    hg_request_t lend; /* its output holds the handle */
     pass_lent_t lent;
 };
 
@@ -194,7 +193,7 @@ static void pass_try(bool separate, const char *how)
     HG_CHECK(same);
     HG_CHECK_OK(pass_ask(&c, c.name, true, &same));
     HG_CHECK_OK(pass_ask(&c, c.name, false, &same));
-    HG_CHECK(!same); /* it was pushed to */
+    HG_CHECK(!same); /* data was pushed to it */
     pass_return(&c);
     pass_close(&c);
 }
@@ -214,7 +213,7 @@ HG_TEST_WHERE(third_party_with_checksums, pass_may_check)
     pass_try(false, "checked");
 }
 
-/* The handle tells where its memory is on the bulk class. */
+/* The handle carries its address on the bulk class. */
 HG_TEST_WHERE(third_party_on_a_separate_class, hg_test_crosses_processes)
 {
     pass_try(true, "plain");

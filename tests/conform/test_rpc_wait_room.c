@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * More calls than anybody has room for.
+ * More calls than the limits allow, and HG_Wait_room.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -17,7 +17,7 @@
 
 static hg_id_t room_slow_id, room_inc_id, room_keep_id;
 
-/* A millisecond's work. */
+/* Works for a millisecond. */
 static hg_return_t room_slow(hg_handle_t handle)
 {
     struct timespec left = {0, 1000000};
@@ -29,7 +29,7 @@ static hg_return_t room_slow(hg_handle_t handle)
 
 static hg_return_t room_keep(hg_handle_t handle)
 {
-    (void) handle; /* for ever: HG_Finalize answers it */
+    (void) handle; /* HG_Finalize answers it */
     return HG_SUCCESS;
 }
 
@@ -61,8 +61,8 @@ static long room_memory(pid_t pid, const char *what)
     return kib;
 }
 
-/* Forward so many without a wait in between; how many were begun. Those that
- * were not have HG_REQUEST_NULL. */
+/* Forward so many calls without a wait in between; returns how many were
+ * started. The others have HG_REQUEST_NULL. */
 static int room_forward(
     const struct rpc_end *end, hg_id_t id, hg_request_t *requests, int count)
 {
@@ -79,7 +79,7 @@ static int room_forward(
     return begun;
 }
 
-/* Wait for all of them; how many succeeded. */
+/* Wait for all of them; returns how many succeeded. */
 static int room_wait(hg_request_t *requests, int count, int *again_p)
 {
     int good = 0;
@@ -109,7 +109,7 @@ static void room_overload(const struct hg_options *options, int count)
     int begun, good, again;
 
     hg_test_allow_log("");
-    memset(requests, 0xff, sizeof(requests)); /* what is ours is there */
+    memset(requests, 0xff, sizeof(requests)); /* our outputs are cleared */
     rpc_open_with(&end, options, false);
     HG_CHECK_OK(rpc_call(&end, room_slow_id, &one, &one));
     idle[0] = room_memory(getpid(), "VmRSS:");
@@ -123,7 +123,7 @@ static void room_overload(const struct hg_options *options, int count)
         begun, good, again, idle[0], peak[0] - idle[0], idle[1],
         peak[1] - idle[1]);
     HG_CHECK(good > 0 && again > 0 && good + again == count);
-    /* Other providers of libfabric keep messages in memory of their own. */
+    /* Other providers of libfabric keep messages in their own memory. */
     if (hg_test_is_plain() &&
         (!hg_test_is_ofi() || strcmp(hg_test_transport(), "ofi+tcp") == 0)) {
         HG_CHECK(peak[0] - idle[0] < ROOM_MEMORY);
@@ -145,7 +145,7 @@ HG_TEST_WHERE(overload_ends_every_call, hg_test_crosses_processes)
     room_overload(&options, 1000);
 }
 
-/* The same, as far as it goes with the limits there are by default. */
+/* The same check, with the default limits. */
 HG_TEST_WHERE_SECONDS(
     hundred_thousand_calls_at_once, hg_test_crosses_processes, 600)
 {
@@ -154,7 +154,7 @@ HG_TEST_WHERE_SECONDS(
     room_overload(NULL, ROOM_MANY);
 }
 
-/* ---- Waiting for room ---- */
+/* ---- HG_Wait_room ---- */
 
 HG_TEST(wait_room_returns_at_once_when_there_is_room)
 {
@@ -168,7 +168,7 @@ HG_TEST(wait_room_returns_at_once_when_there_is_room)
     rpc_close(&end);
 }
 
-/* As many calls as may be in flight, by number or by bytes, the last of which
+/* As many calls as may be in flight, by number or by bytes; the last one
  * ends. */
 static void room_fill(const struct hg_options *options, int most)
 {
@@ -184,7 +184,7 @@ static void room_fill(const struct hg_options *options, int most)
     HG_CHECK_RET(HG_Wait_room(end.target, 0), HG_TIMEOUT);
     HG_CHECK_OK(HG_Request_free(requests[--begun]));
     requests[begun] = rpc_start_call(&end, room_slow_id, &one, &one);
-    if (end.peer == NULL) /* nobody else executes it */
+    if (end.peer == NULL) /* no other process executes it */
         HG_CHECK_OK(rpc_wait(requests[begun]));
     HG_CHECK_OK(HG_Wait_room(end.target, RPC_TIMEOUT));
     HG_CHECK_OK(rpc_call(&end, room_inc_id, &one, NULL));
@@ -212,7 +212,7 @@ HG_TEST(wait_room_for_bytes_returns_when_a_call_ends)
     room_fill(&options, 16);
 }
 
-/* However small the limit is, and large the call. */
+/* However small the limit and however large the call. */
 HG_TEST(wait_room_always_admits_one_call)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -227,7 +227,8 @@ HG_TEST(wait_room_always_admits_one_call)
     rpc_close(&end);
 }
 
-/* A target that is full says so, and its next answer says that it is not. */
+/* A full target reports so, and its next response reports that it is not full
+ * any more. */
 HG_TEST_WHERE(
     wait_room_returns_when_a_full_target_answers, hg_test_crosses_processes)
 {
@@ -248,7 +249,7 @@ HG_TEST_WHERE(
     rpc_close(&end);
 }
 
-/* It may be full of others' calls, and say nothing more. */
+/* It may be full of the calls of other peers, and report nothing more. */
 HG_TEST_WHERE(
     wait_room_retries_when_a_full_target_is_silent, hg_test_crosses_processes)
 {
@@ -262,8 +263,8 @@ HG_TEST_WHERE(
     HG_CHECK_OK(HG_Forward(end.target, room_keep_id, &one, NULL, &kept));
     HG_CHECK_RET(rpc_call(&end, room_slow_id, &one, NULL), HG_AGAIN);
     HG_CHECK_RET(HG_Wait_room(end.target, 0), HG_TIMEOUT);
-    HG_CHECK_RET(HG_Wait_room(end.target, 30), HG_TIMEOUT); /* it will tell */
-    HG_CHECK_OK(HG_Request_free(kept)); /* taken back: it will not */
+    HG_CHECK_RET(HG_Wait_room(end.target, 30), HG_TIMEOUT); /* it will report */
+    HG_CHECK_OK(HG_Request_free(kept)); /* freed: it will not report */
     HG_CHECK_OK(HG_Wait_room(end.target, RPC_TIMEOUT));
     HG_CHECK_OK(HG_Wait_room(end.target, 0));
     rpc_close(&end);
@@ -291,7 +292,7 @@ HG_TEST_WHERE(wait_room_fails_when_the_target_dies, hg_test_crosses_processes)
     rpc_close(&end);
 }
 
-/* ---- Many threads in a small room ---- */
+/* ---- Many threads and a small limit ---- */
 
 #define ROOM_THREADS 3
 #define ROOM_CALLS 300 /* of each */

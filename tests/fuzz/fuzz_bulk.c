@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzing of serialized bulk handles: any bytes, and any bytes behind a right
+ * Fuzzing of serialized bulk handles: any bytes, and any bytes after a valid
  * beginning.
  *
- * What is accepted is remote memory of its size; nothing is left when it is
- * freed, or was refused. Built with -DHG_FUZZER=1 and
- * clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
+ * An accepted handle describes remote memory of its size; nothing is left after
+ * it was freed or refused. Built with -DHG_FUZZER=1 and clang's
+ * -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
 #include "support/library.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzing of message headers: any bytes, as they are and with the checksum put
- * right, so that what stands behind it is reached.
+ * Fuzzing of message headers: any bytes, unchanged and with a corrected
+ * checksum, so that the code after the checksum test is reached.
  *
- * What is accepted points into the message only, and says the same after it
- * was encoded again. Built with -DHG_FUZZER=1 and clang's -fsanitize=fuzzer it
- * is a fuzzer; otherwise a test.
+ * An accepted header refers to bytes of the message only, and does not change
+ * when it is encoded again. Built with -DHG_FUZZER=1 and clang's
+ * -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
 #include "support/library.h"
 
@@ -23,7 +23,7 @@ static bool fuzz_is_inside(
     return p >= data && p + part_size <= data + size;
 }
 
-/* It says the same when it was encoded again, without what nobody knows. */
+/* Encoded again, it is the same, except for unknown bits. */
 static void fuzz_again(const struct hg_header *header)
 {
     unsigned char bytes[HG_HEADER_MIN];

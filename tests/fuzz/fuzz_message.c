@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzing of the RPC engine: messages that a peer may send, put into the inbox
- * of a living engine. After each a good call must get its answer, and nothing
- * of the bad one may be left.
+ * Fuzzing of the RPC engine: any messages of a peer, put into the inbox of a
+ * running engine. After each, a good call must be answered, and nothing of the
+ * bad message may be left.
  *
- * The first byte of an input says what is put right before the rest is
+ * The first byte of an input says what is corrected before the rest is
  * delivered: 1: it goes to the caller's side, else to the server's; 2: magic,
- * version, size and checksum of the header; 4: the id of a function that
- * exists; 8: the sequence of a call that waits. Built with -DHG_FUZZER=1 and
+ * version, size and checksum of the header; 4: the id of an existing function;
+ * 8: the sequence number of a waiting call. Built with -DHG_FUZZER=1 and
  * clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
 #include "support/library.h"
@@ -78,7 +78,7 @@ static void fuzz_put_right(
     hg_wire_store64(bytes, hg_crc64_update(0, bytes + 8, size - 8));
 }
 
-/* A small call and a large one, as ever. */
+/* A small call and a large one, both valid. */
 static void fuzz_good_call(struct engine *engine, size_t size)
 {
     static unsigned char bytes[2000];
@@ -111,7 +111,7 @@ int hg_fuzz_message(const uint8_t *data, size_t size)
     HG_CHECK(bytes != NULL);
     memcpy(bytes, data + 1, size - 1);
 
-    /* A call whose request is lost, for the message to answer. */
+    /* A call whose request is lost, so that the message can answer it. */
     loop_set_tap(fuzz_drop, NULL);
     HG_CHECK_OK(engine_start(engine, fuzz_id, &in, &call));
     loop_set_tap(NULL, NULL);
@@ -142,7 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #include "support/fuzz.h"
 
-/* Of each kind our decoder refused some, or this tests nothing. */
+/* The decoder must have refused messages of each kind, or this tests
+ * nothing. */
 static void fuzz_check_counters(void)
 {
     struct engine *engine = fuzz_engine();
@@ -160,7 +161,7 @@ HG_TEST(fuzz_message_corpus)
     fuzz_check_counters();
 }
 
-/* Whatever chance made of an input, every other one is signed. */
+/* Every other random input gets a correct checksum. */
 static int fuzz_message_by_turns(const uint8_t *data, size_t size)
 {
     static unsigned turn;

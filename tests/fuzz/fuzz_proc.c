@@ -2,9 +2,9 @@
 /*
  * Fuzzing of procs: any bytes, decoded into a type with a field of each kind.
  *
- * What is accepted must encode to the same bytes and be freed without rest, and
- * what is refused, for whatever cause, leaves nothing. Built with -DHG_FUZZER=1
- * and clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
+ * An accepted value must encode to the same bytes and be freed completely; a
+ * refused one leaves nothing, whatever the cause. Built with -DHG_FUZZER=1 and
+ * clang's -fsanitize=fuzzer it is a fuzzer; otherwise a test.
  */
 #include "support/library.h"
 
@@ -16,7 +16,7 @@
 
 int hg_fuzz_proc(const uint8_t *data, size_t size);
 
-/* The engine's way to decode; nothing is left when it fails, as it does with
+/* Decode as the engine does; nothing is left when it fails, as it does with
  * `verdict` unless that is HG_SUCCESS. */
 static hg_return_t fuzz_proc_decode(
     const uint8_t *data, size_t size, hg_return_t verdict, rich_t *rich)
@@ -53,7 +53,7 @@ int hg_fuzz_proc(const uint8_t *data, size_t size)
     rich_t rich;
 
     (void) HG_Set_log_level("none");
-    /* A failure must not depend on what the struct held before. */
+    /* A failure must not depend on the previous contents of the struct. */
     memset(&rich, 0xa5, sizeof(rich));
     if (fuzz_proc_decode(data, size, HG_PERMISSION, &rich) != HG_PERMISSION)
         abort();

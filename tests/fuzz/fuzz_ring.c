@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzzing of the ring of sm: a consumer and a producer of ours, and between
- * them memory in which the other side writes what it likes, whenever it likes.
- * Nothing outside the ring may be touched (it lies between pages that fault),
- * no record may reach beyond what its producer published, and a side that met
- * nonsense says so and goes no further.
+ * them memory in which the other side writes anything at any time. Nothing
+ * outside the ring may be accessed (it lies between pages that fault), no
+ * record may extend past the bytes its producer published, and a side that
+ * detects invalid data reports so and stops.
  *
- * An input is a program, a byte and its arguments at a time, little-endian:
+ * An input is a program of bytes, each followed by its arguments,
+ * little-endian:
  *
  *     0 place16 word64   write a word into the ring
  *     1 word64           write the producer's tail
@@ -42,7 +43,7 @@ int hg_fuzz_ring(const uint8_t *data, size_t size);
 enum { FUZZ_RING_SIZE = 4096, FUZZ_RING_PAGE = 4096 };
 
 struct fuzz_ring {
-    struct na_sm_control *of_in; /* what our consumer shares */
+    struct na_sm_control *of_in; /* shared by our consumer */
     struct na_sm_control *of_out;
     unsigned char *in_data;
     unsigned char *out_data;
@@ -52,17 +53,17 @@ struct fuzz_ring {
     bool out_broken;
 };
 
-/* Of all inputs. */
+/* For all inputs. */
 static unsigned fuzz_ring_taken, fuzz_ring_refused;
 static unsigned fuzz_ring_written, fuzz_ring_full, fuzz_ring_given_up;
 
-/* What is left of an input. */
+/* The rest of an input. */
 struct fuzz_ring_input {
     const uint8_t *data;
     size_t size;
 };
 
-/* A number of so many bytes; what is missing is 0. */
+/* A number of so many bytes; missing bytes are 0. */
 static uint64_t fuzz_ring_number(struct fuzz_ring_input *input, unsigned bytes)
 {
     uint64_t number = 0;
@@ -75,7 +76,7 @@ static uint64_t fuzz_ring_number(struct fuzz_ring_input *input, unsigned bytes)
     return number;
 }
 
-/* Both rings, each between pages that nobody may touch; made once. */
+/* Both rings, each between pages that fault; created once. */
 static void fuzz_ring_begin(struct fuzz_ring *ring)
 {
     static unsigned char *map;
@@ -103,7 +104,7 @@ static void fuzz_ring_begin(struct fuzz_ring *ring)
     na_sm_out_init(&ring->out, ring->of_out, ring->out_data, FUZZ_RING_SIZE);
 }
 
-/* Take a record as the transport does, touching all of it. */
+/* Read a record as the transport does, touching all of it. */
 static void fuzz_ring_take(struct fuzz_ring *ring)
 {
     static unsigned char copy[FUZZ_RING_SIZE];
@@ -163,7 +164,7 @@ static void fuzz_ring_put(struct fuzz_ring *ring, uint32_t size)
     HG_CHECK(ring->out.tail - ring->out.head <= FUZZ_RING_SIZE);
 }
 
-/* A record where our consumer looks next, and the tail behind it. */
+/* A record at our consumer's position, and the tail after it. */
 static void fuzz_ring_say(struct fuzz_ring *ring, uint64_t kind, uint64_t size)
 {
     uint64_t head = ring->in.head;
@@ -230,7 +231,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #else
 
-/* Each way out was taken, or this tests nothing. */
+/* Each kind of refusal must have occurred, or this tests nothing. */
 static void fuzz_ring_check_counters(void)
 {
     HG_CHECK(fuzz_ring_taken > 0);
