@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NA on one transport: what the owner of memory refuses although the
- * initiator asks for it, and memory that is withdrawn and unmapped while
- * transfers touch it.
+ * NA on one transport: requests of an initiator that the owner of memory
+ * refuses, and memory that is withdrawn and unmapped while transfers use it.
  *
- * An initiator that keeps the rules would never ask, so the test forges: the
- * bytes of a serialized handle, which then pass every check on its own side,
- * and whole frames of the emulation. Both are laid out in gen/wire.md. On
- * transports that reach other classes owner and initiator are two classes;
+ * A correct initiator would never make such requests, so the test forges: the
+ * bytes of a serialized handle, which then pass every check of the initiator,
+ * and whole frames of the emulation. gen/wire.md describes both formats. On
+ * transports that reach other classes, owner and initiator are two classes;
  * self has one, which is both.
  */
 #define _GNU_SOURCE 1
@@ -17,12 +16,12 @@
 #include <sys/mman.h>
 
 #define TARGET_SIZE 100000u
-#define TARGET_HANDLE 64u /* bytes of a serialized handle, at most */
+#define TARGET_HANDLE 64u /* size of a serialized handle, at most */
 
 struct target_pair {
     struct conform_end owner;
-    struct conform_end initiator; /* on self the same end */
-    na_addr_t addr;               /* of the owner, for the initiator */
+    struct conform_end initiator; /* on self the same endpoint */
+    na_addr_t addr;               /* of the owner, at the initiator */
     na_size_t handle_size;        /* serialized */
 };
 
@@ -113,7 +112,7 @@ static na_return_t target_start(struct target_pair *pair,
         size, pair->addr, &call->id);
 }
 
-/* Of both ends: who finds a forgery differs. */
+/* Sum of both endpoints: which of them detects a forgery differs. */
 static uint64_t target_counter(struct target_pair *pair, const char *name)
 {
     uint64_t value = NA_Get_counter(pair->owner.na_class, name);
@@ -133,7 +132,7 @@ static void target_store64(unsigned char *bytes, uint64_t value)
 
 /* ---- Forged handles ---- */
 
-/* The memory is whole, and a transfer that keeps the rules succeeds. */
+/* The memory is unchanged, and a valid transfer succeeds. */
 static void target_is_well(struct target_pair *pair, unsigned char *memory,
     const unsigned char *model, unsigned long flags)
 {
@@ -161,7 +160,7 @@ static void target_is_well(struct target_pair *pair, unsigned char *memory,
     HG_CHECK_OK(NA_Mem_handle_free(pair->owner.na_class, mem));
 }
 
-/* Of libfabric's transport the bytes mean something else: see
+/* The libfabric transport has another format: see
  * tests/box/test_ofi_hostile.c. */
 static bool target_knows_handles(void)
 {
@@ -173,7 +172,7 @@ HG_TEST_WHERE(forged_handles_are_refused_by_the_target, target_knows_handles)
     static const struct {
         unsigned long flags; /* as registered; forged: all */
         bool put;
-        uint64_t key; /* changes the key by these bits */
+        uint64_t key; /* flips these bits of the key */
         na_offset_t offset;
         na_size_t size;
         na_return_t ret;
@@ -204,7 +203,7 @@ HG_TEST_WHERE(forged_handles_are_refused_by_the_target, target_knows_handles)
     memcpy(model, memory, TARGET_SIZE);
     local = conform_memory(&pair.initiator, buf, TARGET_SIZE, NA_MEM_READWRITE);
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        /* Two segments: that there is memory behind an offset is not enough. */
+        /* Two segments: memory behind an offset does not make it valid. */
         struct na_segment segments[2] = {
             {memory, 1000}, {memory + 1000, TARGET_SIZE - 1000}};
         uint64_t refused = target_counter(&pair, "rma_refused");
@@ -225,11 +224,11 @@ HG_TEST_WHERE(forged_handles_are_refused_by_the_target, target_knows_handles)
         HG_CHECK_OK(target_start(&pair, &call, cases[i].put, local, remote,
             cases[i].offset, cases[i].size));
         HG_CHECK_RET(target_wait(&pair, &call), cases[i].ret);
-        /* Each frame is refused by itself. */
+        /* Each frame is refused separately. */
         HG_CHECK(target_counter(&pair, "rma_refused") > refused);
         refused = target_counter(&pair, "rma_refused");
         HG_CHECK_OK(NA_Mem_handle_free(pair.owner.na_class, mem));
-        /* A key that was good a moment ago. */
+        /* A key that was valid a moment ago. */
         bytes[8] ^= (unsigned char) cases[i].key;
         HG_CHECK_OK(NA_Mem_handle_free(pair.initiator.na_class, remote));
         remote = target_deserialize(&pair, bytes);
@@ -247,7 +246,7 @@ HG_TEST_WHERE(forged_handles_are_refused_by_the_target, target_knows_handles)
 
 /* ---- Forged frames ---- */
 
-/* Of hg_na_zmq.c, which not every build has. */
+/* In hg_na_zmq.c, which not every build has. */
 extern const struct na_plugin hg_na_zmq_plugin __attribute__((weak));
 
 static void target_release(void *arg)
@@ -255,7 +254,7 @@ static void target_release(void *arg)
     (*(unsigned *) arg)++;
 }
 
-/* Have a frame arrive at the owner as if its peer's emulation had sent it. */
+/* Deliver a frame to the owner as if its peer's emulation had sent it. */
 static void target_forge(struct target_pair *pair, const unsigned char *header,
     size_t header_size, const void *data, size_t size)
 {
@@ -267,7 +266,7 @@ static void target_forge(struct target_pair *pair, const unsigned char *header,
     HG_CHECK_EQ_INT(released, 1); /* small: it was copied */
 }
 
-/* Wait for a counter of the owner to move. */
+/* Wait until a counter of the owner has changed. */
 static void target_await(
     struct target_pair *pair, const char *name, uint64_t before)
 {
@@ -297,7 +296,7 @@ static void target_request(unsigned char header[48], bool put, uint64_t key,
     target_store64(header + 32, length);
 }
 
-/* Only a table that can be named from here can be called from here. */
+/* The function can be called only if its table is visible here. */
 static bool target_can_forge(void)
 {
     return !strncmp(hg_test_transport(), "zmq+", 4);
@@ -310,7 +309,7 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
         bool good_key;
         na_offset_t offset;
         na_size_t length;
-        size_t size; /* of the data with it */
+        size_t size; /* size of the data after it */
         const char *counter;
     } cases[] = {
         {false, false, 0, 10, 0, "rma_refused"},
@@ -322,7 +321,7 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
         {true, true, TARGET_SIZE, 1, 1, "rma_refused"},
         {true, true, UINT64_MAX, 20, 20, "rma_refused"},
         {false, true, UINT64_MAX, UINT64_MAX, 0, "rma_refused"},
-        /* More data than the request is for, and less. */
+        /* More data than the request names, and less. */
         {true, true, 0, 10, 20, "rma_malformed"},
         {true, true, 10, UINT64_MAX - 4, 20, "rma_malformed"},
     };
@@ -351,7 +350,7 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
         HG_CHECK_EQ_U64(target_counter(&pair, cases[i].counter), before + 1);
         target_is_well(&pair, memory, model, NA_MEM_READWRITE);
     }
-    /* Data of no transfer; half a header; a type that there is not. */
+    /* Data of no transfer; half a header; an unknown type. */
     target_request(header, true, key, 0, sizeof(junk));
     header[3] = 3;
     before = target_counter(&pair, "rma_stale");
@@ -368,11 +367,11 @@ HG_TEST_WHERE(forged_frames_are_refused_by_the_target, target_can_forge)
     target_close(&pair);
 }
 
-/* ---- Memory that goes away ---- */
+/* ---- Memory that is withdrawn ---- */
 
-/* Deregistered memory is the application's again, at once: here it is
- * unmapped, so that whoever still touches it dies of it. How many transfers
- * that cut off. */
+/* Deregistered memory belongs to the application again at once: here it is
+ * unmapped, so that any access crashes. Returns how many transfers were ended
+ * by that. */
 static unsigned target_withdraw(
     struct target_pair *pair, bool put, unsigned turns)
 {
@@ -419,7 +418,7 @@ HG_TEST(withdrawn_memory_can_be_unmapped_during_transfers)
     target_open(&pair);
     for (round = 0; round < 60; round++)
         cut[round & 1] += target_withdraw(&pair, (round & 1) != 0, round / 2);
-    if (!hg_test_is_self()) /* there a transfer is over when it has begun */
+    if (!hg_test_is_self()) /* there a transfer completes when it is started */
         HG_CHECK(cut[0] > 10 && cut[1] > 10);
     target_close(&pair);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls of the request model that end before their answer: at a deadline, or
- * taken back; what their target hears of it; and errors with a text.
+ * Calls of the request model that end before their response: at a deadline, or
+ * freed; the target's notification; and errors with a text.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -20,7 +20,7 @@ MERCURY_GEN_PROC(ends_count_t,
 static hg_id_t ends_hold_id, ends_count_id, ends_left_id, ends_fail_id,
     ends_slow_id;
 
-/* Of who executes: what it keeps, and what it heard. */
+/* At the target: the handles it keeps, and the notifications it got. */
 static hg_handle_t ends_held[64];
 static uint32_t ends_executed;
 static uint32_t ends_told;
@@ -107,8 +107,8 @@ static hg_request_t ends_start(
     return request;
 }
 
-/* What the target has counted, once `told` handlers have heard of their
- * end. */
+/* The target's counters, once `told` handlers were notified that their call
+ * ended. */
 static ends_count_t ends_await(const struct rpc_end *end, uint32_t told)
 {
     ends_count_t count;
@@ -140,7 +140,8 @@ HG_TEST(deadline_ends_a_call_with_timeout)
     HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT);
     HG_CHECK(ends_now() - begin >= UINT64_C(30000000));
     HG_CHECK_EQ_STR(HG_Get_error_text(request), "it timed out");
-    HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT); /* it stays its result */
+    /* Its result does not change. */
+    HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT);
     requests[0] = request;
     requests[1] = ends_start(&end, ends_left_id, NULL, 0);
     HG_CHECK_RET(HG_Wait_all(2, requests, RPC_TIMEOUT, statuses), HG_TIMEOUT);
@@ -170,7 +171,7 @@ HG_TEST(deadline_travels_with_the_call)
     rpc_close(&end);
 }
 
-/* While a handler takes its time, others' time passes. */
+/* While a handler runs, the deadlines of other calls continue. */
 HG_TEST(deadline_may_pass_in_the_queue)
 {
     enum { COUNT = 5 };
@@ -191,7 +192,7 @@ HG_TEST(deadline_may_pass_in_the_queue)
         HG_CHECK_OK(rpc_call(&end, ends_count_id, NULL, &count));
     while (count.told + count.expired + count.canceled < COUNT);
     HG_CHECK_EQ_U64(count.executed + count.expired + count.canceled, COUNT);
-    if (end.peer == NULL) /* else it may have been slow to be heard of */
+    if (end.peer == NULL) /* else the notification may have been late */
         HG_CHECK_EQ_INT(count.executed, 0);
     for (i = 0; i < COUNT; i++)
         HG_CHECK_OK(HG_Request_free(requests[i]));

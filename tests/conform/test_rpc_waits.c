@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Waiting, in one thread and in many, inside handlers and outside; requests
- * given up; the life of the layer; arguments that are wrong.
+ * that are freed; initializing and finalizing the layer; wrong arguments.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -19,7 +19,7 @@ static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
     waits_inc_id, waits_hold_id, waits_large_id, waits_again_id, waits_lend_id,
     waits_doze_id, waits_undo_id, waits_nosy_id;
 
-/* Handles kept; guarded by the lock, as handlers of several threads run at
+/* Handles kept; guarded by the lock, since handlers of several threads run at
  * once. */
 static pthread_mutex_t waits_lock = PTHREAD_MUTEX_INITIALIZER;
 static hg_handle_t waits_kept[256];
@@ -45,7 +45,7 @@ static hg_handle_t waits_take_kept(void)
     return handle;
 }
 
-/* Answer every kept handle with a text; the number. */
+/* Answer every kept handle with a text; returns their number. */
 static hg_return_t waits_release(hg_handle_t handle)
 {
     rpc_one_t count = {0};
@@ -75,7 +75,7 @@ static hg_return_t waits_code(hg_handle_t handle)
 }
 
 /* a > 0: call back the caller with a - 1 and wait b ms for it. The output is
- * how many calls were nested; a failure down there is the code of all. */
+ * the number of nested calls; a failure of the innermost is the code of all. */
 static hg_return_t waits_nest(hg_handle_t handle)
 {
     waits_two_t in;
@@ -95,7 +95,7 @@ static hg_return_t waits_nest(hg_handle_t handle)
         out.value++;
     }
     ret = HG_Handler_start_output(handle, &out);
-    /* Who gave up waiting for it may be gone by now. */
+    /* The caller may have stopped waiting for it. */
     HG_CHECK(ret == HG_SUCCESS || ret == HG_DISCONNECT);
     return HG_Handler_free(handle);
 }
@@ -122,8 +122,8 @@ static hg_return_t waits_pull(na_addr_t addr, hg_bulk_t origin)
     return ret;
 }
 
-/* Moves bytes, and while it waits for them no other handler may start here.
- * The caller may be gone by then. */
+/* Moves bytes; while it waits for them no other handler may start here. The
+ * caller may be gone by then. */
 static hg_return_t waits_hold(hg_handle_t handle)
 {
     hg_bulk_t origin;
@@ -150,7 +150,7 @@ static hg_return_t waits_large(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Calls itself again, until it was enough: the queue of calls is never
+/* Calls itself again until waits_enough is set: the queue of calls is never
  * empty. */
 static bool waits_enough;
 static hg_request_t waits_last;
@@ -168,7 +168,7 @@ static hg_return_t waits_again(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Memory of the server's, for who asks. */
+/* Memory of the server, for callers. */
 static hg_return_t waits_lend(hg_handle_t handle)
 {
     static hg_bulk_t lent;
@@ -183,7 +183,7 @@ static hg_return_t waits_lend(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* Frees the request that this very thread waits for. */
+/* Frees the request that this thread waits for. */
 static hg_request_t waits_awaited;
 
 static hg_return_t waits_undo(hg_handle_t handle)
@@ -196,7 +196,7 @@ static hg_return_t waits_undo(hg_handle_t handle)
 
 static int waits_dozed; /* by one thread */
 
-/* Keeps this thread, and with it all progress, for so many ms. */
+/* Blocks this thread, and with it all progress, for so many ms. */
 static hg_return_t waits_doze(hg_handle_t handle)
 {
     struct timespec time = {0, 0};
@@ -211,11 +211,11 @@ static hg_return_t waits_doze(hg_handle_t handle)
 }
 
 static const struct rpc_end *waits_nosy_end; /* NULL: decode, nothing else */
-static hg_request_t waits_nosy_request;      /* whose output that is */
+static hg_request_t waits_nosy_request;      /* the request of that output */
 static hg_bulk_t waits_nosy_bulk;            /* the target's; NULL: none */
 static hg_bulk_t waits_nosy_local;
 
-/* A transfer that has ended when it is waited for. */
+/* A transfer that has completed before it is waited for. */
 static void waits_bulk_at_once(const struct rpc_end *end)
 {
     char from[8] = "moved", to[8] = "";
@@ -262,7 +262,7 @@ static void waits_be_nosy(const struct rpc_end *end)
         waits_bulk_at_once(end);
 }
 
-/* Transfers: begun here, and of a call that this process serves. */
+/* Transfers: started here, and in a call that this process serves. */
 static void waits_be_nosy_of_bulk(const struct rpc_end *end)
 {
     const size_t size = HG_Bulk_handle_get_size(waits_nosy_bulk);
@@ -279,7 +279,7 @@ static void waits_be_nosy_of_bulk(const struct rpc_end *end)
     HG_CHECK_EQ_INT(status, HG_TRUE);
 }
 
-/* The proc of an output, which waits for a call of its own while it decodes. */
+/* The proc of an output, which waits for its own call while it decodes. */
 static hg_return_t waits_nosy(hg_proc_t proc, void *data)
 {
     hg_return_t ret = hg_proc_int32_t(proc, (int32_t *) data);
@@ -399,8 +399,8 @@ static uint64_t waits_now_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* Calls that keep coming neither keep a wait from ending in time, nor from
- * hearing of what it waits for. */
+/* Calls that keep arriving prevent neither the timeout of a wait nor its
+ * completion. */
 HG_TEST(wait_times_out_while_calls_keep_arriving)
 {
     rpc_one_t in = {1};
@@ -444,8 +444,8 @@ HG_TEST(wait_times_out_while_calls_keep_arriving)
     rpc_close(&end);
 }
 
-/* Slow handlers that are queued: no wait runs more of them than one past its
- * time, and what is done is told without running any. */
+/* Slow handlers are queued: a wait runs at most one of them past its timeout,
+ * and reports a completed request without running any. */
 HG_TEST(wait_times_out_beside_slow_handlers)
 {
     hg_status_t statuses[8];
@@ -475,7 +475,8 @@ HG_TEST(wait_times_out_beside_slow_handlers)
     HG_CHECK_EQ_INT(waits_dozed, 1);
     HG_CHECK_OK(HG_Handler_process(0, NULL));
     HG_CHECK_EQ_INT(waits_dozed, 2);
-    /* The last ones are not done: looked at once, and not each. */
+    /* The last requests are not complete: one check for all, not one for
+     * each. */
     HG_CHECK_RET(HG_Wait_all(20, slow + 10, 0, NULL), HG_TIMEOUT);
     HG_CHECK(waits_dozed <= 4);
     HG_CHECK_OK(HG_Wait_all(30, slow, RPC_TIMEOUT, NULL));
@@ -488,7 +489,7 @@ HG_TEST(wait_times_out_beside_slow_handlers)
     rpc_close(&end);
 }
 
-/* A request is not freed under a wait. */
+/* A request is not freed by a wait that times out. */
 HG_TEST(wait_timeout_keeps_the_request)
 {
     hg_request_t undo;
@@ -517,7 +518,7 @@ static void *waits_take_shared(void *arg)
     return NULL;
 }
 
-/* Of several threads that wait for one transfer one gets its result. */
+/* Of several threads that wait for one transfer, one gets its result. */
 HG_TEST(waits_for_one_transfer_return_one_result)
 {
     size_t size = 4000000;
@@ -576,8 +577,8 @@ static void *waits_hear_signals(void *arg)
     return NULL;
 }
 
-/* Of many threads one drives and the others sleep: a signal ends the wait of
- * the thread that it was sent to. */
+/* One of many threads makes progress and the others sleep: a signal ends the
+ * wait of the thread that it was sent to. */
 HG_TEST(waits_of_every_thread_end_with_its_signal)
 {
     enum { HEARERS = 5 };
@@ -591,7 +592,7 @@ HG_TEST(waits_of_every_thread_end_with_its_signal)
     rpc_open(&end);
     memset(&action, 0, sizeof(action));
     action.sa_handler = waits_on_alarm;
-    action.sa_flags = SA_RESTART; /* also then */
+    action.sa_flags = SA_RESTART; /* also with this flag */
     HG_CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     for (i = 0; i < HEARERS; i++) {
         memset(&hearers[i], 0, sizeof(hearers[i]));
@@ -622,7 +623,7 @@ HG_TEST(waits_of_every_thread_end_with_its_signal)
     rpc_close(&end);
 }
 
-/* A bulk request survives HG_TIMEOUT and HG_INTR, and nothing else. */
+/* A bulk request survives HG_TIMEOUT and HG_INTR, and no other result. */
 HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
 {
     struct itimerval often = {{0, 20000}, {0, 20000}};
@@ -682,7 +683,7 @@ HG_TEST(wait_all_returns_the_first_error)
         requests[i] = rpc_start_call(&end, waits_code_id, &codes[i - 1], NULL);
     for (i = 1; i < 5; i++)
         HG_CHECK_RET(rpc_wait(requests[i]), codes[i - 1].value);
-    /* An error counts before what is not done, wherever that stands. */
+    /* An error takes precedence over an incomplete request, at any position. */
     HG_CHECK_RET(HG_Wait_all(5, requests, 0, statuses), HG_ACCESS);
     HG_CHECK_EQ_INT(statuses[0], HG_FALSE);
     for (i = 1; i < 5; i++)
@@ -699,7 +700,8 @@ HG_TEST(wait_all_returns_the_first_error)
     rpc_close(&end);
 }
 
-/* One that is unknown is told at once, not when the others have ended. */
+/* An unknown request is reported at once, not when the others have
+ * completed. */
 HG_TEST(wait_all_checks_all_requests_first)
 {
     hg_request_t requests[2];
@@ -721,7 +723,7 @@ HG_TEST(wait_all_checks_all_requests_first)
     rpc_close(&end);
 }
 
-/* After HG_Request_free the output is not touched. */
+/* After HG_Request_free the output is not written. */
 HG_TEST(canceled_wait_does_not_write_the_output)
 {
     static const unsigned char poison[sizeof(struct blob)] = {
@@ -738,7 +740,7 @@ HG_TEST(canceled_wait_does_not_write_the_output)
     memcpy(&text, poison, sizeof(text));
     request = rpc_start_call(&end, waits_keep_id, NULL, &text);
     HG_CHECK_RET(HG_Wait(request, 10, HG_STATUS_IGNORE), HG_TIMEOUT);
-    HG_CHECK_OK(rpc_call(&end, waits_inc_id, &one, &one)); /* behind it */
+    HG_CHECK_OK(rpc_call(&end, waits_inc_id, &one, &one)); /* sent after it */
     HG_CHECK_OK(HG_Request_free(request));
     HG_CHECK_EQ_U64(rpc_counters().in_flight, 0);
     waits_do_release(&end, 1);
@@ -758,7 +760,7 @@ HG_TEST(canceled_wait_does_not_write_the_output)
         (void) HG_Handler_process(0, HG_STATUS_IGNORE);
         HG_CHECK_EQ_MEM(&out, poison, sizeof(out));
     }
-    /* A call that ends in order comes after all those. */
+    /* A call that completes normally comes after all those. */
     request = rpc_start_call(&end, waits_large_id, NULL, NULL);
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_OK(HG_Request_free(request));
@@ -796,12 +798,12 @@ HG_TEST(waits_nested_too_deep_leave_calls_queued)
     rpc_open(&end);
     if (end.peer != NULL)
         in.a = 34;
-    /* Whoever waits for the last one gives up; the rest hears of it, by a code
-     * that does not mean "not yet". */
+    /* The wait for the last one times out; the other calls get a code that does
+     * not mean "not yet". */
     hg_test_expect_log("returned 20 (timed out), which is not a valid result");
     if (end.peer == NULL)
         hg_test_expect_log("this thread already has 16 nested handlers");
-    else /* it is the other side, or both, one after the other */
+    else /* the other side, or both, one after the other */
         hg_test_allow_log("this thread already has 16 nested handlers");
     HG_CHECK_RET(rpc_call(&end, waits_nest_id, &in, &out), HG_OTHER_ERROR);
     in.a = 3;
@@ -811,7 +813,7 @@ HG_TEST(waits_nested_too_deep_leave_calls_queued)
 }
 
 /* The thread that waits for the request decodes its output. Its proc may wait
- * for anything but the request. */
+ * for anything but this request. */
 HG_TEST(procs_of_outputs_wait_for_other_calls)
 {
     hg_status_t status;
@@ -999,8 +1001,8 @@ HG_TEST_SECONDS(waits_of_many_threads_all_end, 60)
     rpc_close(&end);
 }
 
-/* Without anybody who serves: each waits for its own, and the role of
- * progressing is handed on whenever one leaves. */
+/* Without a thread that serves: each waits for its own call, and progress is
+ * handed to another thread whenever one leaves. */
 HG_TEST_SECONDS(wait_hands_progress_to_another_thread, 60)
 {
     struct rpc_end end;
@@ -1033,8 +1035,8 @@ static void *waits_sleep(void *arg)
     return NULL;
 }
 
-/* A completion wakes the thread that waits for it, though another one has the
- * role of progressing and keeps it. */
+/* A completion wakes the thread that waits for it, although another thread
+ * makes progress and continues to. */
 HG_TEST(wait_wakes_the_thread_whose_call_completed)
 {
     enum { SLEEPERS = 5 };
@@ -1084,7 +1086,7 @@ static int waits_kept_now(void)
     return count;
 }
 
-/* The next kept handle is answered, by this thread, which waits for nobody. */
+/* The next kept handle is answered by this thread, which does not wait. */
 static void waits_answer_one(void)
 {
     hg_handle_t kept = waits_take_kept();
@@ -1095,9 +1097,9 @@ static void waits_answer_one(void)
     HG_CHECK_OK(HG_Handler_free(kept));
 }
 
-/* Two answers end the waits of the thread that progresses and of one that
- * sleeps, which is woken to take over and leaves instead: the third must not
- * sleep on with nobody progressing. */
+/* Two responses end the waits of the thread that makes progress and of a
+ * sleeping one, which is woken to take over but returns instead. The third
+ * thread must then not sleep without anyone making progress. */
 HG_TEST_SECONDS(wait_leaves_no_thread_asleep, 60)
 {
     struct waits_sleeper sleepers[3];
@@ -1133,7 +1135,7 @@ HG_TEST_SECONDS(wait_leaves_no_thread_asleep, 60)
     rpc_close(&end);
 }
 
-/* ---- Life ---- */
+/* ---- Initializing and finalizing ---- */
 
 HG_TEST(layer_initializes_and_finalizes_100_times)
 {
@@ -1206,7 +1208,7 @@ HG_TEST(layer_finalizes_with_everything_in_flight)
     }
 }
 
-/* Every function that needs the layer, without it. */
+/* Every function that needs the layer, called without it. */
 static void waits_try_all(void)
 {
     hg_request_t request = HG_REQUEST_NULL;
@@ -1265,7 +1267,7 @@ HG_TEST(layer_refuses_calls_before_init_and_after_finalize)
     waits_try_all();
     for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
         HG_CHECK_EQ_INT(hg_test_log_count(lines[i]), 2);
-    /* A bulk handle that outlived the layer can still be freed, no more. */
+    /* A bulk handle that outlived the layer can be freed, and nothing else. */
     HG_CHECK_EQ_U64(HG_Bulk_handle_get_size(bulk), 10);
     HG_CHECK_EQ_U64(HG_Bulk_handle_get_serialize_size(bulk), 0);
     hg_test_expect_log("HG_Bulk_handle_serialize: HG_Init was not");
@@ -1424,8 +1426,8 @@ HG_TEST(waits_refuse_null_for_bulk)
     rpc_close(&end);
 }
 
-/* A request names one call only: what was freed is told from what lives, in
- * the same HG_Init or a later one, and so is what never was a request. */
+/* A request names one call only. A freed request is recognized, in the same
+ * HG_Init or a later one, and so is a value that never was a request. */
 HG_TEST(wait_refuses_freed_requests)
 {
     rpc_one_t in = {1};
@@ -1459,7 +1461,7 @@ HG_TEST(wait_refuses_freed_requests)
     HG_CHECK_EQ_INT(
         hg_test_log_count("no such request; it may have been freed"), 202);
     HG_CHECK_OK(rpc_wait(request));
-    /* Nor is one known whose call is still to end. */
+    /* Nor is a freed one known whose call has not completed. */
     both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
     HG_CHECK_OK(HG_Request_free(both[0]));
     HG_CHECK_RET(HG_Request_free(both[0]), HG_INVALID_ARG);
@@ -1473,10 +1475,10 @@ HG_TEST(wait_refuses_freed_requests)
     HG_CHECK_RET(HG_Request_free(old[0]), HG_INVALID_ARG);
     HG_CHECK_EQ_INT(
         hg_test_log_count("no such request; it may have been freed"), 206);
-    rpc_close(&end); /* frees the hundred */
+    rpc_close(&end); /* this frees the hundred requests */
 }
 
-/* A call that fails leaves nothing to free behind. */
+/* A call that fails to start leaves nothing to free. */
 HG_TEST(waits_failed_starts_leave_no_request)
 {
     rpc_one_t in = {1};
