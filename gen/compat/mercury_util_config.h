@@ -2,7 +2,7 @@
 /*
  * Mercury's utility library as headers: every function of mercury_time.h,
  * mercury_thread.h and the like is static inline, so that nothing has to be
- * linked but pthreads. README lists what is mapped.
+ * linked but pthreads. hg-from-mercury(7) lists what is mapped.
  */
 #ifndef HG_COMPAT_MERCURY_UTIL_CONFIG_H
 #define HG_COMPAT_MERCURY_UTIL_CONFIG_H
