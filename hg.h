@@ -2200,12 +2200,12 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * started the operation. No lock of the library is held. A NULL callback is
  * allowed. The return value of a callback is ignored. A callback, or a function
  * that executes a call, may call every function, except HG_Context_destroy()
- * and HG_Finalize2() of its own context and class. The struct that it gets is
+ * of its context and HG_Finalize2() of its class. The struct that it gets is
  * borrowed.
  *
  * **Lifetime.** Handles, addresses and bulk handles count references. An
- * operation holds references until its callback has run. An application can
- * drop its own right after it has started the operation.
+ * operation holds references until its callback has run. The application can
+ * drop its references as soon as it has started the operation.
  *
  * **Destroyed objects.** A function that gets a destroyed class or context
  * returns HG_INVALID_ARG and logs a line, unless a new object has the same
@@ -2221,7 +2221,7 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * **Fork.** In a child of fork() the objects of the parent cannot be used, nor
  * freed: functions return HG_FAULT (or NULL, 0, false, -1) at once. One line is
  * logged for each class. The sizes, flags and memory of bulk handles can be
- * read. The child can open classes of its own. See hg-threads(7).
+ * read. The child can open new classes. See hg-threads(7).
  *
  * **Threads.** Any thread can call any function at any time. A function that
  * destroys an object is called when no other thread uses the object. Several
@@ -2328,24 +2328,9 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 /**
  * @defgroup hg_callback_options Options of a class
  *
- * struct hg_init_info has Mercury's options in Mercury's order. Some of them
- * have no effect here:
- *
- * - no_multi_recv, multi_recv_op_max, multi_recv_copy_threshold: a transport
- *   chooses its own receives. A peer that sends too much gets HG_AGAIN.
- * - no_bulk_eager: bulk data never travels with a call.
- * - no_loopback: a call to the own process always succeeds, as in Mercury, and
- *   does not use the transport.
- * - thread_mode: every function is thread safe.
- * - ip_subnet, addr_format: only zmq+tcp and libfabric over IP have them.
- * - traffic_class, request_mem_device, NA_NO_RETRY: no transport of this
- *   release has them; a transport of the application can read them.
- *
- * auth_key is an error if the transport cannot honour it.
- *
- * Of Mercury's environment variables HG_LOG_LEVEL and HG_LOG_SUBSYS have an
- * effect. NA_PLUGIN_PATH and those of Mercury's plugins (NA_OFI_..., UCX_...)
- * have none. libfabric reads its own (FI_..., SLINGSHOT_...).
+ * struct hg_init_info has Mercury's options in Mercury's order. Some have no
+ * effect. hg-from-mercury(7) says why, and which environment variables have an
+ * effect.
  * @{
  */
 
@@ -2384,7 +2369,7 @@ struct na_init_info_4_0 {
  *
  * A receiver checks what a message has, at every level, and accepts a message
  * without a CRC64. A call whose request or response changed on the way ends
- * with HG_CHECKSUM_ERROR. A call to the own process has no CRC64.
+ * with HG_CHECKSUM_ERROR. A call from a class to itself has no CRC64.
  *
  * At the receiver the level decides what happens if a proc function decodes
  * only a part of the arguments: with HG_CHECKSUM_RPC_PAYLOAD decoding returns
@@ -2402,8 +2387,8 @@ typedef enum hg_checksum_level {
 /**
  * Options of a class.
  *
- * Start from HG_INIT_INFO_INITIALIZER. 0 and NULL select the default. Strings
- * are copied.
+ * Start from HG_INIT_INFO_INITIALIZER. 0 and NULL select the default, which
+ * each member names last. Strings are copied.
  */
 struct hg_init_info {
     struct na_init_info_4_0 na_init_info; /**< of the network layer */
@@ -2735,7 +2720,7 @@ HG_EXPORT bool HG_Class_is_listening(
 /**
  * Get the largest encoded input that travels in one message.
  *
- * The library moves a larger input by a bulk transfer of its own.
+ * The library moves a larger input by a bulk transfer.
  *
  * @param hg_class  the class
  * @return bytes
@@ -2746,7 +2731,7 @@ HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
 /**
  * Get the largest encoded output that travels in one message.
  *
- * The library moves a larger output by a bulk transfer of its own.
+ * The library moves a larger output by a bulk transfer.
  *
  * @param hg_class  the class
  * @return bytes
@@ -3191,8 +3176,9 @@ HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
  * although the peer lives. Calls in flight to it end with HG_DISCONNECT, and so
  * do later calls by this address: free it. A later lookup connects again.
  *
- * It has no effect on the own address, nor on an address that is being
- * connected: the calls wait for the connection, and HG_Cancel() ends them.
+ * It has no effect on the address of the class itself. While an address is
+ * being connected it has no effect either: the calls wait for the connection,
+ * and HG_Cancel() ends them.
  *
  * @param hg_class  the class
  * @param addr      the address
@@ -3606,8 +3592,9 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 /**
  * Start the call of a handle.
  *
- * The input is encoded before the function returns. A later HG_Trigger() runs a
- * call to the own process. With HG_API_VERSION 2 the name is HG_Forward.
+ * The input is encoded before the function returns. If the peer is this class,
+ * a later HG_Trigger() executes the call. With HG_API_VERSION 2 the name is
+ * HG_Forward.
  *
  * The callback gets the result of the call:
  *
@@ -4058,10 +4045,9 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
 /**
  * Start to move data between a peer's memory and memory of this process.
  *
- * The handle of the peer's memory is the origin handle. The own memory can be
- * the origin, too: the data is then copied. A transfer holds references to both
- * handles and to the address. With HG_API_VERSION 2 the name is
- * HG_Bulk_transfer.
+ * The handle of the peer's memory is the origin handle. If it is of memory of
+ * this process, the data is copied. A transfer holds references to both handles
+ * and to the address. With HG_API_VERSION 2 the name is HG_Bulk_transfer.
  *
  * The callback gets the result:
  *
@@ -4099,8 +4085,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
  *                         classes; the local memory is a peer's; the origin
  *                         handle is bound: HG_Bulk_bind_transfer() takes it;
- *                         the address is the own one, and the origin's memory
- *                         is a peer's; or an argument is NULL
+ *                         the address is that of this class, and the origin's
+ *                         memory is a peer's; or an argument is NULL
  * @retval HG_NOMEM        out of memory
  * @retval HG_FAULT        the bulk layer of a handle has ended, or the context
  *                         belongs to the parent process
@@ -4974,7 +4960,7 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * Encode, decode or free a bulk handle.
  *
  * Encoding does not take the handle. Decoding creates a handle of the peer's
- * memory; in a call to the own process it is a handle of the same memory.
+ * memory; if the process calls itself, it is a handle of the same memory.
  * HG_BULK_NULL stays HG_BULK_NULL on the wire.
  *
  * @param proc          the proc object
@@ -5119,9 +5105,9 @@ HG_EXPORT int hg_checksum_update(
  * @ingroup hg_proc
  *
  * A proc function works with both models. These functions are Mercury's
- * additions. Some of them are only for an own proc object: one of
- * hg_proc_create2() or hg_proc_create_set(). The others also work on the proc
- * object of a call.
+ * additions. A proc object of hg_proc_create(), hg_proc_create2() or
+ * hg_proc_create_set() is standalone. Some functions are only for standalone
+ * proc objects. The others also work on the proc object of a call.
  *
  * Decoding past the bytes that arrived returns HG_OVERFLOW, where Mercury
  * decodes on.
@@ -5143,7 +5129,7 @@ typedef enum {
 /** A flag for hg_proc_set_flags(). The library never sets it. */
 #define HG_PROC_BULK_EAGER 0x02
 
-/* ---- Own proc objects ---- */
+/* ---- Standalone proc objects ---- */
 
 /**
  * Create an encoding proc object without a buffer.
@@ -5183,7 +5169,7 @@ HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_proc_t *proc_p);
 
 /**
- * Free an own proc object.
+ * Free a standalone proc object.
  *
  * Its extra buffer is freed too, unless the application took it. With
  * HG_API_VERSION 2 the name is hg_proc_free.
@@ -5195,7 +5181,7 @@ HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
 HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
 
 /**
- * Start again with an own proc object.
+ * Start again with a standalone proc object.
  *
  * The object becomes as new, with another buffer and operation. The class, the
  * hash method and the handle stay. An extra buffer is freed, unless the
@@ -5217,8 +5203,8 @@ HG_EXPORT hg_return_t hg_proc_reset(
  * Get the class of a proc object.
  *
  * @param proc  the proc object
- * @return the class of an own proc object, or of a call of the callback model;
- *         else NULL
+ * @return the class of a standalone proc object, or of a call of the callback
+ *         model; else NULL
  */
 HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
 
@@ -5232,7 +5218,7 @@ HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
 HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
 
 /**
- * Set the handle of an own proc object.
+ * Set the handle of a standalone proc object.
  *
  * @param proc    the proc object; one of a call is not changed (logged)
  * @param handle  the handle, borrowed
@@ -5240,7 +5226,7 @@ HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
 HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
 
 /**
- * Get the flags of an own proc object.
+ * Get the flags of a standalone proc object.
  *
  * @param proc  the proc object
  * @return the flags that were set; 0 after hg_proc_reset(), and for a call
@@ -5248,7 +5234,7 @@ HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
 HG_EXPORT uint8_t hg_proc_get_flags(hg_proc_t proc);
 
 /**
- * Set the flags of an own proc object.
+ * Set the flags of a standalone proc object.
  *
  * @param proc   the proc object; one of a call is not changed (logged)
  * @param flags  any value: the library does not read it
@@ -5318,7 +5304,7 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
     hg_proc_t proc, void *data, hg_size_t data_size);
 
 /**
- * Get the extra buffer of an own encoder.
+ * Get the extra buffer of a standalone encoder.
  *
  * The extra buffer exists once the first buffer was too small. It then holds
  * everything that was encoded, from the first byte on.
@@ -5329,7 +5315,7 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
 HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 
 /**
- * Get the size of the extra buffer of an own encoder.
+ * Get the size of the extra buffer of a standalone encoder.
  *
  * @param proc  the proc object
  * @return bytes; 0 if there is no extra buffer
@@ -5337,7 +5323,7 @@ HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 HG_EXPORT hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
 
 /**
- * Take the extra buffer of an own encoder, or give it back.
+ * Take the extra buffer of a standalone encoder, or give it back.
  *
  * @param proc    the proc object
  * @param theirs  true: the application frees the buffer with free(), or with
@@ -5385,7 +5371,7 @@ HG_EXPORT hg_return_t hg_proc_flush(hg_proc_t proc);
 /**
  * Copy the hash of the last hg_proc_flush().
  *
- * @param proc       an own proc object
+ * @param proc       a standalone proc object
  * @param[out] hash  the hash, little-endian
  * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash
  * @retval HG_SUCCESS      the hash is copied
@@ -5398,7 +5384,7 @@ HG_EXPORT hg_return_t hg_proc_checksum_get(
 /**
  * Compare the hash of the last hg_proc_flush() with another.
  *
- * @param proc       an own proc object
+ * @param proc       a standalone proc object
  * @param hash       the other hash, little-endian
  * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash
  * @retval HG_SUCCESS         the hashes are equal

@@ -22,12 +22,12 @@
  * started the operation. No lock of the library is held. A NULL callback is
  * allowed. The return value of a callback is ignored. A callback, or a function
  * that executes a call, may call every function, except HG_Context_destroy()
- * and HG_Finalize2() of its own context and class. The struct that it gets is
+ * of its context and HG_Finalize2() of its class. The struct that it gets is
  * borrowed.
  *
  * **Lifetime.** Handles, addresses and bulk handles count references. An
- * operation holds references until its callback has run. An application can
- * drop its own right after it has started the operation.
+ * operation holds references until its callback has run. The application can
+ * drop its references as soon as it has started the operation.
  *
  * **Destroyed objects.** A function that gets a destroyed class or context
  * returns HG_INVALID_ARG and logs a line, unless a new object has the same
@@ -43,7 +43,7 @@
  * **Fork.** In a child of fork() the objects of the parent cannot be used, nor
  * freed: functions return HG_FAULT (or NULL, 0, false, -1) at once. One line is
  * logged for each class. The sizes, flags and memory of bulk handles can be
- * read. The child can open classes of its own. See hg-threads(7).
+ * read. The child can open new classes. See hg-threads(7).
  *
  * **Threads.** Any thread can call any function at any time. A function that
  * destroys an object is called when no other thread uses the object. Several
@@ -150,24 +150,9 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 /**
  * @defgroup hg_callback_options Options of a class
  *
- * struct hg_init_info has Mercury's options in Mercury's order. Some of them
- * have no effect here:
- *
- * - no_multi_recv, multi_recv_op_max, multi_recv_copy_threshold: a transport
- *   chooses its own receives. A peer that sends too much gets HG_AGAIN.
- * - no_bulk_eager: bulk data never travels with a call.
- * - no_loopback: a call to the own process always succeeds, as in Mercury, and
- *   does not use the transport.
- * - thread_mode: every function is thread safe.
- * - ip_subnet, addr_format: only zmq+tcp and libfabric over IP have them.
- * - traffic_class, request_mem_device, NA_NO_RETRY: no transport of this
- *   release has them; a transport of the application can read them.
- *
- * auth_key is an error if the transport cannot honour it.
- *
- * Of Mercury's environment variables HG_LOG_LEVEL and HG_LOG_SUBSYS have an
- * effect. NA_PLUGIN_PATH and those of Mercury's plugins (NA_OFI_..., UCX_...)
- * have none. libfabric reads its own (FI_..., SLINGSHOT_...).
+ * struct hg_init_info has Mercury's options in Mercury's order. Some have no
+ * effect. hg-from-mercury(7) says why, and which environment variables have an
+ * effect.
  * @{
  */
 
@@ -206,7 +191,7 @@ struct na_init_info_4_0 {
  *
  * A receiver checks what a message has, at every level, and accepts a message
  * without a CRC64. A call whose request or response changed on the way ends
- * with HG_CHECKSUM_ERROR. A call to the own process has no CRC64.
+ * with HG_CHECKSUM_ERROR. A call from a class to itself has no CRC64.
  *
  * At the receiver the level decides what happens if a proc function decodes
  * only a part of the arguments: with HG_CHECKSUM_RPC_PAYLOAD decoding returns
@@ -224,8 +209,8 @@ typedef enum hg_checksum_level {
 /**
  * Options of a class.
  *
- * Start from HG_INIT_INFO_INITIALIZER. 0 and NULL select the default. Strings
- * are copied.
+ * Start from HG_INIT_INFO_INITIALIZER. 0 and NULL select the default, which
+ * each member names last. Strings are copied.
  */
 struct hg_init_info {
     struct na_init_info_4_0 na_init_info; /**< of the network layer */
@@ -557,7 +542,7 @@ HG_EXPORT bool HG_Class_is_listening(
 /**
  * Get the largest encoded input that travels in one message.
  *
- * The library moves a larger input by a bulk transfer of its own.
+ * The library moves a larger input by a bulk transfer.
  *
  * @param hg_class  the class
  * @return bytes
@@ -568,7 +553,7 @@ HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
 /**
  * Get the largest encoded output that travels in one message.
  *
- * The library moves a larger output by a bulk transfer of its own.
+ * The library moves a larger output by a bulk transfer.
  *
  * @param hg_class  the class
  * @return bytes

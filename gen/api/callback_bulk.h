@@ -255,10 +255,9 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
 /**
  * Start to move data between a peer's memory and memory of this process.
  *
- * The handle of the peer's memory is the origin handle. The own memory can be
- * the origin, too: the data is then copied. A transfer holds references to both
- * handles and to the address. With HG_API_VERSION 2 the name is
- * HG_Bulk_transfer.
+ * The handle of the peer's memory is the origin handle. If it is of memory of
+ * this process, the data is copied. A transfer holds references to both handles
+ * and to the address. With HG_API_VERSION 2 the name is HG_Bulk_transfer.
  *
  * The callback gets the result:
  *
@@ -296,8 +295,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
  *                         classes; the local memory is a peer's; the origin
  *                         handle is bound: HG_Bulk_bind_transfer() takes it;
- *                         the address is the own one, and the origin's memory
- *                         is a peer's; or an argument is NULL
+ *                         the address is that of this class, and the origin's
+ *                         memory is a peer's; or an argument is NULL
  * @retval HG_NOMEM        out of memory
  * @retval HG_FAULT        the bulk layer of a handle has ended, or the context
  *                         belongs to the parent process

@@ -337,8 +337,9 @@ HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
  * although the peer lives. Calls in flight to it end with HG_DISCONNECT, and so
  * do later calls by this address: free it. A later lookup connects again.
  *
- * It has no effect on the own address, nor on an address that is being
- * connected: the calls wait for the connection, and HG_Cancel() ends them.
+ * It has no effect on the address of the class itself. While an address is
+ * being connected it has no effect either: the calls wait for the connection,
+ * and HG_Cancel() ends them.
  *
  * @param hg_class  the class
  * @param addr      the address
@@ -752,8 +753,9 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 /**
  * Start the call of a handle.
  *
- * The input is encoded before the function returns. A later HG_Trigger() runs a
- * call to the own process. With HG_API_VERSION 2 the name is HG_Forward.
+ * The input is encoded before the function returns. If the peer is this class,
+ * a later HG_Trigger() executes the call. With HG_API_VERSION 2 the name is
+ * HG_Forward.
  *
  * The callback gets the result of the call:
  *

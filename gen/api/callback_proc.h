@@ -5,9 +5,9 @@
  * @ingroup hg_proc
  *
  * A proc function works with both models. These functions are Mercury's
- * additions. Some of them are only for an own proc object: one of
- * hg_proc_create2() or hg_proc_create_set(). The others also work on the proc
- * object of a call.
+ * additions. A proc object of hg_proc_create(), hg_proc_create2() or
+ * hg_proc_create_set() is standalone. Some functions are only for standalone
+ * proc objects. The others also work on the proc object of a call.
  *
  * Decoding past the bytes that arrived returns HG_OVERFLOW, where Mercury
  * decodes on.
@@ -29,7 +29,7 @@ typedef enum {
 /** A flag for hg_proc_set_flags(). The library never sets it. */
 #define HG_PROC_BULK_EAGER 0x02
 
-/* ---- Own proc objects ---- */
+/* ---- Standalone proc objects ---- */
 
 /**
  * Create an encoding proc object without a buffer.
@@ -69,7 +69,7 @@ HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_proc_t *proc_p);
 
 /**
- * Free an own proc object.
+ * Free a standalone proc object.
  *
  * Its extra buffer is freed too, unless the application took it. With
  * HG_API_VERSION 2 the name is hg_proc_free.
@@ -81,7 +81,7 @@ HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
 HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
 
 /**
- * Start again with an own proc object.
+ * Start again with a standalone proc object.
  *
  * The object becomes as new, with another buffer and operation. The class, the
  * hash method and the handle stay. An extra buffer is freed, unless the
@@ -103,8 +103,8 @@ HG_EXPORT hg_return_t hg_proc_reset(
  * Get the class of a proc object.
  *
  * @param proc  the proc object
- * @return the class of an own proc object, or of a call of the callback model;
- *         else NULL
+ * @return the class of a standalone proc object, or of a call of the callback
+ *         model; else NULL
  */
 HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
 
@@ -118,7 +118,7 @@ HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
 HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
 
 /**
- * Set the handle of an own proc object.
+ * Set the handle of a standalone proc object.
  *
  * @param proc    the proc object; one of a call is not changed (logged)
  * @param handle  the handle, borrowed
@@ -126,7 +126,7 @@ HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
 HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
 
 /**
- * Get the flags of an own proc object.
+ * Get the flags of a standalone proc object.
  *
  * @param proc  the proc object
  * @return the flags that were set; 0 after hg_proc_reset(), and for a call
@@ -134,7 +134,7 @@ HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
 HG_EXPORT uint8_t hg_proc_get_flags(hg_proc_t proc);
 
 /**
- * Set the flags of an own proc object.
+ * Set the flags of a standalone proc object.
  *
  * @param proc   the proc object; one of a call is not changed (logged)
  * @param flags  any value: the library does not read it
@@ -204,7 +204,7 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
     hg_proc_t proc, void *data, hg_size_t data_size);
 
 /**
- * Get the extra buffer of an own encoder.
+ * Get the extra buffer of a standalone encoder.
  *
  * The extra buffer exists once the first buffer was too small. It then holds
  * everything that was encoded, from the first byte on.
@@ -215,7 +215,7 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
 HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 
 /**
- * Get the size of the extra buffer of an own encoder.
+ * Get the size of the extra buffer of a standalone encoder.
  *
  * @param proc  the proc object
  * @return bytes; 0 if there is no extra buffer
@@ -223,7 +223,7 @@ HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 HG_EXPORT hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
 
 /**
- * Take the extra buffer of an own encoder, or give it back.
+ * Take the extra buffer of a standalone encoder, or give it back.
  *
  * @param proc    the proc object
  * @param theirs  true: the application frees the buffer with free(), or with
@@ -271,7 +271,7 @@ HG_EXPORT hg_return_t hg_proc_flush(hg_proc_t proc);
 /**
  * Copy the hash of the last hg_proc_flush().
  *
- * @param proc       an own proc object
+ * @param proc       a standalone proc object
  * @param[out] hash  the hash, little-endian
  * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash
  * @retval HG_SUCCESS      the hash is copied
@@ -284,7 +284,7 @@ HG_EXPORT hg_return_t hg_proc_checksum_get(
 /**
  * Compare the hash of the last hg_proc_flush() with another.
  *
- * @param proc       an own proc object
+ * @param proc       a standalone proc object
  * @param hash       the other hash, little-endian
  * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash
  * @retval HG_SUCCESS         the hashes are equal

@@ -206,7 +206,7 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * Encode, decode or free a bulk handle.
  *
  * Encoding does not take the handle. Decoding creates a handle of the peer's
- * memory; in a call to the own process it is a handle of the same memory.
+ * memory; if the process calls itself, it is a handle of the same memory.
  * HG_BULK_NULL stays HG_BULK_NULL on the wire.
  *
  * @param proc          the proc object
