@@ -1102,7 +1102,7 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * @param outputs  ((type)(name))..., any number or nothing
  */
 #define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
-    HG_STUB_BOTH(type, name, inputs, outputs)
+    HG_STUB_BOTH(type, name, #name, inputs, outputs)
 
 typedef hg_bulk_t hg_memory_in_t; /**< an input: memory of the caller to read */
 typedef hg_bulk_t hg_memory_out_t; /**< an input: memory to write */
@@ -7021,9 +7021,10 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 
 #endif
 
-#define HG_STUB_BOTH(type, name, inputs, outputs) \
+/* `text` is the name as the application wrote it: it may be a macro. */
+#define HG_STUB_BOTH(type, name, text, inputs, outputs) \
     HG_STUB_TARGET(type, name, inputs, outputs, outputs HG_STUB_RET(type)) \
-    HG_STUB_ORIGIN(name, #name, inputs, outputs HG_STUB_RET(type))
+    HG_STUB_ORIGIN(name, text, inputs, outputs HG_STUB_RET(type))
 
 /* ==== gen/api/seed.h ==== */
 /* ==== Names of the first reports ======================================== */

@@ -238,7 +238,7 @@
  * @param outputs  ((type)(name))..., any number or nothing
  */
 #define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
-    HG_STUB_BOTH(type, name, inputs, outputs)
+    HG_STUB_BOTH(type, name, #name, inputs, outputs)
 
 typedef hg_bulk_t hg_memory_in_t; /**< an input: memory of the caller to read */
 typedef hg_bulk_t hg_memory_out_t; /**< an input: memory to write */

@@ -428,6 +428,7 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 
 #endif
 
-#define HG_STUB_BOTH(type, name, inputs, outputs) \
+/* `text` is the name as the application wrote it: it may be a macro. */
+#define HG_STUB_BOTH(type, name, text, inputs, outputs) \
     HG_STUB_TARGET(type, name, inputs, outputs, outputs HG_STUB_RET(type)) \
-    HG_STUB_ORIGIN(name, #name, inputs, outputs HG_STUB_RET(type))
+    HG_STUB_ORIGIN(name, text, inputs, outputs HG_STUB_RET(type))
