@@ -179,8 +179,8 @@ struct na_init_info_4_0 {
     size_t max_expected_size;        /**< as in struct na_init_info */
     uint8_t progress_mode;           /**< as in struct na_init_info */
     enum na_addr_format addr_format; /**< as in struct na_init_info */
-    /** Contexts of the class; with more HG_Context_create() returns NULL. 0 and
-     * 1, the value of the initializer: 256. */
+    /** Contexts of the class, beyond which HG_Context_create() returns NULL. 0
+     * and 1, the value of the initializer, select the default; 256. */
     uint8_t max_contexts;
     uint8_t thread_mode;     /**< no effect */
     bool request_mem_device; /**< no effect */
@@ -214,21 +214,21 @@ typedef enum hg_checksum_level {
  */
 struct hg_init_info {
     struct na_init_info_4_0 na_init_info; /**< of the network layer */
-    /** Use this NA class. It stays the application's and must outlive the HG
-     * class. The address string is then ignored. NULL. */
+    /** Use this NA class, and ignore the address string; NULL. The NA class
+     * stays the application's and must outlive the HG class. */
     na_class_t *na_class;
-    /** Calls to the class that may be unanswered, at least. Callers get
-     * HG_AGAIN past that; 65,536. */
+    /** Calls to the class that may be unanswered, at least; 65,536. Past it
+     * callers get HG_AGAIN. */
     uint32_t request_post_init;
     /** A negative value makes the default of request_post_init 4,096. */
     int32_t request_post_incr;
-    /** Reach peers on the same node by sm://, if they have it too. It is the
-     * same as the address string "URL;sm://"; 0. */
+    /** Reach peers on the same node by sm://, if they have it too; 0. The
+     * address string "URL;sm://" does the same. */
     uint8_t auto_sm;
-    /** The name of the sm:// endpoint of auto_sm. NULL: peers find it by the
+    /** The name of the sm:// endpoint of auto_sm; NULL: peers find it by the
      * other address. */
     const char *sm_info_string;
-    hg_checksum_level_t checksum_level; /**< HG_CHECKSUM_NONE */
+    hg_checksum_level_t checksum_level; /**< the checks; HG_CHECKSUM_NONE */
     uint8_t no_bulk_eager;              /**< no effect */
     uint8_t no_loopback;                /**< no effect */
     /** Log the counters of the class when it is closed, at any level; 0. */

@@ -49,9 +49,10 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 /**
  * Destroy a context.
  *
- * It accepts no more calls. It ends the calls of the context with HG_CANCELED.
- * For at most 5 s it makes progress and runs callbacks until all handles of the
- * context are destroyed. Finally it frees the data that was set.
+ * The context accepts no more calls. The calls that it has started end with
+ * HG_CANCELED. For at most 5 s the function makes progress and runs callbacks,
+ * until all handles of the context are destroyed. Then it frees the context and
+ * the data that was set.
  *
  * @param context  the context
  * @retval HG_SUCCESS      the context is destroyed
