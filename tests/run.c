@@ -6,18 +6,17 @@
  *         program[@transport]...
  *
  * A program, compiled or script, answers `--list` with its cases, one a line,
- * each with the seconds it may take (0 or none: the default), and runs the
- * case it is given as its argument: status 0 is passed, 77 skipped, anything
- * else failed. It finds the transport in HG_TEST_TRANSPORT, also when it
- * lists: a case that has no meaning there is left out. A wrapper, such as
- * valgrind, goes before the program.
+ * each with the seconds it may take (0 or none: the default), and runs the case
+ * given as its argument: status 0 is passed, 77 skipped, anything else failed.
+ * It finds the transport in HG_TEST_TRANSPORT, also when it lists: a case that
+ * does not apply there is not listed. A wrapper, such as valgrind, goes before
+ * the program.
  *
- * Each case has a supervisor: a process which leads no group, makes a
- * directory for the case's files and starts the case in a process group of
- * its own. It adopts orphans, so whatever the case leaves behind is found,
- * reported and killed, as is the whole group when its time is up. Only
- * processes started here are ever signalled. The case writes into one file,
- * which is shown only when it fails.
+ * Each case has a supervisor: a process which leads no group, makes a directory
+ * for the case's files and starts the case in its own process group. It adopts
+ * orphans, so every process that the case leaves is found, reported and killed,
+ * as is the whole group after its timeout. Only processes started here are ever
+ * signalled. The case writes into one file, which is shown only when it fails.
  *
  * The last line is `N passed, N failed, N skipped`.
  */
@@ -107,8 +106,8 @@ static void run_exec_case(const struct run_case *entry)
     _exit(127);
 }
 
-/* Waits until `pid` ends (true), or somebody wants us to stop or the time
- * comes (false). The signals are blocked. */
+/* Wait until `pid` ends (true), or a stop signal or the timeout comes (false).
+ * The signals are blocked. */
 static bool run_wait_until(
     pid_t pid, const sigset_t *signals, double end, int *status_p)
 {
@@ -130,8 +129,8 @@ static bool run_wait_until(
     }
 }
 
-/* Kills every child of ours, all orphans of the case, and reaps them.
- * Returns how many there were. */
+/* Kill every child of ours, all orphans of the case, and reap them. Returns how
+ * many there were. */
 static unsigned run_kill_children(void)
 {
     char path[64], command[64];
@@ -160,7 +159,7 @@ static unsigned run_kill_children(void)
     return count;
 }
 
-/* Reaps what is dead, kills what lives, until nothing is left. */
+/* Reap dead processes and kill living ones until none is left. */
 static unsigned run_clear_orphans(void)
 {
     unsigned count = 0, killed;
@@ -194,7 +193,7 @@ static void run_remove_dir(const char *dir)
         waitpid(pid, NULL, 0);
 }
 
-/* The case's verdict from its wait status. */
+/* The result of the case from its wait status. */
 static int run_judge(int status)
 {
     if (WIFSIGNALED(status)) {
@@ -208,7 +207,7 @@ static int run_judge(int status)
     return 1;
 }
 
-/* The case ended because it was told to: let those it started end, too. */
+/* The case ended by a signal of ours: let the processes it started end, too. */
 static void run_wait_for_rest(const sigset_t *signals, double end)
 {
     const struct timespec tick = {0, 50000000};
@@ -217,8 +216,8 @@ static void run_wait_for_rest(const sigset_t *signals, double end)
         (void) sigtimedwait(signals, NULL, &tick);
 }
 
-/* Runs in a process of its own, whose stderr is the case's output file.
- * Returns the status to exit with: 0, 1 or RUN_SKIPPED. */
+/* Runs in its own process, whose stderr is the case's output file. Returns the
+ * exit status: 0, 1 or RUN_SKIPPED. */
 static int run_supervise(const struct run_case *entry)
 {
     unsigned seconds =
@@ -243,8 +242,8 @@ static int run_supervise(const struct run_case *entry)
     (void) snprintf(scale, sizeof(scale), "%u", run_options.scale);
     setenv("HG_TEST_SCALE", scale, 1);
     setenv("HG_TEST_DIR", dir, 1);
-    setenv("TMPDIR", dir, 1); /* with what a killed process leaves there */
-    /* A library that libfabric may link takes the signals of a crash. */
+    setenv("TMPDIR", dir, 1); /* for files that a killed process leaves */
+    /* A library that libfabric may link handles the signals of a crash. */
     setenv("IPATH_NO_BACKTRACE", "1", 1);
     pid = fork();
     if (pid < 0)
@@ -261,7 +260,8 @@ static int run_supervise(const struct run_case *entry)
     } else {
         fprintf(
             stderr, "run: stopped after %u s\n", seconds * run_options.scale);
-        kill(-pid, SIGTERM); /* its peers say, too, what they have in flight */
+        /* Its peers report their operations in flight, too. */
+        kill(-pid, SIGTERM);
         if (!run_wait_until(
                 pid, &signals, run_now() + RUN_GRACE_SECS, &status)) {
             kill(-pid, SIGKILL);
@@ -278,15 +278,15 @@ static int run_supervise(const struct run_case *entry)
 
 /* ---- The runner ---- */
 
-/* The line by which the library's own stderr sink, which no harness judges,
+/* The line by which the library's own stderr log, which no harness checks,
  * reports an error. */
 static bool run_is_error_line(const char *line)
 {
     return !strncmp(line, "hg: error: ", 11);
 }
 
-/* Looks through a case's output: shows it when asked; otherwise keeps the
- * reason of a skip. True when it holds an error line nobody judged. */
+/* Read a case's output: show it on request; otherwise keep the reason of a
+ * skip. True if it has an error line that no harness checked. */
 static bool run_read_output(FILE *output, bool show, char *reason, size_t size)
 {
     bool error = false;
@@ -377,11 +377,11 @@ static double run_seconds(const struct timeval *time)
     return (double) time->tv_sec + (double) time->tv_usec / 1e6;
 }
 
-/* Waits for one supervisor and reports its case. */
+/* Wait for one supervisor and report its case. */
 static void run_finish_one(void)
 {
     unsigned i;
-    struct rusage used; /* of the case and of what it waited for */
+    struct rusage used; /* of the case and its waited-for children */
     int status;
     pid_t pid = wait4(-1, &status, 0, &used);
 
@@ -393,8 +393,8 @@ static void run_finish_one(void)
                 run_seconds(&used.ru_utime) + run_seconds(&used.ru_stime));
 }
 
-/* Neighbours in the list often all compute, or all wait. Steps of about 0.618
- * of the list, the golden section, mix them evenly. */
+/* Neighbors in the list often all compute, or all wait. Steps of about 0.618 of
+ * the list, the golden section, mix them evenly. */
 static size_t run_stride(void)
 {
     size_t stride = run_case_count * 618 / 1000 + 1, a, b, rest;
@@ -426,7 +426,7 @@ static void run_all(void)
     } while (busy != 0);
 }
 
-/* Asks one program for its cases. */
+/* Ask one program for its cases. */
 static void run_list(const char *program, const char *transport)
 {
     char command[512], line[256], name[200];
@@ -502,8 +502,8 @@ static void run_parse(int argc, char **argv)
         run_options.jobs = RUN_MAX_JOBS;
 }
 
-/* An interrupted run ends its supervisors, and they their cases; it leaves
- * when all of them have left. */
+/* An interrupted run stops its supervisors, and they their cases; it exits when
+ * all of them have exited. */
 static void run_on_signal(int signal_number)
 {
     unsigned i;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ranks: starts a job, and finds its ranks. All initialize MPI by themselves:
- * MPI_Init of one waits for the others, and MPICH ends a job only for a rank
- * that fails after it. tests/mpi/test_*.c leave it to hg.
+ * ranks: starts a job, and finds its ranks. All ranks initialize MPI by
+ * themselves: MPI_Init of one waits for the others, and MPICH ends a job only
+ * for a rank that fails after MPI_Init. In tests/mpi/test_*.c hg initializes
+ * it.
  */
 #define _GNU_SOURCE 1
 #include "mpi/ranks.h"
@@ -29,8 +30,8 @@
 #define RANKS_MPIRUN "mpirun.mpich"
 #endif
 
-/* Of rank 0: where it listens, and channels to the ranks without a role, the
- * one that had a role last on top. */
+/* In rank 0: the listening socket, and the channels to ranks without a role;
+ * the one that had a role last is on top. */
 static int ranks_listener;
 static int ranks_idle[RANKS_MAX];
 static unsigned ranks_idle_count;
@@ -72,7 +73,7 @@ void ranks_return(void)
     ranks_idle[ranks_idle_count++] = channel;
 }
 
-/* Rank 0 hears from all others before MPI_Init. */
+/* Rank 0 accepts all others before MPI_Init. */
 static void ranks_gather(void)
 {
     struct sockaddr_un address = ranks_address();
@@ -99,8 +100,8 @@ static void ranks_init(void)
     HG_CHECK_EQ_INT(got, MPI_THREAD_MULTIPLE);
 }
 
-/* A skipped case leaves ranks behind that mpirun ends, and their status, not
- * that of rank 0, may become mpirun's. So rank 0 leaves a file. */
+/* After a skipped case mpirun ends the other ranks, and may exit with their
+ * status, not with that of rank 0. So rank 0 creates a file. */
 static void ranks_skip_file(char *path, size_t size)
 {
     (void) snprintf(path, size, "%s-skipped", getenv(RANKS_ADDRESS));
@@ -118,9 +119,10 @@ void ranks_skip(void)
 
 /* ---- Jobs ---- */
 
-static pid_t ranks_jobs[RANKS_MAX]; /* mpirun; 0: it has ended */
+static pid_t ranks_jobs[RANKS_MAX]; /* process id of mpirun; 0: it has ended */
 static unsigned ranks_job_count;
-static pid_t ranks_server; /* by which jobs of Open MPI find each other; or 0 */
+/* The ompi-server, by which jobs of Open MPI find each other; or 0. */
+static pid_t ranks_server;
 
 static pid_t ranks_execute(const char *const *words)
 {
@@ -148,8 +150,9 @@ static void ranks_tell_all(int signal_number)
             (void) kill(ranks_jobs[i], signal_number);
 }
 
-/* Wait for all jobs, and for ranks that mpirun only told to end. A job that
- * fails ends the others. The status of the first one that did; -1: a signal. */
+/* Wait for all jobs, and for ranks that mpirun only asked to end. A job that
+ * fails ends the others. Returns the status of the first that failed; -1: a
+ * signal. */
 static int ranks_wait(void)
 {
     unsigned left = ranks_job_count;
@@ -179,7 +182,7 @@ static int ranks_wait(void)
     }
 }
 
-/* Start the server; `uri` is where it is: a file, named after `path`. */
+/* Start the server; `uri` is its address: a file, named after `path`. */
 static void ranks_serve(const char *path, char *uri, size_t size)
 {
     const char *const words[] = {
@@ -223,7 +226,7 @@ void ranks_launch(
         ranks_start(words);
         words[6] = "--rank";
     }
-    (void) signal(SIGTERM, SIG_IGN); /* the runner tells mpirun, too */
+    (void) signal(SIGTERM, SIG_IGN); /* the runner signals mpirun, too */
     status = ranks_wait();
     ranks_skip_file(path, sizeof(path));
     _exit(access(path, F_OK) == 0 ? 77 : status);
@@ -276,7 +279,7 @@ int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
     return status;
 }
 
-/* ---- Turns ---- */
+/* ---- The queue of a port ---- */
 
 static bool ranks_look_up(const char *record, char value[MPI_MAX_PORT_NAME + 2])
 {
@@ -284,8 +287,8 @@ static bool ranks_look_up(const char *record, char value[MPI_MAX_PORT_NAME + 2])
     return MPI_Lookup_name(record, MPI_INFO_NULL, value) == MPI_SUCCESS;
 }
 
-/* The number at the port may still be that of the turn before, whose record has
- * a mark. */
+/* The number at the port may still belong to the previous process, whose record
+ * has a mark. */
 void ranks_take_turn(const char *port, char turn[RANKS_TURN_LEN])
 {
     const struct timespec tick = {0, 5000000};

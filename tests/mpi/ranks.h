@@ -3,13 +3,13 @@
  * ranks: the processes of a test under MPI.
  *
  * MPI fixes the processes of a job when it starts them, so the harness cannot
- * make peers by fork there. Instead the case's process starts the same program
- * again by mpirun: `prog CASE` is rank 0 and runs the case, and `prog --rank`
- * are the others. They connect to a socket of rank 0 and wait for a role, which
+ * fork peers there. Instead the case's process starts the same program again
+ * with mpirun: `prog CASE` is rank 0 and runs the case, and `prog --rank` are
+ * the others. They connect to a socket of rank 0 and wait for a role, which
  * hg_test_spawn gives them; the connection is the channel between the two until
- * the role ends. Then the rank connects again, and is the first to be given a
- * role: a peer that is started anew has the address of the former one. Ranks
- * without a role end with the case. A rank that ends any other way, such as by
+ * the role ends. Then the rank connects again, and is the first to get another
+ * role, so a peer that is restarted has the address of the former one. Ranks
+ * without a role end with the case. A rank that ends in any other way, such as
  * a failing check, ends the whole job. Over mpi+dynamic each rank is a job.
  *
  * Only programs of the flavours ompi and mpich are linked with ranks.c; the
@@ -23,14 +23,15 @@
 
 #define RANKS_MAX_WORDS 32 /* of a role: its name and its arguments */
 
-/* Under mpirun, become its rank 0. Otherwise have it start `count` ranks, and
- * end as they do. With `apart` each is a job of its own, and an ompi-server is
- * started, by which they can connect. */
+/* Under mpirun, become its rank 0. Otherwise let mpirun start `count` ranks,
+ * and end with their status. With `apart` each rank is its own job, and an
+ * ompi-server is started, by which they can connect. */
 void ranks_launch(const char *program, const char *test_case, unsigned count,
     bool apart) __attribute__((weak));
 
-/* Run `role` of this program in all ranks of a job, and wait for its end; what
- * mpirun ends with, at most 255. A signal that ends it fails the case. */
+/* Run `role` of this program in all ranks of a job, and wait for its end;
+ * returns the exit status of mpirun, at most 255. If a signal ends it, the case
+ * fails. */
 int ranks_run(unsigned count, const char *role) __attribute__((weak));
 
 struct ranks_job {
@@ -38,8 +39,9 @@ struct ranks_job {
     const char *role;
 };
 
-/* Run jobs that are launched apart, and find each other by an ompi-server. All
- * roles have the same argument, a path for files of their own. As ranks_run. */
+/* Run jobs that are started separately and find each other by an ompi-server.
+ * All roles get the same argument, a path for their files. Returns as
+ * ranks_run. */
 int ranks_run_apart(const struct ranks_job *jobs, unsigned count)
     __attribute__((weak));
 
@@ -57,16 +59,16 @@ void ranks_offer_turn(const char *port, unsigned number,
  * is left. */
 int ranks_take(pid_t *pid_p) __attribute__((weak));
 
-/* Rank 0: the role of a rank ended; it can have another one. */
+/* Rank 0: the role of a rank has ended; it can get another one. */
 void ranks_return(void) __attribute__((weak));
 
-/* Rank 0: the case is being skipped. */
+/* Rank 0: the case is skipped. */
 void ranks_skip(void) __attribute__((weak));
 
 /* Another rank: a channel to rank 0, for one role. */
 int ranks_join(void) __attribute__((weak));
 
-/* At the end of a case or a rank. Rank 0 dismisses those without a role. */
+/* At the end of a case or a rank. Rank 0 ends those without a role. */
 void ranks_leave(void) __attribute__((weak));
 
 #endif

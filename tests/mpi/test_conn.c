@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of MPI whose peer does not poll, and bodies of several classes.
+ * Connections of MPI whose peer does not poll, and message bodies of several
+ * classes.
  *
- * Each case has mpirun start two ranks that run a role. A rank that must not
+ * In each case mpirun starts two ranks that run a role. A rank that must not
  * poll waits in MPI_Barrier.
  */
 #define _GNU_SOURCE 1
@@ -15,8 +16,8 @@
 
 #include <unistd.h>
 
-#define CONN_SIZE 5000u /* of a message with a body */
-#define CONN_TAGS 8192u /* that bodies have */
+#define CONN_SIZE 5000u /* size of a message with a body */
+#define CONN_TAGS 8192u /* number of tags for bodies */
 #define CONN_BIG ((size_t) 4 << 20)
 #define CONN_PACKETS 16384 /* the tag of packets of the first class */
 
@@ -79,7 +80,8 @@ static void conn_send(struct conform_end *end, bool expected, na_addr_t dest,
     HG_CHECK_OK(conform_wait(end, &call));
 }
 
-/* The tag of the next unexpected message, which goes to `buf`; its source. */
+/* Receive the next unexpected message into `buf`; returns its tag, and its
+ * source. */
 static na_tag_t conn_hear(struct conform_end *end, void *buf, na_addr_t *from_p)
 {
     struct conform_call call;
@@ -168,7 +170,7 @@ HG_TEST_SECONDS(body_goes_to_its_receive, 60)
 
 /* ---- Packets ---- */
 
-#define EDGE 3850u /* to 4010: about as much as fits in a packet */
+#define EDGE 3850u /* to 4010: about the size of a packet */
 
 /* Rank 1 gets and puts data that fits in a packet, and data that just does
  * not. */
@@ -235,9 +237,10 @@ HG_TEST(data_that_just_fits_in_a_packet_moves)
     HG_CHECK_EQ_INT(ranks_run(2, "edges"), 0);
 }
 
-/* ---- What there is no memory for ---- */
+/* ---- Out of memory ---- */
 
-/* Rank 0 has no memory at first for what rank 1 sends: it comes, in order. */
+/* Rank 0 has no memory at first for the messages of rank 1: they arrive later,
+ * in order. */
 HG_TEST_ROLE(later)
 {
     static char want[CONN_SIZE], got[2][CONN_SIZE];
@@ -294,7 +297,7 @@ HG_TEST(messages_without_memory_arrive_later_in_order)
 
 /* ---- Ends ---- */
 
-/* A send to a class that rank 0 does not have. */
+/* A send to a class that does not exist on rank 0. */
 HG_TEST_ROLE(nobody)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -330,7 +333,7 @@ HG_TEST(send_without_a_receiver_ends_unreachable)
     HG_CHECK_EQ_INT(ranks_run(1, "nobody"), 0);
 }
 
-/* Rank 1 ends its class, whose last message rank 0 has not taken. */
+/* Rank 1 finalizes its class, whose last message rank 0 has not received. */
 HG_TEST_ROLE(untaken)
 {
     static char bytes[CONN_SIZE];
@@ -356,7 +359,7 @@ HG_TEST_ROLE(untaken)
         peer = conn_look(&end);
         conn_send(&end, false, peer, bytes, sizeof(bytes), 1);
         conn_await(&end, peer);
-        (void) usleep(200000); /* rank 0 is in the barrier by then */
+        (void) usleep(200000); /* rank 0 waits in the barrier by then */
         conn_send(&end, true, peer, bytes, sizeof(bytes), 8);
         HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
         conform_close(&end);
@@ -369,7 +372,7 @@ HG_TEST(class_that_ends_with_an_unread_message_is_detected)
     HG_CHECK_EQ_INT(ranks_run(2, "untaken"), 0);
 }
 
-/* Rank 1 ends its class while rank 0 has not answered its HELLO. */
+/* Rank 1 finalizes its class while rank 0 has not answered its HELLO. */
 HG_TEST_ROLE(unanswered)
 {
     struct conform_end end;
@@ -405,9 +408,9 @@ HG_TEST(class_that_ends_while_it_connects_is_forgotten)
     HG_CHECK_EQ_INT(ranks_run(2, "unanswered"), 0);
 }
 
-/* Rank 1 ends its class, and does not send the bodies that it has offered to
- * rank 0: of a message, or of the frames of a get. Rank 0 then asks for them.
- */
+/* Rank 1 finalizes its class without sending the bodies it has offered to rank
+ * 0: of a message, or of the frames of a get. Rank 0 then asks for them.
+ * */
 static void conn_withdraw(bool frames)
 {
     static char bytes[CONN_BIG];
@@ -488,7 +491,7 @@ HG_TEST(missing_body_is_not_waited_for)
 
 /* ---- Classes that do not listen ---- */
 
-/* Rank 0 does not listen: rank 1 finds it once it has called. */
+/* Rank 0 does not listen: rank 1 can look it up once rank 0 has called. */
 HG_TEST_ROLE(not_listening)
 {
     static char bytes[CONN_SIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dynamic mode: processes that connect at the same time, and those that lack
- * what it needs, threads and a way to connect jobs. It runs the conformance
- * suite, too, as the transport mpi+dynamic.
+ * Dynamic mode: processes that connect at the same time, and processes that
+ * lack a requirement: thread support, or a way to connect jobs. The conformance
+ * suite runs in this mode, too, as the transport mpi+dynamic.
  */
 #define _GNU_SOURCE 1
 #include <mpi.h>
@@ -57,9 +57,9 @@ static void rpc_register(void)
 }
 
 #ifdef OPEN_MPI
-/* ---- Many that connect ---- */
+/* ---- Many connections ---- */
 
-/* A file by which address `n` of a case is told to other jobs. */
+/* The file through which address `n` of a case is passed to other jobs. */
 static void dynamic_file(char file[256], const char *path, unsigned n)
 {
     HG_CHECK(snprintf(file, 256, "%s-%u", path, n) < 256);
@@ -89,7 +89,7 @@ static void dynamic_hear(const char *path, unsigned n, char *name)
     HG_CHECK(fclose(stream) == 0);
 }
 
-static unsigned dynamic_lookup_ms; /* 0: all the time there is */
+static unsigned dynamic_lookup_ms; /* 0: the default */
 
 static na_class_t *dynamic_open(na_bool_t listen, char *name)
 {
@@ -186,7 +186,8 @@ HG_TEST_ROLE(host_of_one)
     dynamic_host(argv[0], 1);
 }
 
-/* Take the turn of the port in address 0, then tell the address as number 1. */
+/* Enter the queue of the port in address 0, then publish the address as number
+ * 1, and die. */
 HG_TEST_ROLE(queue_holder)
 {
     char name[NA_MAX_ADDR_LEN], turn[RANKS_TURN_LEN];
@@ -269,7 +270,7 @@ HG_TEST_SECONDS(listeners_of_two_jobs_look_each_other_up_at_once, 60)
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
 }
 
-/* A port that nobody has: of the job after that of `name`. */
+/* A port that does not exist: of the job after that of `name`. */
 static void dynamic_spoil(char *name)
 {
     char *digit = strpbrk(name, "0123456789");
@@ -296,7 +297,7 @@ static void *dynamic_look_in_vain(void *arg)
     return NULL;
 }
 
-/* A listener looks up nobody, and meanwhile the host. */
+/* A listener looks up an address without a listener, and meanwhile the host. */
 HG_TEST_ROLE(busy_client)
 {
     struct dynamic_vain vain = {.na_class = NULL};
@@ -326,9 +327,9 @@ HG_TEST_SECONDS(lookup_without_a_listener_does_not_delay_others, 60)
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
 }
 
-/* ---- None that can connect ---- */
+/* ---- Jobs that cannot connect ---- */
 
-/* Names of no port, and a port of a job that this one cannot find. */
+/* Names without a port, and a port of a job that this one cannot find. */
 HG_TEST_ROLE(unconnected)
 {
     static const char *const names[] = {"mpi+dynamic://", "mpi+dynamic:///1",
@@ -366,7 +367,7 @@ HG_TEST(without_a_server_other_jobs_are_unreachable)
     HG_CHECK_EQ_INT(ranks_run(1, "unconnected"), 0);
 }
 #else
-/* MPICH of Debian, which is built with ucx, has no ports. */
+/* Debian's MPICH, which is built with ucx, has no ports. */
 HG_TEST_ROLE(refused)
 {
     (void) argc;

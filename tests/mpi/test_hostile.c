@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets that no correct peer sends. Rank 0 has a class of hg; rank 1 speaks
- * to it by MPI alone, as gen/mpi/wire.c lays the packets out, and sends one
- * wrong thing on each connection. Rank 2 sends some of it in the place of rank
- * 1. In half of the cases rank 0 has called, in the others it was called.
+ * Packets that no correct peer sends. Rank 0 has a class of hg. Rank 1 talks to
+ * it with plain MPI in the packet format of gen/mpi/wire.c, and sends one wrong
+ * packet on each connection. Rank 2 sends some of them in place of rank 1. In
+ * half of the cases rank 0 has called, in the others it was called.
  */
 #define _GNU_SOURCE 1
 #define HG_NA_PLUGIN_API 1
@@ -21,17 +21,17 @@
 #define TAG 16384
 #define BODY_TAG 24576
 #define MIB ((uint32_t) 1 << 20)
-#define BODY 5000        /* bytes of a message that has a body */
+#define BODY 5000        /* size of a message that has a body */
 #define GREETING 1000000 /* tag of the first message of a caller */
-#define GO 1             /* tags between the ranks, beside hg */
+#define GO 1             /* tags between the ranks, not used by hg */
 #define PORT 2
 #define FORWARD 3
 #define ANY UINT_MAX
 
 enum { HELLO = 1, WELCOME, MESSAGE, FRAME, PULL, BYE, GONE, RESET };
 
-/* What the fields of a header are; of those that end in _xor, what is added to
- * the correct value. */
+/* The fields of a header; a field that ends in _xor is XORed into the correct
+ * value. */
 struct packet {
     uint8_t magic_xor[2];
     uint8_t version_xor;
@@ -45,42 +45,43 @@ struct packet {
     uint64_t from_xor;
     bool to_nobody; /* incarnation 0 */
     bool from_nobody;
-    unsigned cut; /* bytes of the header that are missing */
+    unsigned cut; /* missing bytes of the header */
     size_t head;
-    const char *text; /* the head begins with it */
+    const char *text; /* the header begins with it */
 };
 
 struct raw {
-    MPI_Comm comm; /* to hg */
+    MPI_Comm comm; /* communicator with hg */
     bool apart;    /* dynamic mode */
     bool calls;
     uint64_t to;
     uint64_t from;
-    char port[MPI_MAX_PORT_NAME]; /* dynamic: hg's, or ours */
-    unsigned turns;               /* of ours */
+    char port[MPI_MAX_PORT_NAME]; /* dynamic mode: hg's port, or ours */
+    unsigned turns;               /* of our port */
 };
 
-/* How a connection goes on after the wrong packet. */
+/* What happens to the connection after the wrong packet. */
 enum after {
-    GOES_ON,    /* as if that had not come */
-    IS_RESET,   /* hg ends it, and says so */
-    ENDS,       /* hg ends it */
-    BEGINS_ANEW /* it ended, and there is another one */
+    GOES_ON,    /* it continues as if the packet had not arrived */
+    IS_RESET,   /* hg closes it with an error */
+    ENDS,       /* hg closes it */
+    BEGINS_ANEW /* it was closed, and there is a new one */
 };
 
 enum where { EVERYWHERE, IN_STATIC, IN_DYNAMIC, CALLING_IN_DYNAMIC };
 
 struct wrong {
     const char *what;
-    const char *why; /* the line that it is refused with; NULL: it is not */
+    const char *why; /* the log line of the refusal; NULL: not refused */
     struct packet packet;
-    void (*act)(struct raw *raw); /* instead of one packet */
-    unsigned stale;               /* packets that are dropped, as of no peer */
-    bool early;                   /* before the connection is made */
-    bool offered;                 /* hg has a body for us */
-    bool closing;                 /* ... and ends the connection behind it */
-    bool again;                   /* ... and sends once more */
-    bool other;                   /* rank 2 sends it */
+    void (*act)(struct raw *raw); /* called instead of sending one packet */
+    /* Packets that are dropped as of an unknown peer. */
+    unsigned stale;
+    bool early;   /* before the connection is established */
+    bool offered; /* hg has offered us a body */
+    bool closing; /* and then closes the connection */
+    bool again;   /* and then sends once more */
+    bool other;   /* rank 2 sends it */
     enum after after;
     enum where where;
 };
@@ -141,7 +142,7 @@ static void raw_say(struct raw *raw, uint8_t kind, uint32_t tag)
     raw_send(raw, &packet);
 }
 
-/* The next packet: its kind. */
+/* Receive the next packet; returns its kind. */
 static uint8_t raw_next(struct raw *raw, int *tag_p)
 {
     unsigned char bytes[PACKET];
@@ -154,7 +155,7 @@ static uint8_t raw_next(struct raw *raw, int *tag_p)
     return bytes[3];
 }
 
-/* The next packet of this kind; its tag. Others are passed over. */
+/* Receive the next packet of this kind; returns its tag. Others are skipped. */
 static int raw_await(struct raw *raw, uint8_t kind)
 {
     uint8_t got;
@@ -165,7 +166,7 @@ static int raw_await(struct raw *raw, uint8_t kind)
     return tag;
 }
 
-/* Until rank 0 has said so. */
+/* Wait until rank 0 reports so. */
 static void raw_wait(void)
 {
     HG_CHECK_EQ_INT(
@@ -193,7 +194,7 @@ static void raw_forward(struct raw *raw, const struct packet *packet)
         MPI_SUCCESS);
 }
 
-/* In dynamic mode: the communicator. */
+/* In dynamic mode: establish the communicator. */
 static void raw_meet(struct raw *raw)
 {
     char turn[RANKS_TURN_LEN];
@@ -247,12 +248,12 @@ static void raw_row(struct raw *raw, const struct wrong *wrong, unsigned index)
     }
 }
 
-/* ---- Wrong things of more than one packet ---- */
+/* ---- Sequences of packets ---- */
 
 static const struct packet with_body = {
     .kind = MESSAGE, .size = BODY, .id = 1, .tag = 77};
 
-/* A body is promised, and does not come. */
+/* A body is announced and not sent. */
 static void flood(struct raw *raw)
 {
     const struct packet full = {.kind = MESSAGE, .head = PACKET - HEADER};
@@ -267,7 +268,7 @@ static void flood(struct raw *raw)
     raw_send_body(raw, tag, BODY);
 }
 
-/* Bodies are asked for eight at a time. */
+/* Bodies are requested eight at a time. */
 static void nine_bodies(struct raw *raw)
 {
     struct packet packet = {.kind = MESSAGE, .plane = 1, .size = BODY};
@@ -279,7 +280,7 @@ static void nine_bodies(struct raw *raw)
         raw_send(raw, &packet);
     for (i = 0; i < 8; i++)
         tags[i] = raw_await(raw, PULL);
-    raw_say(raw, HELLO, 0); /* is answered behind what was asked for */
+    raw_say(raw, HELLO, 0); /* is answered after the requests before it */
     HG_CHECK_EQ_INT(raw_next(raw, &none), WELCOME);
     raw_send_body(raw, tags[0], BODY);
     tags[8] = raw_await(raw, PULL);
@@ -301,8 +302,8 @@ static void long_body(struct raw *raw)
 }
 #endif
 
-/* The largest body that there may be, for a message and for a frame. The
- * connection ends before it comes. */
+/* The largest body that is allowed, for a message and for a frame. The
+ * connection ends before it arrives. */
 static void largest(struct raw *raw)
 {
     struct packet packet = {.kind = MESSAGE, .size = 16 * MIB};
@@ -345,7 +346,7 @@ static void pull_twice(struct raw *raw)
     raw_send(raw, &ask);
 }
 
-/* hg says BYE behind what it had offered. */
+/* hg sends BYE after the messages it had offered. */
 static void close_in_order(struct raw *raw)
 {
     pull(raw);
@@ -353,7 +354,7 @@ static void close_in_order(struct raw *raw)
     raw_say(raw, BYE, 0);
 }
 
-/* What hg sends behind its BYE goes by the next connection. */
+/* Messages that hg sends after its BYE use the next connection. */
 static void come_again(struct raw *raw)
 {
     close_in_order(raw);
@@ -376,7 +377,8 @@ static void begin_anew(struct raw *raw)
     (void) raw_await(raw, WELCOME);
 }
 
-/* hg handles the packets behind the end of a connection with those before. */
+/* hg handles packets after the end of a connection together with those
+ * before. */
 static void begin_too_late(struct raw *raw)
 {
     const struct packet dropped = {.kind = MESSAGE, .to_xor = 1};
@@ -409,11 +411,11 @@ static void begin_too_late(struct raw *raw)
 #define LONG_BODY "cannot receive from"
 #define TAGS "it names no lane or no tag for a body"
 #define SILENT "it brought no HELLO"
-#define SILENT_MS 1000 /* half of the time until then */
+#define SILENT_MS 1000 /* half of the time until it is closed */
 #define NAME "not a name that a listener can have"
 
-/* Rows: refused, and the connection is reset; refused, and it goes on; and
- * dropped as of no peer. */
+/* Kinds of rows: refused, and the connection is reset; refused, and it
+ * continues; dropped as of an unknown peer. */
 #define RESETS(what_, why_, ...) \
     { \
         .what = what_, .why = why_, .after = IS_RESET, .packet = { \
@@ -496,7 +498,7 @@ static const struct wrong wrongs[] = {
     MISNAMED("a name with a sign of no letter", PREFIX "a\x7f", 30),
     MISNAMED("a name that is no port", PREFIX "%zz", 30),
     MISNAMED("a name without its number", PREFIX "a/", 30),
-    /* Other incarnations, and no connection. */
+    /* Other incarnations, and packets without a connection. */
     STALE("a message to another class", .kind = MESSAGE, .to_xor = 1),
     STALE("a message of another class", .kind = MESSAGE, .from_xor = 1),
     STALE("a message of no class", .kind = MESSAGE, .from_nobody = true),
@@ -602,7 +604,8 @@ static const struct wrong wrongs[] = {
         .after = ENDS, .where = IN_DYNAMIC},
     {.what = "a message that crosses our BYE", .offered = true,
         .closing = true, .packet = {.kind = MESSAGE, .plane = 1}},
-    /* The last, as more packets are under way when it is refused. */
+    /* This row is the last, since more packets are in flight when it is
+     * refused. */
     {.what = "messages behind a body", .act = flood, .stale = ANY,
         .why = BEHIND, .after = ENDS},
 };
@@ -610,7 +613,7 @@ static const struct wrong wrongs[] = {
 
 #define WRONGS (sizeof(wrongs) / sizeof(wrongs[0]))
 
-/* In dynamic mode a connection takes long: only what may differ there. */
+/* In dynamic mode connecting takes long: only rows that may differ there. */
 static bool wrong_applies(const struct wrong *wrong, bool apart, bool calls)
 {
     switch (wrong->where) {
@@ -627,7 +630,7 @@ struct attack {
     struct conform_end end;
     bool apart;
     bool called;
-    char name[NA_MAX_ADDR_LEN]; /* of rank 1, which was not called */
+    char name[NA_MAX_ADDR_LEN]; /* of rank 1, which rank 0 has not called */
     char byte;
 };
 
@@ -743,7 +746,7 @@ static void attack_row(
         HG_CHECK_EQ_U64(NA_Get_counter(na_class, "mpi_stale"), stale);
 }
 
-/* Signs that need it are written as %XX. */
+/* Special characters are written as %XX. */
 static void attack_name(struct attack *attack, const char *port)
 {
     size_t used = strlen(PREFIX);
@@ -763,7 +766,7 @@ static void attack_open(struct attack *attack)
 
     if (attack->apart && attack->called)
         info.lookup_ms = SILENT_MS;
-    info.max_queue_bytes = 1000; /* less than the least limit of an inbox */
+    info.max_queue_bytes = 1000; /* less than the lowest limit of a queue */
     attack->end.na_class = NA_Initialize_opt(
         attack->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
     HG_CHECK(attack->end.na_class != NULL);
@@ -785,8 +788,8 @@ static void attack_open(struct attack *attack)
     }
 }
 
-/* A connection that brings no HELLO is closed; one whose HELLO was there in
- * time is not, though nobody polled. */
+/* A connection without a HELLO is closed; one whose HELLO arrived in time is
+ * not, although rank 0 did not poll. */
 static void attack_silent(struct attack *attack)
 {
     na_addr_t addr;
@@ -804,7 +807,7 @@ static void attack_silent(struct attack *attack)
     HG_CHECK_OK(NA_Addr_free(attack->end.na_class, addr));
 }
 
-/* Close the class while rank 1 has not received a body that it asked for. */
+/* Close the class while rank 1 has not received a body that it requested. */
 static void attack_end(struct attack *attack)
 {
     struct conform_call call;
@@ -865,7 +868,7 @@ static void rank_1(bool apart, bool calls)
     }
     if (apart && calls) {
         raw_wait();
-        raw_meet(&raw); /* and say nothing */
+        raw_meet(&raw); /* and stay silent */
         raw_wait();
         raw_connect(&raw, &wrongs[0]);
     }
@@ -881,7 +884,7 @@ static void rank_1(bool apart, bool calls)
         MPI_Send(NULL, 0, MPI_BYTE, 2, FORWARD, MPI_COMM_WORLD), MPI_SUCCESS);
 }
 
-/* Sends to hg what rank 1 has made. */
+/* Sends packets of rank 1 to hg. */
 static void rank_2(void)
 {
     unsigned char bytes[PACKET];

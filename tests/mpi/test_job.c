@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg as a part of a job of MPI: who initializes and finalizes MPI, threads,
+ * hg within a job of MPI: initializing and finalizing MPI, threads,
  * communicators, names, and ranks that end too early.
  *
- * Each case has mpirun start a job whose ranks run a role. In most, rank 0 of
+ * In each case mpirun starts a job whose ranks run a role. In most, rank 0 of
  * the communicator serves and the other ranks are its clients.
  */
 #define _GNU_SOURCE 1
@@ -68,7 +68,7 @@ static void job_serve(na_class_t *na_class, int clients)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Make so many calls, `pause_us` apart, then one that ends the service. */
+/* Make so many calls, `pause_us` apart, then one that ends the server. */
 static void job_call(na_class_t *na_class, int32_t calls, unsigned pause_us)
 {
     struct rpc_end end;
@@ -117,10 +117,10 @@ static void job_init(int level)
     HG_CHECK_EQ_INT(got, level);
 }
 
-/* ---- Who initializes MPI, and finalizes it ---- */
+/* ---- Initializing and finalizing MPI ---- */
 
-/* hg does, when the first class is opened, and when the process exits: until
- * then the application uses MPI, and opens classes. */
+/* hg initializes MPI when the first class is opened, and finalizes it when the
+ * process exits: until then the application uses MPI and opens classes. */
 HG_TEST_ROLE(plain)
 {
     na_class_t *na_class = job_open("mpi+static://", NA_TRUE);
@@ -145,7 +145,8 @@ HG_TEST(hg_initializes_and_finalizes_mpi)
     HG_CHECK_EQ_INT(ranks_run(3, "plain"), 0);
 }
 
-/* The application does, and may have asked for no more threads than these. */
+/* The application initializes MPI, perhaps with no more thread support than
+ * this. */
 HG_TEST_ROLE(application)
 {
     (void) argc;
@@ -166,7 +167,7 @@ HG_TEST(application_initializes_and_finalizes_mpi)
     HG_CHECK_EQ_INT(ranks_run(2, "application"), 0);
 }
 
-/* A process that ends with a class open still ends. */
+/* A process that exits with an open class ends. */
 HG_TEST_ROLE(left_open)
 {
     na_class_t *na_class = job_open("mpi+static://", NA_TRUE);
@@ -203,7 +204,7 @@ HG_TEST(mpi_finalized_before_a_class_is_reported)
     HG_CHECK_EQ_INT(ranks_run(2, "finalized_early"), 0);
 }
 
-/* Fewer threads are refused. */
+/* Less thread support is refused. */
 HG_TEST_ROLE(funneled)
 {
     (void) argc;
@@ -247,7 +248,7 @@ HG_TEST(child_of_fork_is_refused)
 
 /* ---- Communicators ---- */
 
-/* Of ranks 2, 1 and 0 of four, in this order; the fourth looks on. */
+/* Of ranks 2, 1 and 0 of four, in this order; the fourth is not a member. */
 HG_TEST_ROLE(reversed)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -289,7 +290,8 @@ HG_TEST(ranks_are_those_of_the_communicator)
     HG_CHECK_EQ_INT(ranks_run(4, "reversed"), 0);
 }
 
-/* One between two groups is refused, and none; NULL stands for all. */
+/* A communicator between two groups is refused, and MPI_COMM_NULL; NULL means
+ * all ranks. */
 HG_TEST_ROLE(between)
 {
     na_class_t *na_class;
@@ -379,7 +381,7 @@ HG_TEST_ROLE(names)
     HG_CHECK_EQ_STR(HG_Get_last_error_text(),
         "NA_Addr_lookup_wait: mpi+static://2 cannot be reached: the "
         "communicator has 2 ranks");
-    /* Of a class that this process does not have, nor ever had. */
+    /* Names of a class that this process never had. */
     (void) snprintf(name, sizeof(name), "mpi+static://%d:77", rank);
     HG_CHECK_RET(NA_Addr_lookup_wait(na_class, name, RPC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
@@ -403,7 +405,7 @@ HG_TEST(bad_names_are_refused)
 
 /* ---- Ranks that end ---- */
 
-/* A rank that has ended well does not disturb the others. */
+/* A rank that has ended does not disturb the others. */
 HG_TEST_ROLE(early)
 {
     na_class_t *na_class = job_open("mpi+static://", NA_TRUE);
@@ -422,7 +424,7 @@ HG_TEST(rank_may_end_before_the_others)
     HG_CHECK_EQ_INT(ranks_run(3, "early"), 0);
 }
 
-/* One that dies takes the job along, with whoever waits for it. */
+/* A rank that dies ends the job, also ranks that wait for it. */
 static void job_die(void (*die)(void))
 {
     na_class_t *na_class = job_open("mpi+static://", NA_TRUE);

@@ -2,8 +2,9 @@
 /*
  * bare: a libfabric endpoint without hg, for tests of the hook.
  *
- * Two of them in one process talk to each other, on the loopback interface.
- * Calls that open something return libfabric's code; all others must succeed.
+ * Two of them in one process exchange messages over the loopback interface.
+ * Functions that open an object return libfabric's code; all other calls must
+ * succeed.
  */
 #ifndef HG_TESTS_OFI_BARE_H
 #define HG_TESTS_OFI_BARE_H
@@ -32,15 +33,15 @@ struct bare {
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *ep;
-    int fd; /* of the queue; -1: none */
+    int fd; /* of the completion queue; -1: none */
     fi_addr_t peer;
     struct fid_mr *mr; /* of memory */
     char memory[BARE_SIZE];
     /* Completions so far. */
     unsigned sends, receives, reads, writes, releases, errors;
-    int error;          /* of the last one */
-    void *place;        /* of the last message that arrived */
-    unsigned backwards; /* messages that were told after a later one */
+    int error;          /* error of the last one */
+    void *place;        /* address of the last message that arrived */
+    unsigned backwards; /* messages reported after a later one */
     bool unordered;     /* asks for no FI_ORDER_SAS */
 };
 
@@ -62,7 +63,7 @@ static inline struct fi_info *bare_hints(const char *key, uint64_t op_flags)
     return hints;
 }
 
-/* The provider of reliable datagrams over TCP has had two names. */
+/* The provider of reliable datagrams over TCP has two names. */
 static inline int bare_getinfo(
     struct fi_info *hints, const char *node, struct fi_info **info_p)
 {
@@ -98,11 +99,11 @@ static inline int bare_open_queue(struct bare *bare)
     return fi_cq_open(bare->domain, &attr, &bare->cq, NULL);
 }
 
-/* Registers, and enables where that must be done. */
+/* Register memory, and enable the region where that is required. */
 static inline int bare_register(struct bare *bare, void *memory, size_t size,
     uint64_t access, struct fid_mr **mr_p)
 {
-    static uint64_t key; /* where the provider wants one */
+    static uint64_t key; /* for providers that require one */
     int ret =
         fi_mr_reg(bare->domain, memory, size, access, 0, ++key, 0, mr_p, NULL);
 
@@ -112,8 +113,8 @@ static inline int bare_register(struct bare *bare, void *memory, size_t size,
     return fi_mr_enable(*mr_p);
 }
 
-/* Open an endpoint; `bare` is zero before, but for `unordered`. `key`: 16
- * bytes, or NULL. On failure the objects opened so far stay open. */
+/* Open an endpoint; `bare` is zero, except for `unordered`. `key`: 16 bytes, or
+ * NULL. On failure the objects opened so far stay open. */
 static inline int bare_open_key(struct bare *bare, const char *key)
 {
     struct fi_av_attr attr;
@@ -157,7 +158,7 @@ static inline void bare_close_fid(struct fid *fid)
     HG_CHECK_EQ_INT(fi_close(fid), 0);
 }
 
-/* Memory regions of an endpoint go before it, others after it. */
+/* Memory regions bound to an endpoint are closed before it, others after it. */
 static inline void bare_close(struct bare *bare)
 {
     bool bound = bare->info != NULL &&
@@ -215,7 +216,7 @@ static inline void bare_take(
         bare->releases++;
 }
 
-/* Takes what has ended; the number of completions. */
+/* Read completions; returns their number. */
 static inline unsigned bare_poll(struct bare *bare)
 {
     struct fi_cq_data_entry entries[8];
@@ -235,7 +236,7 @@ static inline unsigned bare_poll(struct bare *bare)
     return ret > 0 ? (unsigned) ret : 0;
 }
 
-/* Polls both; sleeps when neither has anything, where they can. The sleep is
+/* Poll both; sleep when neither has a completion, if they can. The sleep is
  * short, because the descriptors do not report new connections. */
 static inline void bare_progress(struct bare *bare, struct bare *other)
 {
@@ -250,7 +251,7 @@ static inline void bare_progress(struct bare *bare, struct bare *other)
         HG_CHECK(poll(fds, 2, 1) >= 0);
 }
 
-/* Posts until the provider takes it. */
+/* Post until the provider accepts. */
 #define BARE_POST(bare, other, call) \
     do { \
         ssize_t bare_ret; \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric opens descriptors without FD_CLOEXEC: a program that is executed
- * inherits them. fault_cloexec PROVIDER ends with 0 if it is so.
+ * libfabric opens descriptors without FD_CLOEXEC: an executed program inherits
+ * them. fault_cloexec PROVIDER exits with 0 if the fault is present.
  */
 #include <fcntl.h>
 #include <stdio.h>

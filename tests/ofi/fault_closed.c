@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An endpoint crashes when it polls after a peer has addressed it for the first
- * time, and has closed. fault_closed PROVIDER ends with 0 if it is so.
+ * An endpoint crashes when it polls after a peer has sent to it for the first
+ * time and has closed. fault_closed PROVIDER exits with 0 if the fault is
+ * present.
  */
 #include <signal.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of many small messages in a row not all arrive. fault_flood PROVIDER ends
- * with 0 if it is so.
+ * Of many small messages in a row not all arrive. fault_flood PROVIDER exits
+ * with 0 if the fault is present.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A child of fork that asks libfabric for providers waits for ever, or crashes,
- * if another thread of its parent was inside libfabric: a lock is taken, or
- * memory half changed. fault_fork PROVIDER ends with 0 if it is so.
+ * A child of fork that asks libfabric for providers hangs or crashes if another
+ * thread of its parent was inside libfabric: a lock is held, or memory half
+ * changed. fault_fork PROVIDER exits with 0 if the fault is present.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 static char *provider;
 
-/* Open a domain and close it. */
+/* Open and close a domain. */
 static int turn(void)
 {
     struct fi_info *info, *hints = fi_allocinfo();
@@ -54,5 +54,5 @@ int main(int argc, char **argv)
     }
     printf("%s: child %d ended with status %d\n", provider, i, status);
     fflush(stdout);
-    _exit(!WIFSIGNALED(status)); /* not beside the threads */
+    _exit(!WIFSIGNALED(status)); /* not while the threads run */
 }

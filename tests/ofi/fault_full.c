@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * After many small messages without a receive, no receive can be posted any
- * more. fault_full PROVIDER ends with 0 if it is so.
+ * more. fault_full PROVIDER exits with 0 if the fault is present.
  */
 #include <signal.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A transfer whose key names no memory, because that was withdrawn, succeeds or
- * never ends. fault_key PROVIDER ends with 0 if it is so.
+ * A transfer with a key of memory that was withdrawn succeeds or never
+ * completes. fault_key PROVIDER exits with 0 if the fault is present.
  */
 #include <stdio.h>
 #include <time.h>

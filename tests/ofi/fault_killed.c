@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * After a peer that sent large messages was killed, nobody else reaches the
- * receiver any more. fault_killed PROVIDER ends with 0 if it is so.
+ * After a peer that sent large messages was killed, no other peer reaches the
+ * receiver any more. fault_killed PROVIDER exits with 0 if the fault is
+ * present.
  */
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An endpoint that is closed while a connection to it is being made leaves a
- * socket open. fault_leak PROVIDER ends with 0 if it is so.
+ * socket open. fault_leak PROVIDER exits with 0 if the fault is present.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static char name[512];
 
-/* Connect to oneself, and close after so many polls. */
+/* Connect to this process, and close after so many polls. */
 static void meet(struct fi_info *info, int polls)
 {
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
         return 2;
     for (meet(info, polls = 0); polls < 200; meet(info, polls++))
         for (fd = 0; polls == 0 && fd < 1000; fd++)
-            count += fcntl(fd, F_GETFD) >= 0; /* what is opened once */
+            count += fcntl(fd, F_GETFD) >= 0; /* opened once and kept */
     for (fd = 0; fd < 1000; fd++)
         count -= fcntl(fd, F_GETFD) >= 0;
     return count == 0;

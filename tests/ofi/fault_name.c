@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A name that was closed and is opened again in the same process leads to the
- * memory of the closed one. fault_name PROVIDER ends with 0 if it is so.
+ * memory of the closed endpoint. fault_name PROVIDER exits with 0 if the fault
+ * is present.
  */
 #include <signal.h>
 #include <sys/mman.h>

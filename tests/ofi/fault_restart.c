@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process that opens the address of one that was killed crashes when a peer
- * of that one sends. fault_restart PROVIDER ends with 0 if it is so.
+ * A process that opens the address of a killed one crashes when a peer of that
+ * one sends. fault_restart PROVIDER exits with 0 if the fault is present.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
@@ -15,7 +15,7 @@ static struct fid_cq *cq;
 static struct fid_ep *ep;
 static struct fi_cq_entry entry;
 
-/* With FI_SOURCE another process, until it is killed. */
+/* With FI_SOURCE: in another process, until it is killed. */
 static pid_t start(char *provider, uint64_t flags)
 {
     struct fi_info *info, *hints = fi_allocinfo();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A read that has begun when its memory is withdrawn and freed never ends.
- * fault_withdrawn PROVIDER ends with 0 if it is so.
+ * A read that has begun when its memory is withdrawn and freed never completes.
+ * fault_withdrawn PROVIDER exits with 0 if the fault is present.
  */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults: cases that a provider of libfabric cannot pass by its own fault. Each
- * is left out for that transport and that version of libfabric, and the runner
- * counts them. tests/ofi/fault_*.c shows the fault on bare libfabric.
+ * faults: cases that fail because of a fault of a libfabric provider. Each is
+ * skipped for that transport and that version of libfabric, and the runner
+ * counts it. tests/ofi/fault_*.c shows the fault with libfabric alone.
  */
 #ifndef HG_TESTS_OFI_FAULTS_H
 #define HG_TESTS_OFI_FAULTS_H
 
 static const struct test_fault {
-    const char *transport; /* as hg_test_transport() has it */
+    const char *transport; /* as returned by hg_test_transport() */
     unsigned major, minor; /* of libfabric */
     const char *name;      /* of the case */
     const char *program;   /* and its argument */
@@ -80,7 +80,7 @@ static const struct test_fault {
         "restarted_caller_gets_no_responses_to_earlier_calls",
         "fault_restart udp;ofi_rxd"},
     {"ofi+sockets", 1, 17, "barrier_of_28000_calls", "fault_flood sockets"},
-    /* Of tests/box: the case says over what. */
+    /* In tests/box: the case itself chooses the transport. */
     {"self", 1, 17, "process_killed_while_it_sends_affects_no_other_on_shm",
         "fault_killed shm"},
 };

@@ -19,11 +19,11 @@ static struct {
     const char *name;
     uint64_t count;
 } hook_counts[HOOK_NAMES];
-static uint64_t hook_faults; /* calls of the kind that is to fail */
-static uint64_t hook_state;  /* of the random numbers */
+static uint64_t hook_faults; /* calls so far of the kind that must fail */
+static uint64_t hook_state;  /* state of the random numbers */
 static bool hook_started;
 static unsigned hook_open; /* fabrics */
-static pid_t hook_process; /* that the hook was started in, not a child */
+static pid_t hook_process; /* the process that started the hook, not a child */
 
 void hook_violation(const char *format, ...)
 {
@@ -36,7 +36,7 @@ void hook_violation(const char *format, ...)
     va_end(args);
     fputc('\n', stderr);
     fflush(stderr);
-    signal(SIGABRT, SIG_DFL); /* a provider's library may have taken it */
+    signal(SIGABRT, SIG_DFL); /* a library of the provider may handle it */
     abort();
 }
 
@@ -49,7 +49,7 @@ void *hook_alloc(size_t size)
     return memory;
 }
 
-/* ---- Counts and chance ---- */
+/* ---- Counters and random numbers ---- */
 
 void hook_count(const char *name)
 {
@@ -361,7 +361,7 @@ static int hook_fabric_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr,
     return fi_eq_open(fabric->real, attr, eq_p, context);
 }
 
-/* Event queues are the provider's, completion queues are ours. */
+/* Event queues are the provider's, completion queues are the hook's. */
 static int hook_fabric_trywait(
     struct fid_fabric *fid, struct fid **fids, int count)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hook: a decorator around libfabric that makes a local provider demand what
+ * hook: a decorator around libfabric. It makes a local provider demand what
  * providers of network hardware demand, and checks that the caller complies.
  *
  * A test program is linked with -Wl,--wrap=fi_getinfo,--wrap=fi_fabric and
  * these files. All other calls of libfabric go through tables in the objects,
- * and the hook hands out objects and tables of its own.
+ * and the hook returns objects and tables of its own.
  *
- * The environment variable HG_TEST_OFI chooses, as words separated by commas.
- * Without it, libfabric is not touched. Whatever the words: operations use
- * addresses that are in the address vector, stay within the reported limits,
- * and have ended before their memory region or address goes; each object is
- * closed before what it was opened in, and before the process exits. A caller
- * that breaks one of these rules, or one of those below, is ended by abort,
- * with the line "ofi-hook: violation: ...".
+ * The environment variable HG_TEST_OFI selects the demands, as words separated
+ * by commas. If it is not set, libfabric is unchanged. With any words, these
+ * rules hold: operations use addresses that are in the address vector, stay
+ * within the reported limits, and complete before their memory region or
+ * address is removed; each object is closed before the object it was opened
+ * from, and before the process exits. If a caller breaks one of these rules, or
+ * one of those below, the process aborts with the line "ofi-hook: violation:
+ * ...".
  *
  *     plain       nothing else
  *     local       FI_MR_LOCAL: each buffer has the descriptor of a region that
@@ -47,9 +48,9 @@
  *                 mapraw and recv, or any for all of them; send and rma end
  *                 with an error in the completion queue
  *
- * The hook knows the calls that a transport of messages and RMA makes. Tagged
- * messages, counters, remote CQ data, selective completion, and blocking reads
- * of completion queues that are not empty, are not among them.
+ * The hook supports the calls that a transport of messages and RMA makes. It
+ * does not support tagged messages, counters, remote CQ data, selective
+ * completion, and blocking reads of completion queues that are not empty.
  */
 #ifndef HG_TESTS_OFI_HOOK_H
 #define HG_TESTS_OFI_HOOK_H
@@ -58,10 +59,10 @@
 #include <stdint.h>
 
 /* Use these words from the next fi_getinfo on, instead of HG_TEST_OFI. Faults
- * and counts start anew. No object of the hook may be open. */
+ * and counters are reset. No object of the hook may be open. */
 void hg_test_ofi_configure(const char *words);
 
-/* How often something happened in this process. The counters:
+/* How often an event happened in this process. The counters:
  *     inject send recv read write     operations that the provider took
  *     desc            buffers whose descriptor was checked
  *     again cqagain   calls that gave -FI_EAGAIN
@@ -77,8 +78,8 @@ void hg_test_ofi_configure(const char *words);
  *     fault           calls that failed as configured */
 uint64_t hg_test_ofi_count(const char *name);
 
-/* From now on (true) completions are taken from the provider, but not shown to
- * the caller, until they are to be (false). */
+/* While set, completions are read from the provider but not shown to the
+ * caller. */
 void hg_test_ofi_hold(bool hold);
 
 #endif

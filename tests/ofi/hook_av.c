@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See hook.h. Address vectors, and who has which authorization key.
+ * See hook.h. Address vectors, and the authorization keys of endpoints.
  *
  * With authkey an endpoint writes its domain's key into a file, named by a hash
  * of the address, in the directory of the test case. A sender reads that file

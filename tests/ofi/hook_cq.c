@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 #define HOOK_WINDOW 4
-#define HOOK_TIMEOUT 3 /* reads that hold an incomplete window back */
+#define HOOK_TIMEOUT 3 /* reads for which an incomplete window is held back */
 
 static _Atomic bool hook_holds;
 
@@ -47,7 +47,7 @@ static struct hook_entry hook_cq_take(struct hook_cq *cq, size_t i)
     return taken;
 }
 
-/* Reports the end of a multi-receive buffer after its last message. */
+/* Report the end of a multi-receive buffer after its last message. */
 static void hook_cq_push_split(
     struct hook_cq *cq, struct fi_cq_err_entry *entry)
 {
@@ -80,7 +80,7 @@ static void hook_cq_count_held(const struct fi_cq_err_entry *entry)
     pthread_mutex_unlock(&hook_lock);
 }
 
-/* Fills the window from the provider: 0, or its error. */
+/* Fill the window from the provider; returns 0, or its error. */
 static ssize_t hook_cq_pull(struct hook_cq *cq)
 {
     bool holds = atomic_load(&hook_holds);
@@ -125,7 +125,7 @@ static struct hook_side hook_cq_side(const struct hook_entry *entry)
     return side;
 }
 
-/* Whether the later may be read first. */
+/* Whether the later entry may be read first. */
 static bool hook_cq_may_overtake(
     const struct hook_entry *later, const struct hook_entry *earlier)
 {
@@ -149,7 +149,7 @@ static size_t hook_cq_first_before(const struct hook_cq *cq, size_t i)
     return j;
 }
 
-/* Which one is read next. */
+/* Choose the entry that is read next. */
 static size_t hook_cq_choose(const struct hook_cq *cq)
 {
     size_t window = cq->count < HOOK_WINDOW ? cq->count : HOOK_WINDOW;
@@ -169,7 +169,8 @@ static size_t hook_cq_choose(const struct hook_cq *cq)
     return i;
 }
 
-/* The caller's context of an entry; ends the operation if that is its last. */
+/* The caller's context of an entry; ends the operation if this is its last
+ * entry. */
 static void hook_cq_translate(struct hook_entry *entry)
 {
     struct hook_op *op;
@@ -186,7 +187,7 @@ static void hook_cq_translate(struct hook_entry *entry)
     pthread_mutex_unlock(&hook_lock);
 }
 
-/* Whether a read shows nothing although there may be something. */
+/* Whether a read returns nothing although there may be an entry. */
 static bool hook_cq_holds_back(struct hook_cq *cq)
 {
     bool again, held = false;
@@ -251,7 +252,7 @@ static ssize_t hook_cq_read(struct fid_cq *fid, void *buf, size_t count)
     return ret;
 }
 
-/* No data of the provider comes with the error. */
+/* The error carries no data of the provider. */
 static ssize_t hook_cq_readerr(
     struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
 {
@@ -279,7 +280,7 @@ static int hook_cq_signal(struct fid_cq *fid)
     return fi_cq_signal(((struct hook_cq *) fid)->real);
 }
 
-/* The provider enters the descriptors of a queue when somebody sleeps on it. */
+/* The provider adds the descriptors of a queue when a thread sleeps on it. */
 static ssize_t hook_cq_sread(
     struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
 {

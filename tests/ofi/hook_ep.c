@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See hook.h. Endpoints, what is posted to them, and what is in flight. */
+/* See hook.h. Endpoints, and the operations posted and in flight. */
 #define _GNU_SOURCE 1
 #include "ofi/hook_parts.h"
 
 #include "harness.h"
 
-#define HOOK_ENDED 1 /* posted, and over: the provider is not called */
+#define HOOK_ENDED 1 /* posted and complete: the provider is not called */
 
 /* Operations in flight, by their address. */
 static struct hook_op *hook_ops[HOOK_BUCKETS];
@@ -26,7 +26,7 @@ struct hook_op *hook_op_find(const void *op)
     return entry;
 }
 
-/* The value in a context of the caller's while the provider has it. */
+/* The mark in a context of the caller while the provider has it. */
 static uint64_t hook_op_mark(const struct hook_op *op, unsigned i)
 {
     uint64_t state = (uintptr_t) op + i;
@@ -62,7 +62,7 @@ void hook_op_check(const struct hook_op *op)
     }
 }
 
-/* It no longer uses what it used. */
+/* Release the objects that an operation used. */
 static void hook_op_release(struct hook_op *op)
 {
     unsigned i;
@@ -103,7 +103,7 @@ void hook_op_forget(const struct hook_cq *cq)
 
 struct hook_post {
     const char *kind; /* "send", "recv", "read" or "write" */
-    uint64_t access;  /* that local memory needs */
+    uint64_t access;  /* access that local memory must allow */
     const struct iovec *iov;
     void **desc;
     size_t count;
@@ -204,7 +204,7 @@ static void hook_post_make_op(struct hook_ep *ep, struct hook_post *post,
     post->op = op;
 }
 
-/* 0: the provider is to be called. Else what the caller gets. */
+/* 0: call the provider. Otherwise the return code for the caller. */
 static int hook_post_refuse(struct hook_ep *ep, const struct hook_post *post)
 {
     bool receives = hook_post_is_receive(post);
@@ -224,7 +224,7 @@ static int hook_post_refuse(struct hook_ep *ep, const struct hook_post *post)
     return receives ? hook_fault("recv") : 0;
 }
 
-/* 0: the provider is to be called; HOOK_ENDED; or a negative errno. */
+/* 0: call the provider; HOOK_ENDED; or a negative errno. */
 static int hook_post_begin(struct hook_ep *ep, struct hook_post *post)
 {
     struct hook_mr *mrs[HOOK_IOV] = {NULL};
@@ -261,7 +261,7 @@ static int hook_post_begin(struct hook_ep *ep, struct hook_post *post)
     return post->inject && !deaf ? -ret : HOOK_ENDED;
 }
 
-/* Counts the operation if the provider took it, else ends it. */
+/* Count the operation if the provider accepted it, else end it. */
 static ssize_t hook_post_end(struct hook_post *post, ssize_t ret)
 {
     pthread_mutex_lock(&hook_lock);
@@ -497,7 +497,7 @@ static struct fi_ops_rma hook_ep_rma_ops = {
 
 /* ---- Endpoints ---- */
 
-/* The provider knows the operation by another context. */
+/* The provider has another context for the operation. */
 static ssize_t hook_ep_cancel(fid_t fid, void *context)
 {
     struct hook_ep *ep = (struct hook_ep *) fid;
@@ -559,7 +559,7 @@ static int hook_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
         ep->av = (struct hook_av *) other;
         real = &ep->av->real->fid;
     }
-    /* Providers crash when an endpoint is closed to which nothing is bound. */
+    /* Providers crash when an endpoint without bound objects is closed. */
     ret = fi_ep_bind(ep->real, real, flags);
     return ret != 0 ? ret : hook_fault("bind");
 }
@@ -586,7 +586,7 @@ static int hook_ep_control(struct fid *fid, int command, void *arg)
     return 0;
 }
 
-/* Operations in flight are over. The provider may still report them. */
+/* Operations in flight are ended. The provider may still report them. */
 static int hook_ep_close(struct fid *fid)
 {
     struct hook_ep *ep = (struct hook_ep *) fid;

@@ -4,8 +4,8 @@
 
 #include "harness.h"
 
-/* Each provider's own description, of each domain: fi_domain and fi_endpoint
- * pass that on. */
+/* Each provider's own description of each domain: fi_domain and fi_endpoint
+ * pass it on. */
 static struct fi_info *hook_originals;
 
 static bool hook_info_same_text(const char *text1, const char *text2)
@@ -95,7 +95,7 @@ static bool hook_info_key_fits(size_t size)
     return size == 0 || size == HOOK_AUTH;
 }
 
-/* Whether somebody who asks for this can get it from such a provider. */
+/* Whether a caller with these hints can use such a provider. */
 static bool hook_info_can_have(const struct fi_info *hints)
 {
     const struct fi_domain_attr *domain = hints->domain_attr;

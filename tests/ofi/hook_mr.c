@@ -2,11 +2,11 @@
 /*
  * See hook.h. Memory regions and their keys.
  *
- * With provkey and rawkey we choose the key that the provider is asked for, so
- * that it tells the base address of the region: base << 16 | a random number,
- * scrambled. So a peer's hook can turn a virtual address into the offset that
- * the provider wants. A raw key is that key, a check of it and of the base
- * address, and a random number.
+ * With provkey and rawkey the hook chooses the key that the provider is asked
+ * for, so that it contains the base address of the region: base << 16 | a
+ * random number, scrambled. So a peer's hook can turn a virtual address into
+ * the offset that the provider expects. A raw key consists of that key, a check
+ * of it and of the base address, and a random number.
  */
 #define _GNU_SOURCE 1
 #include "ofi/hook_parts.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define HOOK_SCRAMBLE UINT64_C(0x9d5c3a7f162be48d)
-#define HOOK_ATTEMPTS 1000 /* at a key that is not taken */
+#define HOOK_ATTEMPTS 1000 /* to find a key that is not in use */
 
 struct hook_raw_key {
     uint64_t key, check, random;

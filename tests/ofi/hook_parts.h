@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hook_parts: what the files of the hook share.
+ * hook_parts: shared by the files of the hook.
  *
- * Each object of ours starts with libfabric's public struct and has the
- * provider's object beside it, `real`. One mutex, hook_lock, guards the words,
- * the counts and the lists. A completion queue has a mutex of its own, which
- * is locked before hook_lock. The provider is never called under hook_lock,
- * except to register memory.
+ * Each object of the hook starts with libfabric's public struct and has the
+ * provider's object in `real`. One mutex, hook_lock, guards the words, the
+ * counters and the lists. A completion queue has its own mutex, which is locked
+ * before hook_lock. The provider is never called under hook_lock, except to
+ * register memory.
  */
 #ifndef HG_TESTS_OFI_HOOK_PARTS_H
 #define HG_TESTS_OFI_HOOK_PARTS_H
@@ -26,15 +26,15 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-#define HOOK_IOV 8        /* pieces that we handle, at most */
+#define HOOK_IOV 8        /* segments supported, at most */
 #define HOOK_AUTH 16      /* bytes of an authorization key */
 #define HOOK_RAW_KEY 24   /* bytes of a raw key */
 #define HOOK_BUCKETS 4096 /* of each hash table */
 
 struct hook_words {
-    uint64_t mr_mode; /* bits that are demanded */
+    uint64_t mr_mode; /* mode bits that are demanded */
     bool on, offset, context, order, nowait, manual, nodc, authkey;
-    size_t inject, iov, msg, mriov; /* SIZE_MAX: as the provider has it */
+    size_t inject, iov, msg, mriov; /* SIZE_MAX: the provider's limit */
     uint64_t again, cqagain;        /* 0: never */
     char fault[16];
     uint64_t fault_at;
@@ -70,7 +70,7 @@ struct hook_domain {
 struct hook_peer {
     struct hook_peer *next;
     fi_addr_t addr;
-    unsigned inserted; /* so many times */
+    unsigned inserted; /* how many times */
     unsigned users;    /* operations in flight */
     uint64_t name;     /* hash of the address */
 };
@@ -87,7 +87,7 @@ struct hook_mr {
     struct fid_mr *real; /* NULL: not enabled */
     struct hook_mr *next;
     struct hook_domain *domain;
-    struct hook_ep *ep; /* bound to */
+    struct hook_ep *ep; /* the endpoint it is bound to */
     struct iovec iov[HOOK_IOV];
     size_t iov_count;
     uint64_t access, requested_key, flags;
@@ -108,8 +108,8 @@ struct hook_cq {
     size_t format_size;
     struct hook_entry *entries;
     size_t count, capacity;
-    unsigned held; /* reads that held entries back */
-    bool failed;   /* entries[0] is an error that was announced */
+    unsigned held; /* reads for which entries were held back */
+    bool failed;   /* entries[0] is an error that was reported */
     bool nudge;    /* do not sleep now */
     bool waits;    /* has a wait object */
 };
@@ -121,7 +121,7 @@ struct hook_ep {
     struct hook_av *av;
     struct hook_cq *tx, *rx;
     bool enabled, ordered; /* FI_ORDER_SAS of receives */
-    unsigned mrs;          /* bound to it */
+    unsigned mrs;          /* regions bound to it */
     size_t inject, tx_iov, rx_iov, rma_iov, msg;
     uint64_t tx_flags, rx_flags;
     uint64_t name; /* hash of the address, once enabled with authkey */
@@ -129,13 +129,13 @@ struct hook_ep {
 
 /* An operation in flight: the provider has it as its context. */
 struct hook_op {
-    struct fi_context2 room; /* for the provider */
-    struct hook_op *next;    /* in its bucket */
-    struct hook_ep *ep;      /* NULL once that is closed */
+    struct fi_context2 room; /* used by the provider */
+    struct hook_op *next;    /* next in its bucket */
+    struct hook_ep *ep;      /* NULL once the endpoint is closed */
     struct hook_cq *cq;
     struct hook_peer *peer; /* NULL: of a receive */
     struct hook_mr *mrs[HOOK_IOV];
-    void *context; /* the caller's */
+    void *context; /* the caller's context */
     uint64_t flags;
     bool multi, receives, ordered;
 };
@@ -157,15 +157,15 @@ void hook_count(const char *name);
 bool hook_chance(uint64_t n);
 uint64_t hook_random(void);
 
-/* 0, or a negative errno if this call is the one to fail. */
+/* 0, or a negative errno if this call is the one that must fail. */
 int hook_fault(const char *kind);
 
-/* Read the words, if that was not done. */
+/* Read the words unless that was done. */
 void hook_start(void);
 
 /* ---- hook_info.c ---- */
 
-/* The provider's own info behind one of ours; the caller frees it. */
+/* The provider's own info for one of the hook's; the caller frees it. */
 struct fi_info *hook_info_real(const struct fi_info *info);
 
 /* ---- hook_mr.c ---- */
@@ -180,7 +180,7 @@ int hook_mr_control(struct hook_domain *domain, int command, void *arg);
 struct hook_mr *hook_mr_check(struct hook_ep *ep, const struct iovec *iov,
     void *desc, uint64_t access, void **real_p);
 
-/* With hook_lock held: remote memory as the provider wants it named. */
+/* With hook_lock held: remote memory in the form that the provider expects. */
 void hook_mr_remote(struct hook_domain *domain, struct fi_rma_iov *iov);
 
 /* ---- hook_cq.c ---- */
@@ -191,7 +191,7 @@ int hook_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr,
 /* Whether the queue has something to read. */
 bool hook_cq_busy(struct hook_cq *cq);
 
-/* Have the caller read again instead of sleeping. */
+/* Make the caller read again instead of sleeping. */
 void hook_cq_nudge(struct hook_cq *cq);
 
 /* An operation ends with an error. */
@@ -202,12 +202,12 @@ void hook_cq_fail(struct hook_op *op, int error);
 int hook_ep_open(struct fid_domain *domain, struct fi_info *info,
     struct fid_ep **ep_p, void *context);
 
-/* With hook_lock held. NULL: none of ours, or it has ended. */
+/* With hook_lock held. NULL: not an operation of the hook, or it has ended. */
 struct hook_op *hook_op_find(const void *op);
 void hook_op_end(struct hook_op *op);
 void hook_op_check(const struct hook_op *op);
 
-/* With hook_lock held: free what a queue left. */
+/* With hook_lock held: free the operations that a queue left. */
 void hook_op_forget(const struct hook_cq *cq);
 
 /* ---- hook_av.c ---- */

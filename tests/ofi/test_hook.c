@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hook around libfabric: that it demands what its words say, notices who
- * breaks a rule, and leaves alone who does not. */
+/* The hook around libfabric: it demands what its words say, detects broken
+ * rules, and accepts correct use. */
 #define _GNU_SOURCE 1
 #include "ofi/bare.h"
 #include "ofi/hook.h"
@@ -16,7 +16,7 @@
     "mriov=1,again=3,cqagain=3,order,manual,nodc,authkey"
 #define HOOK_MESSAGES 64
 #define HOOK_LENGTH 64
-#define HOOK_RECEIVE 4096 /* bytes of the receive buffer */
+#define HOOK_RECEIVE 4096 /* size of the receive buffer */
 
 static struct bare hook_a, hook_b;
 
@@ -62,7 +62,7 @@ static void hook_send_all(void)
     HG_CHECK_EQ_MEM(hook_b.memory, hook_a.memory, HOOK_MESSAGES * HOOK_LENGTH);
 }
 
-/* b's memory as a may name it. */
+/* b's memory in the form that a uses. */
 static void hook_name(uint64_t *base_p, uint64_t *key_p)
 {
     int mode = hook_b.info->domain_attr->mr_mode;
@@ -204,7 +204,7 @@ HG_TEST(hook_reports_limits_and_modes)
     bare_close(&hook_a);
 }
 
-/* fi_getinfo's result for a caller that cannot do what is demanded. */
+/* fi_getinfo's result for a caller that cannot meet the demands. */
 static int hook_ask(const char *words, int mr_mode, uint64_t mode,
     uint64_t op_flags, const char *key)
 {
@@ -233,14 +233,15 @@ HG_TEST(hook_offers_nothing_if_hints_lack_its_demands)
     HG_CHECK_EQ_INT(hook_ask("plain", all, 0, dc, NULL), 0);
     HG_CHECK_EQ_INT(hook_ask("nodc", all, 0, 0, NULL), 0);
     HG_CHECK_EQ_INT(hook_ask("nodc", all, 0, dc, NULL), none);
-    HG_CHECK_EQ_U64(hg_test_ofi_count("nodc"), 2); /* two names of it */
+    /* Two names of one provider. */
+    HG_CHECK_EQ_U64(hg_test_ofi_count("nodc"), 2);
     HG_CHECK_EQ_INT(hook_ask("authkey", all, 0, 0, "sixteen bytes ..."), none);
     HG_CHECK_EQ_INT(hook_ask("authkey", all, 0, 0, "sixteen bytes .."), 0);
 }
 
 /* ---- Rules ---- */
 
-/* A child with these words must end by abort, with a line that has `part`. */
+/* A child with these words must abort with a line that contains `part`. */
 static void hook_expect(const char *words, void (*run)(void), const char *part)
 {
     char text[4096];
@@ -441,7 +442,7 @@ static void hook_send_to_removed(void)
     hook_send_one(hook_a.memory, 8, NULL);
 }
 
-/* Two messages that b does not take yet are in flight. */
+/* Two messages that b has not received are in flight. */
 static void hook_remove_busy(void)
 {
     hook_send_one(hook_a.memory, 8, NULL);
@@ -505,10 +506,9 @@ HG_TEST(hook_detects_broken_rules)
         hook_expect(rules[i].words, rules[i].run, rules[i].part);
 }
 
-/* ---- What providers refuse ---- */
+/* ---- Refusals of providers ---- */
 
-/* RMA to a region that is not enabled fails, and to the same region, once it
- * is, does not. */
+/* RMA to a region fails before it is enabled, and succeeds afterwards. */
 HG_TEST(hook_region_is_unreachable_until_enabled)
 {
     struct fid_mr *mr;
@@ -584,7 +584,7 @@ HG_TEST(hook_separates_authorization_keys)
 
 /* ---- Faults ---- */
 
-/* Each call of opening fails once. */
+/* Each open call fails once. */
 HG_TEST(hook_fails_each_call_in_turn)
 {
     char words[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The option auth_key of the libfabric transport: the provider gets it, and
- * classes with another key, or with none, do not hear each other. The hook
- * stands for a provider that has authorization keys, of 16 bytes.
+ * The option auth_key of the libfabric transport: it is passed to the provider,
+ * and classes with another key, or with none, cannot communicate. The hook acts
+ * as a provider that has authorization keys of 16 bytes.
  */
 #include "../box/endpoints.h"
 #include "hook.h"
@@ -22,8 +22,8 @@ static void keys_open(struct conform_end *end, const char *key)
     endpoint_open_info(end, "ofi+tcp://127.0.0.1:0", NA_TRUE, &info);
 }
 
-/* Whether a client with that key finds a server with the key KEYS_OURS, which
- * hears what the client then says, and nothing else. */
+/* Whether a client with that key finds a server with the key KEYS_OURS, and the
+ * server receives exactly what the client sends. */
 static void keys_check(const char *key, bool same)
 {
     struct conform_end server, client;
@@ -70,7 +70,8 @@ HG_TEST(classes_with_different_keys_cannot_communicate)
     HG_CHECK_EQ_U64(hg_test_log_count("cannot be reached: "), 3);
 }
 
-/* The provider wants other keys: no class is opened, above all not without. */
+/* The provider requires other keys: no class is opened, in particular not
+ * without a key. */
 HG_TEST(key_refused_by_the_provider_fails)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;

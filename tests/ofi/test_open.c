@@ -2,7 +2,7 @@
 /*
  * Opening a class and its contexts when libfabric fails: each call of each kind
  * in turn. Objects opened before the failure are closed, which hook.h checks
- * when the process exits, and one error line tells the cause. Further cases:
+ * when the process exits, and one error line gives the cause. Further cases:
  * which endpoints are opened, and the codes of errors.
  */
 #include "../box/endpoints.h"
@@ -14,12 +14,12 @@
 
 #include <rdma/fi_errno.h>
 
-/* Not an error that any call gives by itself. */
+/* An error that no call returns by itself. */
 #define OPEN_ERROR "33" /* EDOM */
 #define OPEN_CAUSE "Numerical argument out of domain"
 
 /* Open a class with two contexts, and memory, and close all of it. NA_IO_ERROR:
- * something did not open. */
+ * an open failed. */
 static na_return_t open_play(void)
 {
     static char memory[4096];
@@ -55,7 +55,7 @@ static na_return_t open_play(void)
     return ret;
 }
 
-/* The call `n` of a kind fails; false: there were fewer. */
+/* Call `n` of a kind fails; returns false if there were fewer. */
 static bool open_fail_at(const char *kind, const char *words, unsigned n)
 {
     unsigned lines = hg_test_log_count(OPEN_CAUSE);
@@ -93,7 +93,7 @@ static void open_begin(void)
     HG_CHECK_OK(HG_Set_log_level("debug")); /* every line */
     hg_test_alloc_install();
     hg_test_ofi_configure("plain");
-    HG_CHECK_OK(open_play()); /* what libfabric opens once */
+    HG_CHECK_OK(open_play()); /* objects that libfabric opens once */
     hg_test_expect_log(OPEN_CAUSE);
 }
 
@@ -109,7 +109,7 @@ HG_TEST(open_fails_without_a_completion_queue)
 {
     open_begin();
     HG_CHECK(open_fail_at("cq", ",nowait", 2));
-    HG_CHECK(open_fail_at("cq", ",nowait", 4)); /* the second context's */
+    HG_CHECK(open_fail_at("cq", ",nowait", 4)); /* of the second context */
 }
 
 HG_TEST(open_fails_without_an_endpoint)
@@ -138,10 +138,10 @@ HG_TEST(registration_failure_is_reported)
     open_fail("mr", ",rawkey,virt", 1);
 }
 
-/* ---- What is opened, and what is said ---- */
+/* ---- What is opened and reported ---- */
 
 /* The thread's context is the first, the application's the second: a lookup,
- * which has a context too, opens no third endpoint. */
+ * which also has a context, opens no third endpoint. */
 HG_TEST(contexts_of_the_library_share_the_first_endpoint)
 {
     struct na_init_info info;
@@ -168,7 +168,7 @@ HG_TEST(contexts_of_the_library_share_the_first_endpoint)
     conform_close(&end);
 }
 
-/* Checks that the descriptors an epoll descriptor waits for are close-on-exec;
+/* Check that the descriptors in an epoll descriptor are close-on-exec; returns
  * their number. */
 static unsigned open_watched(int epoll)
 {
@@ -214,8 +214,8 @@ HG_TEST(descriptor_of_a_queue_is_not_inherited)
     }
 }
 
-/* A provider does not tell that it accepts nobody. The warning comes once each
- * time that happens. */
+/* A provider does not report that it cannot accept connections. The warning is
+ * logged each time that happens. */
 HG_TEST(missing_descriptor_logs_a_warning)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
@@ -245,7 +245,7 @@ HG_TEST(missing_descriptor_logs_a_warning)
     conform_close(&server);
 }
 
-/* libfabric has other errors for that, too. */
+/* libfabric has other error codes for that, too. */
 HG_TEST(class_without_a_descriptor_reports_it)
 {
     struct rlimit limit = {200, 200};
@@ -280,8 +280,8 @@ HG_TEST(class_without_a_descriptor_reports_it)
     HG_CHECK(failed > 1);
 }
 
-/* A context that asked twice whether it may sleep sleeps once: later, when it
- * computes, the clock answers a lookup for it. */
+/* A context that asked twice whether it may sleep sleeps once: later, while it
+ * is busy, the clock thread answers a lookup for it. */
 HG_TEST(context_that_cannot_sleep_is_polled)
 {
     struct conform_end server, client;
@@ -302,7 +302,7 @@ HG_TEST(context_that_cannot_sleep_is_polled)
     conform_close(&server);
 }
 
-/* A queue with a descriptor takes longer to poll. */
+/* Polling a queue with a descriptor takes longer. */
 HG_TEST(spinning_class_has_no_descriptor)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -340,8 +340,8 @@ HG_TEST(sockets_provider_sleeps_unless_told_to_spin)
     }
 }
 
-/* No memory for a HELLO or a WELCOME: it goes a little later. Some of the
- * registrations that fail are those of opening, which fails then. */
+/* Without memory for a HELLO or a WELCOME it is sent a little later. Some of
+ * the registrations that fail are those of the open, which then fails. */
 HG_TEST(lookup_outlasts_a_lack_of_memory)
 {
     unsigned n, met = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that are gone, and addresses that were closed: what remains of them in
- * libfabric's objects.
+ * Peers that have exited, and addresses that were closed: what remains of them
+ * in libfabric's objects.
  */
 #include "../box/endpoints.h"
 #include "hook.h"
@@ -11,8 +11,8 @@
 
 #define PEERS_CONTEXTS 3u /* of a peer */
 
-/* A peer with that many contexts looks a class up, sends it a byte, and goes.
- * The address of the peer is returned, which is dead. */
+/* A peer with that many contexts looks a class up, sends it a byte, and exits.
+ * Returns the address of the peer, which is dead. */
 static na_addr_t peers_visit(struct conform_end *server)
 {
     na_context_t *others[PEERS_CONTEXTS - 1];
@@ -45,7 +45,8 @@ static na_addr_t peers_visit(struct conform_end *server)
     return recv.addr;
 }
 
-/* All of its endpoints leave the address vector with the last reference. */
+/* All its endpoints are removed from the address vector with the last
+ * reference. */
 HG_TEST(dead_peer_is_removed_from_the_address_vector)
 {
     struct conform_end server;
@@ -94,7 +95,8 @@ HG_TEST(closed_address_can_be_looked_up_again_at_once)
     conform_close(&server);
 }
 
-/* A byte from a context of one to the first one of another; its source. */
+/* Send a byte from a context of one to the first context of another; returns
+ * its source. */
 static na_addr_t peers_send(struct conform_end *from, na_context_t *context,
     struct conform_end *to, na_addr_t addr)
 {
@@ -112,7 +114,7 @@ static na_addr_t peers_send(struct conform_end *from, na_context_t *context,
     return recv.addr;
 }
 
-/* Get `size` bytes of memory of the other's. */
+/* Get `size` bytes of the other's memory. */
 static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
     na_addr_t addr, unsigned char *memory, size_t size)
 {
@@ -142,8 +144,8 @@ static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
     return ret;
 }
 
-/* The endpoint that the last message came from has gone with the old one. Those
- * of the next one are learned, each by its own address. */
+/* The endpoint of the last message was removed with the old peer. The next
+ * peer's endpoints are learned, each by its own address. */
 HG_TEST(closed_address_reaches_the_next_process)
 {
     struct conform_end server, client;
@@ -178,7 +180,7 @@ HG_TEST(closed_address_reaches_the_next_process)
     HG_CHECK(other != NULL);
     back = peers_send(&client, client.context, &server, addr);
     source = peers_send(&server, other, &client, back);
-    /* The server, the client there, and here the server's second endpoint. */
+    /* The server, the client there, and the server's second endpoint here. */
     HG_CHECK_EQ_U64(hg_test_ofi_count("inserted"), inserted + 3);
     HG_CHECK_OK(peers_get(&client, &server, addr, memory, sizeof(memory)));
     HG_CHECK_OK(NA_Addr_free(client.na_class, source));
@@ -226,7 +228,7 @@ HG_TEST(blocking_lookup_does_not_disturb_transfers)
     endpoint_unmap(memory, 2 * size);
 }
 
-/* Closing waits for the answer, and tells the peer then. */
+/* Closing waits for the answer, and then informs the peer. */
 HG_TEST(address_in_lookup_is_closed_after_its_answer)
 {
     struct conform_end client, server;
@@ -258,7 +260,7 @@ HG_TEST(address_in_lookup_is_closed_after_its_answer)
     conform_close(&server);
 }
 
-/* Without BYE it would wait for the end of death_ms. */
+/* Without BYE it would wait until death_ms is over. */
 HG_TEST(abandoned_peer_gets_a_bye)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -297,7 +299,7 @@ HG_TEST(abandoned_peer_gets_a_bye)
     conform_close(&peer);
 }
 
-/* The connection of somebody else to the same host goes on. */
+/* Another peer's connection to the same host is not affected. */
 HG_TEST_ROLE(peer)
 {
     HG_CHECK_EQ_INT(argc, 2);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory, puts and gets of the libfabric transport: segments on both sides,
- * the provider's limits and wishes, descriptions from a hostile peer, targets
- * that refuse, and registrations that fail.
+ * Memory, puts and gets of the libfabric transport: segments on both sides, the
+ * provider's limits and demands, handles of a hostile peer, targets that
+ * refuse, and registrations that fail.
  *
- * Two classes in one process, on a provider that works everywhere; hook.h has
- * it demand what others do.
+ * Two classes in one process, on a provider that works everywhere; hook.h adds
+ * the demands of other providers.
  */
 #include "../box/endpoints.h"
 #include "hook.h"
@@ -14,14 +14,14 @@
 
 #define RMA_SEGMENTS 9u
 #define RMA_SPACE 8192u
-#define RMA_HEAD 16u    /* bytes of a description before its segments */
-#define RMA_SEGMENT 24u /* bytes of each */
+#define RMA_HEAD 16u    /* size of a description before its segments */
+#define RMA_SEGMENT 24u /* size of each */
 #define RMA_BYTES 512u
 
 struct rma_pair {
     struct conform_end owner;
     struct conform_end initiator;
-    na_addr_t addr; /* of the owner, for the initiator */
+    na_addr_t addr; /* of the owner, at the initiator */
 };
 
 static void rma_open(
@@ -49,14 +49,13 @@ static void rma_open(
 
 static void rma_close(struct rma_pair *pair)
 {
-    sigset_t blocked; /* as libfabric's threads have them, but not ours */
+    sigset_t blocked; /* as in libfabric's threads, but not in ours */
 
     HG_CHECK_EQ_INT(pthread_sigmask(SIG_BLOCK, NULL, &blocked), 0);
     HG_CHECK(!sigismember(&blocked, SIGUSR1));
     HG_CHECK_OK(NA_Addr_free(pair->initiator.na_class, pair->addr));
     conform_close(&pair->initiator);
-    conform_idle(
-        &pair->owner); /* shm crashes when it sends to who has closed */
+    conform_idle(&pair->owner); /* shm crashes when it sends to a closed peer */
     conform_close(&pair->owner);
 }
 
@@ -117,7 +116,7 @@ static void rma_free(struct conform_end *end, na_mem_handle_t mem)
 /* ---- Segments ---- */
 
 /* `count` segments in `space`, in shuffled places, of random sizes, a few of
- * them empty; the total. */
+ * them empty; returns the total. */
 static na_size_t rma_scatter(struct na_segment *segments, unsigned count,
     unsigned char *space, uint64_t *random)
 {
@@ -146,7 +145,7 @@ static unsigned char *rma_byte(
     return (unsigned char *) segments->address + offset;
 }
 
-/* One transfer between so many segments, compared with a copy by bytes. */
+/* One transfer between so many segments, compared with a byte copy. */
 static void rma_shape(
     struct rma_pair *pair, bool put, const unsigned counts[2], uint64_t *random)
 {
@@ -265,7 +264,7 @@ HG_TEST(segments_where_the_provider_demands_everything)
 
 /* ---- Pieces ---- */
 
-/* A get of `size` bytes: how often the provider was asked to read. */
+/* A get of `size` bytes; returns how many reads were posted. */
 static uint64_t rma_reads(const char *words, unsigned local_count,
     unsigned remote_count, na_size_t size)
 {
@@ -393,8 +392,8 @@ HG_TEST(transfers_are_canceled_between_their_pieces)
     endpoint_unmap(to, SIZE);
 }
 
-/* Before its completion is seen a transfer can be canceled, and ends with it;
- * after that it cannot, although its callback has not run. */
+/* A transfer can be canceled until its completion is read, and completes then;
+ * afterwards it cannot, although its callback has not run. */
 static void rma_cancel_at_the_end(bool put)
 {
     static unsigned char from[4096], to[4096];
@@ -418,7 +417,7 @@ static void rma_cancel_at_the_end(bool put)
         NA_Cancel(pair.initiator.na_class, pair.initiator.context, call.id));
     for (i = 0; i < 100; i++)
         (void) conform_turn(pair.initiator.na_class, pair.initiator.context, 0);
-    HG_CHECK_EQ_INT(call.ends, 0); /* it may yet touch the memory */
+    HG_CHECK_EQ_INT(call.ends, 0); /* the memory may still be accessed */
     hg_test_ofi_hold(false);
     HG_CHECK_RET(rma_wait(&pair, &call), NA_CANCELED);
     HG_CHECK_OK(
@@ -448,7 +447,8 @@ HG_TEST(cancel_races_with_the_end_of_a_put)
     rma_cancel_at_the_end(true);
 }
 
-/* Several threads need the same local memory registered, each first. */
+/* Several threads use the same local memory at once, which its first use
+ * registers. */
 
 struct rma_thread {
     struct rma_pair *pair;
@@ -569,7 +569,7 @@ static void rma_malformed(
 {
     na_class_t *na_class = pair->initiator.na_class;
     uint64_t before = NA_Get_counter(na_class, "rma_malformed");
-    /* Exactly so many bytes, so that a checker sees who reads more. */
+    /* Exactly so many bytes, so that a checker detects a read past the end. */
     unsigned char *copy = (unsigned char *) malloc((size_t) size + 1);
     na_mem_handle_t mem = NA_MEM_HANDLE_NULL;
 
@@ -640,7 +640,7 @@ HG_TEST(malformed_descriptions_are_refused)
     } wrong[] = {{0, 'x'}, {1, 'M'}, {2, 0}, {2, 2}, {3, 0}, {3, 4}, {3, 0x81},
         {5, 1}, {5, 24}, {6, 1}, {7, 1}, {8, 3}, {9, 1}, {10, 1}, {11, 0x80},
         {12, 1}, {13, 1}, {14, 1}, {15, 1}};
-    /* Times 24 that is 0, 8 and 16 in 32 bits. */
+    /* Times 24 this is 0, 8 and 16 in 32 bits. */
     static const uint32_t counts[] = {0x20000000, 0x0aaaaaab, 0x15555556};
     unsigned char bytes[RMA_BYTES];
     unsigned char *segments[2] = {
@@ -669,19 +669,20 @@ HG_TEST(malformed_descriptions_are_refused)
     size = rma_by_hand(bytes);
     rma_put64(segments[1] + 8, 0);
     rma_malformed(&pair, bytes, size);
-    /* A segment's end wraps around, by one byte; the last that does not. */
+    /* The end of a segment wraps around by one byte; then the last value that
+     * does not. */
     size = rma_by_hand(bytes);
     rma_put64(segments[1], UINT64_MAX);
     rma_accepted(&pair, bytes, size);
     rma_put64(segments[1] + 8, 2);
     rma_malformed(&pair, bytes, size);
-    /* All together wrap around, likewise. */
+    /* The total wraps around, likewise. */
     size = rma_by_hand(bytes);
     rma_put64(segments[1] + 8, UINT64_MAX - 100);
     rma_accepted(&pair, bytes, size);
     rma_put64(segments[1] + 8, UINT64_MAX - 99);
     rma_malformed(&pair, bytes, size);
-    /* No segment at all. */
+    /* No segment. */
     size = rma_by_hand(bytes);
     rma_put32(bytes + 8, 0);
     rma_accepted(&pair, bytes, RMA_HEAD);
@@ -708,11 +709,11 @@ HG_TEST(raw_keys_that_do_not_fit_are_refused)
     HG_CHECK_EQ_U64(size, RMA_HEAD + 3 * (RMA_SEGMENT + 24));
     rma_accepted(&pair, bytes, size);
     rma_malformed(&pair, bytes, size - 1);
-    bytes[4] = 0; /* numbers, it says */
+    bytes[4] = 0; /* claims to be numbers */
     rma_malformed(&pair, bytes, size);
     rma_free(&pair.owner, mem);
     rma_close(&pair);
-    /* The keys before the one that fails are given back. */
+    /* The keys before the one that fails are released. */
     rma_open(&pair, "ofi+tcp", "rawkey,fault=mapraw:3:22");
     HG_CHECK_OK(NA_Mem_handle_create_segments(
         pair.owner.na_class, segments, 3, NA_MEM_READWRITE, &mem));
@@ -726,7 +727,7 @@ HG_TEST(raw_keys_that_do_not_fit_are_refused)
     rma_close(&pair);
 }
 
-/* ---- Nothing ---- */
+/* ---- Empty transfers ---- */
 
 HG_TEST(nothing_is_moved_from_and_to_empty_memory)
 {
@@ -765,14 +766,14 @@ HG_TEST(nothing_is_moved_from_and_to_empty_memory)
 struct rma_forgery {
     unsigned long flags; /* as registered; forged: all */
     bool put;
-    uint64_t key;  /* bits of the key that are changed */
+    uint64_t key;  /* these bits of the key are flipped */
     uint64_t base; /* added to the base */
     uint64_t size; /* forged */
     bool withdrawn;
 };
 
-/* A transfer that is not allowed, while one that is, is under way. Then the
- * memory is whole, and the peers go on. */
+/* A forbidden transfer, while an allowed one is in flight. Afterwards the
+ * memory is unchanged, and the peers continue. */
 static void rma_forge(const char *scheme, const struct rma_forgery *forgery)
 {
     static unsigned char memory[3 * 4096], model[sizeof(memory)];
@@ -863,10 +864,11 @@ HG_TEST(forged_transfers_are_refused_over_sockets)
     rma_forgeries("ofi+sockets");
 }
 
-/* ---- Providers that do not end what is refused ---- */
+/* ---- Providers that never complete a refused transfer ---- */
 
-/* Memory that a put to never ends: the provider drops it, because the key is
- * wrong; shm, which has no keys, because nothing is at the address. */
+/* Memory to which a put never completes: the provider drops it, because the key
+ * is wrong; or, on shm, which has no keys, because the address is not
+ * mapped. */
 static void rma_open_stuck(struct rma_pair *pair, const char *scheme,
     unsigned char *memory, na_size_t size, na_mem_handle_t *mem_p,
     na_mem_handle_t *remote_p)
@@ -883,7 +885,8 @@ static void rma_open_stuck(struct rma_pair *pair, const char *scheme,
         pair->initiator.na_class, remote_p, bytes, length));
 }
 
-/* Canceled, it ends within a second, and what was behind it goes on. */
+/* Once canceled, it completes within a second, and the transfers after it
+ * continue. */
 static void rma_cancel_stuck(const char *scheme)
 {
     static unsigned char memory[4096], buf[4096], other[4096];
@@ -933,7 +936,7 @@ HG_TEST(transfers_that_shm_drops_end_when_canceled)
     rma_cancel_stuck("ofi+shm");
 }
 
-/* A context that goes gives the memory back, also that of such a transfer. */
+/* Destroying a context releases the memory, also of such a transfer. */
 HG_TEST(context_can_be_destroyed_with_a_transfer_that_never_ends)
 {
     static unsigned char memory[4096];
@@ -967,7 +970,8 @@ HG_TEST(registrations_that_fail_leave_nothing)
         const char *words;
         na_return_t ret;
     } cases[] = {{"fault=mr:1", NA_NOMEM}, {"fault=mr:3", NA_NOMEM},
-        {"fault=mr:2:266", NA_SUCCESS}, /* the key is taken: another */
+        {"fault=mr:2:266", NA_SUCCESS}, /* the key is in use: another one is
+                                         * tried */
         {"endpoint,fault=mrenable:2", NA_NOMEM}};
     static unsigned char memory[300];
     struct na_segment segments[3] = {
@@ -985,15 +989,15 @@ HG_TEST(registrations_that_fail_leave_nothing)
             end.na_class, segments, 3, NA_MEM_READWRITE, &mem));
         HG_CHECK_RET(NA_Mem_register(end.na_class, mem), cases[i].ret);
         HG_CHECK_EQ_U64(hg_test_ofi_count("fault"), 1);
-        if (cases[i].ret != NA_SUCCESS) /* and now it works */
+        if (cases[i].ret != NA_SUCCESS) /* now it succeeds */
             HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
         rma_free(&end, mem);
         conform_close(&end);
     }
 }
 
-/* A piece fails: those in flight end first, and then the transfer. If it was
- * the connection that broke, the transfer begins anew. */
+/* A piece fails: the pieces in flight end first, then the transfer. If the
+ * connection broke, the transfer starts again. */
 HG_TEST(failed_piece_ends_its_transfer)
 {
     static const struct {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counts: what one warm echo of 64 bytes costs, in events that can be counted.
+ * counts: the cost of one warm echo of 64 bytes, in events that can be counted.
  *
  *     counts                  prints the table
  *     counts --steps [MODEL]  lists each event of an echo, in order, and its
  *                             place; MODEL is sm, self or sm-callback
  *     counts CASE             compares the table with counts.txt, for tests/run
  *
- * Client and server are two children (one, over self) which run in turns:
- * the client calls, the server serves, the client takes the response. After
+ * Client and server are two children (one, over self) that run in turns: the
+ * client calls, the server serves, the client reads the response. After
  * COUNTS_WARM echoes the children are executed instruction by instruction
- * (PTRACE_SINGLESTEP), and each instruction is looked at before it is executed.
- * All three processes are forks of one program, so that an address means the
- * same in each. Nothing is added to the library: hg.c is compiled as users do,
- * with -O2 -DNDEBUG.
+ * (PTRACE_SINGLESTEP), and each instruction is examined before it is executed.
+ * All three processes are forks of one program, so an address means the same in
+ * each. The library is unchanged: hg.c is compiled as users compile it, with
+ * -O2 -DNDEBUG.
  *
  * What is counted:
  * - mutex pairs: pthread_mutex_unlock is entered.
@@ -30,10 +30,9 @@
  * - clock reads, allocations: clock_gettime, malloc and its like are entered.
  * - instructions: of hg.c itself, not of libc or of the application's procs.
  *
- * Each process has another thread, which sleeps: libc leaves lock prefixes out
- * where there is one thread. The clock is one of our own that advances by 100
- * ns when it is read, so that slowness is not seen, and random numbers are no
- * random numbers.
+ * Each process has another thread, which sleeps: with a single thread libc
+ * omits lock prefixes. The clock is simulated and advances by 100 ns with each
+ * read, so that slowness has no effect, and random numbers are constant.
  */
 #define _GNU_SOURCE 1
 
@@ -78,12 +77,12 @@ void counts_must(const char *function, int64_t ret)
 #include <sys/wait.h>
 #include <time.h>
 
-/* Echoes before the first that is counted: with more than one in flight, these
- * are fewer rounds. */
+/* Echoes before the first that is counted; with several in flight these are
+ * fewer rounds. */
 #define COUNTS_WARM 300u
 #define COUNTS_WARM_IN_FLIGHT 640u
-/* Rounds that are counted; the median is shown: the first one knows no header,
- * and in one the ring may begin anew. */
+/* Rounds that are counted; the median is shown. The first one uses no known
+ * header, and in one the ring may wrap around. */
 #define COUNTS_ROUNDS 3
 
 /* ---- Figures ---- */
@@ -98,7 +97,7 @@ enum counts_figure {
     COUNTS_CLOCK,
     COUNTS_ALLOCATIONS,
     COUNTS_SYSCALLS,
-    COUNTS_CLIENT, /* instructions; so is the next */
+    COUNTS_CLIENT, /* instructions; the next one, too */
     COUNTS_SERVER,
     COUNTS_FIGURES
 };
@@ -129,7 +128,7 @@ static const struct counts_model counts_models[COUNTS_MODELS] = {
 /* A figure that the model does not have. */
 #define COUNTS_NONE (-1)
 
-/* ---- What the children see instead of libc's ---- */
+/* ---- Replacements of libc functions in the children ---- */
 
 static uint64_t counts_now;
 static uint64_t counts_random = 1;
@@ -162,7 +161,7 @@ int getentropy(void *buf, size_t size)
 
 /* ---- Functions that are events ---- */
 
-/* Of libc, and clock_gettime: the event is that they are entered. */
+/* Functions of libc, and clock_gettime: the event is their entry. */
 static struct counts_entry {
     const char *name;
     enum counts_figure figure;
@@ -261,7 +260,7 @@ static void counts_end(struct counts_child *child)
     child->pid = 0;
 }
 
-/* Let a child go on, or execute one instruction. */
+/* Continue a child, or execute one instruction of it. */
 static void counts_resume(struct counts_child *child, bool step)
 {
     if (ptrace(step ? PTRACE_SINGLESTEP : PTRACE_CONT, child->pid, NULL,
@@ -292,7 +291,7 @@ static uint64_t counts_register(const struct counts_child *child, size_t place)
 #define COUNTS_RIP offsetof(struct user, regs.rip)
 #define COUNTS_RDI offsetof(struct user, regs.rdi)
 
-/* Where it stopped at a breakpoint. */
+/* The place where it stopped at a breakpoint. */
 static void counts_read_mark(struct counts_child *child)
 {
     child->mark = (enum counts_mark) counts_register(child, COUNTS_RDI);
@@ -317,27 +316,27 @@ struct counts_event {
 
 /* A place of memory that holds a payload. */
 struct counts_place {
-    uint64_t space; /* of a file that is mapped: the inode; else the process */
+    uint64_t space; /* of a mapped file: the inode; else the process */
     uint64_t offset;
     bool request;
 };
 
 /* One round. */
 static struct counts_round {
-    bool listing;    /* where each event is, too */
+    bool listing;    /* with the place of each event */
     uint64_t number; /* of its request */
     int64_t figures[COUNTS_FIGURES];
     struct counts_place places[COUNTS_PLACES];
     size_t place_count;
     struct counts_event events[COUNTS_EVENTS];
     size_t event_count;
-    uint64_t ring; /* the request's offset in memory that both map */
+    uint64_t ring; /* the offset of the request in memory mapped by both */
 } counts_round;
 
-/* What is known of the child that is executed. */
+/* The state of the child that is executed. */
 static struct counts_state {
     struct counts_child *child;
-    uintptr_t last_inside; /* where it was in hg.c last */
+    uintptr_t last_inside; /* the last place in hg.c */
     const char *via;
     bool checksum; /* in a function hg_crc* */
 } counts_state;
@@ -378,7 +377,7 @@ static void counts_add_place(uint64_t space, uint64_t offset, bool request)
     counts_add(COUNTS_MOVES);
 }
 
-/* Look for both payloads in a mapping of the child, which begins at `start`. */
+/* Search both payloads in a mapping of the child, which begins at `start`. */
 static void counts_scan_mapping(struct counts_child *child, uintptr_t start,
     uintptr_t end, uint64_t inode, uint64_t offset)
 {
@@ -420,7 +419,7 @@ static void counts_scan_mapping(struct counts_child *child, uintptr_t start,
     }
 }
 
-/* Look for both payloads in all memory that the child can write. */
+/* Search both payloads in all memory that the child can write. */
 static void counts_scan(struct counts_child *child)
 {
     char path[64];
@@ -428,7 +427,7 @@ static void counts_scan(struct counts_child *child)
     FILE *maps;
 
     if (counts_shared->window > 1)
-        return; /* then nothing but instructions is shown */
+        return; /* then only instructions are shown */
     snprintf(path, sizeof(path), "/proc/%ld/maps", (long) child->pid);
     maps = fopen(path, "r");
     if (maps == NULL)
@@ -524,7 +523,7 @@ static void counts_step(struct counts_child *child)
     counts_scan(child);
 }
 
-/* Give a child its turn; with `counting` its steps are counted. */
+/* Let a child run its turn; with `counting` its steps are counted. */
 static void counts_turn(struct counts_child *child, bool counting)
 {
     if (child->pid == 0)
@@ -548,8 +547,8 @@ static void counts_open_model(const struct counts_model *model)
     static uint64_t models;
 
     memset(counts_shared, 0, sizeof(*counts_shared));
-    /* A child begins with a copy of our memory, where payloads of the model
-     * before may be: numbers are not used twice. */
+    /* A child begins with a copy of our memory, which may hold payloads of the
+     * model before: numbers are not reused. */
     counts_shared->sent = counts_shared->served = models++ << 32;
     snprintf(listen, sizeof(listen), "sm://counts-%ld", (long) getpid());
     counts_shared->listen = listen;
@@ -557,7 +556,7 @@ static void counts_open_model(const struct counts_model *model)
     if (model->server != NULL)
         counts_start(&counts_server, "server", model->server, counts_shared);
     counts_start(&counts_client, "client", model->client, counts_shared);
-    /* Both run until they know each other. */
+    /* Both run until they have connected. */
     if (model->server != NULL)
         counts_resume(&counts_server, false);
     counts_resume(&counts_client, false);
@@ -572,7 +571,7 @@ static void counts_close_model(void)
     counts_end(&counts_server);
 }
 
-/* As many echoes as the model has in flight, from beginning to end. */
+/* A round has as many echoes as the model has in flight. */
 static void counts_run_round(bool counting, bool listing)
 {
     if (counting) {
@@ -600,7 +599,7 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
     const unsigned count = model->window == 1 ? COUNTS_ROUNDS : 1;
     const unsigned warm =
         model->window == 1 ? COUNTS_WARM : COUNTS_WARM_IN_FLIGHT;
-    uint64_t ring = 0; /* where the request before was */
+    uint64_t ring = 0; /* the place of the request before */
     unsigned i, j;
 
     counts_open_model(model);
@@ -641,7 +640,7 @@ static void counts_write_row(
     (void) snprintf(line + used, size - (size_t) used, "\n");
 }
 
-/* Whether code of hg.c is that of which the instructions are written down. */
+/* Whether the instruction counts in the file are for this build of hg.c. */
 static bool counts_knows_instructions(void)
 {
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
@@ -651,7 +650,7 @@ static bool counts_knows_instructions(void)
 #endif
 }
 
-/* The next figure of a row; COUNTS_NONE for a dash, and where none follows. */
+/* The next figure of a row; COUNTS_NONE for a dash and at the end. */
 static int64_t counts_read_figure(const char **at)
 {
     char word[24] = "-";
@@ -663,8 +662,8 @@ static int64_t counts_read_figure(const char **at)
     return strcmp(word, "-") == 0 ? COUNTS_NONE : strtoll(word, NULL, 10);
 }
 
-/* Whether no figure of a row is above that of the file; a row that differs is
- * printed beside the one of the file. */
+/* Whether no figure of a row exceeds that of the file; if a row differs, it is
+ * printed beside that of the file. */
 static bool counts_check_row(
     const char *path, const char *name, const int64_t *row)
 {
@@ -692,7 +691,7 @@ static bool counts_check_row(
     return !grew;
 }
 
-/* Print the table, or compare it with that in the file `path`. */
+/* Print the table, or compare it with the one in the file `path`. */
 static int counts_make_table(const char *path)
 {
     static int64_t rows[COUNTS_FIGURES][COUNTS_MODELS];
@@ -729,7 +728,7 @@ static int counts_make_table(const char *path)
 
 /* ---- The list ---- */
 
-/* Print the name of the step that begins with an event, and what it costs. */
+/* Print the name of the step that begins with an event, and its cost. */
 static void counts_print_step(const struct counts_event *event)
 {
     const struct counts_event *end =
@@ -795,8 +794,8 @@ static int counts_list(const char *name)
     return 2;
 }
 
-/* Children, and what traces them, on one processor: they run in turns, and
- * handing over is faster there. */
+/* Run the children and the tracer on one processor: they run in turns, and
+ * switching is faster there. */
 static void counts_stay_here(void)
 {
     cpu_set_t set;
@@ -808,7 +807,7 @@ static void counts_stay_here(void)
 
 static int counts_main(int argc, char **argv)
 {
-    (void) alarm(COUNTS_PATIENCE); /* children end with us */
+    (void) alarm(COUNTS_PATIENCE); /* the children end with us */
     counts_read_program();
     counts_find_entries();
     counts_stay_here();

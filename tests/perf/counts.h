@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counts: what the process that counts shares with the client and the server
- * that it counts in.
+ * counts: shared by the counting process and by the client and the server that
+ * it examines.
  *
- * Client and server are children of the counting process and run in turns.
- * Each executes a breakpoint where a step of the echo begins, which stops it,
- * and the counting process then decides which of them runs next, and whether
- * it runs freely or instruction by instruction.
+ * Client and server are children of the counting process and run in turns. Each
+ * executes a breakpoint at the start of a step of the echo, which stops it. The
+ * counting process then decides which of them runs next, and whether it runs
+ * freely or instruction by instruction.
  */
 #ifndef HG_TESTS_COUNTS_H
 #define HG_TESTS_COUNTS_H
@@ -17,11 +17,11 @@
 
 #define COUNTS_WORDS 8 /* of 8 bytes: the 64 bytes of an argument */
 #define COUNTS_WINDOW 64
-#define COUNTS_TIMEOUT 10000 /* ms; everything is there when it is looked for */
+#define COUNTS_TIMEOUT 10000 /* ms; all events happen well before */
 
 /* Where a child is. */
 enum counts_mark {
-    COUNTS_OUTSIDE = 0, /* in the driver: nothing is counted */
+    COUNTS_OUTSIDE = 0, /* in the driver: not counted */
     COUNTS_YIELD,       /* at the end of its turn */
     COUNTS_FORWARD,     /* the first step */
     COUNTS_WAIT,
@@ -32,10 +32,11 @@ enum counts_mark {
     COUNTS_MARKS
 };
 
-/* Set from the first mark on: the clock then only advances when it is read. */
+/* Set from the first mark on: from then on the clock advances only when it is
+ * read. */
 extern bool counts_in_turns;
 
-/* Stop here, and tell the counting process where this is. */
+/* Stop here, and report the place to the counting process. */
 static inline void counts_mark(enum counts_mark mark)
 {
     counts_in_turns = true;
@@ -57,9 +58,8 @@ struct counts_shared {
     uint64_t served;
 };
 
-/* The bytes of a request are those of the number 2 n, the bytes of its
- * response those of 2 n + 1, where n counts calls. No two numbers have a word
- * in common. */
+/* A request has the bytes of number 2 n, its response those of 2 n + 1, where n
+ * counts calls. No two numbers have a word in common. */
 static inline uint64_t counts_word(uint64_t number, unsigned i)
 {
     uint64_t x = (number * COUNTS_WORDS + i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -90,12 +90,12 @@ static inline bool counts_is(const void *words, uint64_t number)
     return true;
 }
 
-/* Where the driver makes the bytes of a request and of a response: they are
- * copied from here, so that these places are no moves. */
+/* Where the driver makes the bytes of a request and of a response. They are
+ * copied from here, so these places are not counted as moves. */
 extern uint64_t counts_request_words[COUNTS_WORDS];
 extern uint64_t counts_response_words[COUNTS_WORDS];
 
-/* End the process unless `ret`, of a function of hg.h, is 0. */
+/* End the process unless `ret`, the result of a function of hg.h, is 0. */
 void counts_must(const char *function, int64_t ret);
 
 /* One side of the echo; these never return. */

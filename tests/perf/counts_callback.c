@@ -68,7 +68,7 @@ static void counts_open(
     counts_must("HG_Register", counts_id == 0);
 }
 
-/* Make progress once, and run what came of it. */
+/* Make progress once, and run the callbacks. */
 static void counts_turn(unsigned timeout)
 {
     hg_return_t ret;

@@ -22,9 +22,9 @@ void counts_die(const char *what)
 
 /* ---- Functions of this program ---- */
 
-static struct counts_function *counts_functions; /* by address */
+static struct counts_function *counts_functions; /* sorted by address */
 static size_t counts_function_count;
-static uintptr_t counts_base; /* what is added to addresses in the file */
+static uintptr_t counts_base; /* difference from addresses in the file */
 
 static int counts_by_start(const void *left, const void *right)
 {
@@ -39,11 +39,11 @@ static int counts_find_base(struct dl_phdr_info *info, size_t size, void *arg)
     (void) size;
     (void) arg;
     counts_base = info->dlpi_addr;
-    return 1; /* the first one is the program */
+    return 1; /* the first entry is the program */
 }
 
-/* Functions in a table of symbols. Those of hg.c are the local ones behind its
- * name, and the global ones with the prefixes of hg.h. */
+/* Functions in a symbol table. Those of hg.c are the local ones after its name,
+ * and the global ones with the prefixes of hg.h. */
 static void counts_read_symbols(
     const Elf64_Sym *symbols, size_t count, const char *names)
 {
@@ -133,7 +133,7 @@ static bool counts_is_prefix(unsigned char byte)
         byte == 0xf2 || byte == 0xf3;
 }
 
-/* The forms that matter have no prefix but these and the lock prefix. */
+/* The relevant forms have no prefix but these and the lock prefix. */
 enum counts_kind counts_kind_of(const unsigned char *p)
 {
     while (counts_is_prefix(*p))
@@ -151,7 +151,7 @@ enum counts_kind counts_kind_of(const unsigned char *p)
             return COUNTS_SYSCALL;
         return p[1] == 0xae && p[2] >= 0xf0 && p[2] < 0xf8 ? COUNTS_LOCK
                                                            : COUNTS_OTHER;
-    case 0xff: /* by the middle bits of the next byte */
+    case 0xff: /* chosen by the middle bits of the next byte */
         if ((p[1] & 0x38) == 0x10 || (p[1] & 0x38) == 0x18)
             return COUNTS_CALL_INDIRECT;
         return (p[1] & 0x38) == 0x20 ? COUNTS_JUMP_INDIRECT : COUNTS_OTHER;
@@ -189,7 +189,7 @@ FILE *counts_open_places(const uintptr_t *addresses, size_t count)
 }
 
 /* For each address there is a line "0x...: function at file:line", and one for
- * each function that it is inlined in. */
+ * each function it is inlined in. */
 void counts_read_place(FILE *places, char *place, size_t size)
 {
     static const char inlined[] = " (inlined by) ";

@@ -66,7 +66,7 @@ void counts_request_server(struct counts_shared *shared)
     }
 }
 
-/* Call as often as is told, `window` calls at a time. */
+/* Make as many calls as ordered, `window` at a time. */
 static void counts_call(na_addr_t target)
 {
     static counts_echo_t outs[COUNTS_WINDOW];

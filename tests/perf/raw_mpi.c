@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare MPI program (raw_mpi.h says what for).
+ * A program that uses MPI alone; see raw_mpi.h for its purpose.
  *
  * Receives and sends of a pair of ranks keep their order, so echoes in flight
  * are waited for one after the other, in a ring of slots. The client ends an
- * echo round by a message with the serial RAW_MPI_LAST, and begins each
- * transfer by a word that says that it comes.
+ * echo round with a message with the serial RAW_MPI_LAST, and begins each
+ * transfer with a word that announces it.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -28,11 +28,11 @@ struct raw_mpi {
     int other; /* rank of the round */
     struct raw_mpi_round round;
     MPI_Request announced;
-    /* One for each slot. A slot is sent from, or received into. */
+    /* One for each slot. A slot is used to send, or to receive. */
     MPI_Request recvs[RAW_MPI_SLOTS];
     MPI_Request sends[RAW_MPI_SLOTS];
     unsigned char *slots[RAW_MPI_SLOTS];
-    unsigned char *data; /* of transfers */
+    unsigned char *data; /* used by transfers */
     size_t data_size;
 };
 
@@ -50,7 +50,8 @@ static double raw_mpi_now(void)
     return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
-/* 8-byte words, each a hash of its place. Whether they are so already. */
+/* Fill with 8-byte words, each a hash of its place; returns whether they were
+ * so already. */
 static int raw_mpi_fill(unsigned char *bytes, size_t size)
 {
     int same = 1;
@@ -121,7 +122,7 @@ static int raw_mpi_make_slots(struct raw_mpi *raw)
     return 0;
 }
 
-/* As much as the round's transfer, touched. */
+/* Memory for the round's transfer, with all pages touched. */
 static int raw_mpi_make_data(struct raw_mpi *raw)
 {
     const size_t size = (size_t) raw->round.size;
@@ -159,8 +160,7 @@ static int raw_mpi_echo_blocking(struct raw_mpi *raw, uint64_t *count_p)
     return 0;
 }
 
-/* `window` in flight: slots below it are sent from, those behind it received
- * into. */
+/* `window` in flight: slots below it send, those after it receive. */
 static int raw_mpi_echo_started(struct raw_mpi *raw, uint64_t *count_p)
 {
     const unsigned window = (unsigned) raw->round.window;
@@ -223,8 +223,8 @@ static void raw_mpi_serve_blocking(struct raw_mpi *raw)
     }
 }
 
-/* Each message goes back from where it was received. Half of the slots are
- * posted. */
+/* Each message is sent back from the slot that received it. Half of the slots
+ * are posted. */
 static void raw_mpi_serve_started(struct raw_mpi *raw)
 {
     const unsigned window = (unsigned) raw->round.window;
@@ -252,7 +252,7 @@ static void raw_mpi_serve_started(struct raw_mpi *raw)
 
 /* ---- Transfers ---- */
 
-/* All pieces, in order or at a time. */
+/* All pieces, in order or at once. */
 static void raw_mpi_move(struct raw_mpi *raw, int sends)
 {
     const size_t size = (size_t) raw->round.size;

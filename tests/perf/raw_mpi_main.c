@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw_mpi: the bare MPI program by itself (raw_mpi.h says what for).
+ * raw_mpi: the program that uses MPI alone; see raw_mpi.h for its purpose.
  *
  * mpicc -O2 tests/perf/raw_mpi.c tests/perf/raw_mpi_main.c -o raw_mpi
  * mpirun -n 2 raw_mpi [SECONDS [single|serialized|multiple]]
@@ -61,7 +61,7 @@ static int raw_mpi_figures(struct raw_mpi *raw, double seconds)
     return 0;
 }
 
-/* One with fewer threads than that is as good. */
+/* A lower level of thread support suffices. */
 static int raw_mpi_level(const char *name)
 {
     return strcmp(name, "single") == 0  ? MPI_THREAD_SINGLE

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare libfabric program (raw_ofi.h says what for).
+ * A program that uses libfabric alone; see raw_ofi.h for its purpose.
  *
  * For each round the client sends the order to the peer over a socket pair.
  * Both open an endpoint and exchange their addresses and memory keys there. The
  * peer sends every message back until the client writes to the socket again.
  *
- * Messages are untagged, as the library's. One that fits fi_inject is sent by
- * it, a longer one by fi_send; the peer sends it from the memory where it was
- * received, without a copy.
+ * Messages are untagged, as in the library. A message that fits is sent with
+ * fi_inject, a longer one with fi_send; the peer sends it from the memory where
+ * it was received, without a copy.
  */
-#define _GNU_SOURCE /* strdup */
+#define _GNU_SOURCE /* for strdup */
 
 #include "raw_ofi.h"
 
@@ -35,12 +35,13 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#define RAW_OFI_BATCH 16      /* completions read at once */
-#define RAW_OFI_TURNS 1024    /* a loop that spins checks the socket after */
-#define RAW_OFI_SLEEP_MS 20   /* a sleeping loop does after these */
+#define RAW_OFI_BATCH 16 /* completions read at once */
+/* Rounds after which a spinning loop checks the socket. */
+#define RAW_OFI_TURNS 1024
+#define RAW_OFI_SLEEP_MS 20   /* time after which a sleeping loop checks it */
 #define RAW_OFI_PATIENCE 20.0 /* seconds without a completion */
 #define RAW_OFI_NAME_MAX 256
-#define RAW_OFI_KEY 1 /* where the application chooses it */
+#define RAW_OFI_KEY 1 /* if the application chooses it */
 
 struct raw_ofi {
     const char *protocol;
@@ -49,7 +50,7 @@ struct raw_ofi {
     pid_t peer; /* 0: this is the peer */
 };
 
-/* Each end sends this to the other before a round; name_size 0: it failed. */
+/* Each side sends this to the other before a round; name_size 0: it failed. */
 struct raw_ofi_card {
     uint64_t base;
     uint64_t key;
@@ -57,7 +58,8 @@ struct raw_ofi_card {
     unsigned char name[RAW_OFI_NAME_MAX];
 };
 
-/* A message. At the client the first `window` are sent, the others received. */
+/* A message. At the client the first `window` slots send, the others
+ * receive. */
 struct raw_ofi_slot {
     unsigned char *bytes;
     uint64_t serial;
@@ -70,7 +72,7 @@ struct raw_ofi_end {
     struct raw_ofi_round round;
     const struct raw_ofi *raw;
     int sleeps;  /* 0: it spins, or yields instead of sleeping */
-    double stop; /* of the client: when it gives up; 0: not waiting */
+    double stop; /* the client's time limit; 0: not waiting */
     unsigned turn;
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -80,10 +82,10 @@ struct raw_ofi_end {
     struct fid_ep *ep;
     struct fid_mr *mr;
     unsigned char *memory;
-    size_t message; /* bytes of one */
+    size_t message; /* size of one message */
     struct raw_ofi_slot slots[3 * RAW_OFI_WINDOW_MAX];
     fi_addr_t other;
-    struct raw_ofi_card card; /* of the other end */
+    struct raw_ofi_card card; /* of the other side */
 };
 
 /* `rc` is a negative error code, as libfabric returns it. */
@@ -101,7 +103,8 @@ static double raw_ofi_now(void)
     return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
 }
 
-/* Fills memory with 8-byte words that differ; 1 if it held them before. */
+/* Fill memory with 8-byte words that differ; returns 1 if it held them
+ * before. */
 static int raw_ofi_fill(unsigned char *bytes, size_t size)
 {
     int same = 1;
@@ -116,10 +119,10 @@ static int raw_ofi_fill(unsigned char *bytes, size_t size)
     return same;
 }
 
-/* ---- An end ---- */
+/* ---- One side ---- */
 
-/* The provider's first offer. "tcp" is the native provider for that, which has
- * another name in libfabric before 1.18. */
+/* The provider's first offer. "tcp" is the native provider, which has another
+ * name in libfabric before 1.18. */
 static struct fi_info *raw_ofi_find(const char *protocol, const char *host)
 {
     const char *names[] = {protocol, "net", "tcp;ofi_rxm"};
@@ -252,7 +255,7 @@ static int raw_ofi_write_card(struct raw_ofi_end *end)
     return rc == 0 ? 0 : raw_ofi_fail("fi_getname", rc);
 }
 
-/* Opens this end and exchanges cards with the other. */
+/* Open this side and exchange cards with the other. */
 static int raw_ofi_open_end(const struct raw_ofi *raw,
     const struct raw_ofi_round *round, struct raw_ofi_end *end)
 {
@@ -291,8 +294,8 @@ static int raw_ofi_open_end(const struct raw_ofi *raw,
 
 /* ---- Messages ---- */
 
-/* Whether to stop waiting: the other process has written to the socket or is
- * gone, or the time is over. */
+/* Whether to stop waiting: the other process has written to the socket or has
+ * exited, or the time is over. */
 static int raw_ofi_is_over(struct raw_ofi_end *end)
 {
     struct pollfd fd = {end->raw->socket, POLLIN, 0};
@@ -306,7 +309,7 @@ static int raw_ofi_is_over(struct raw_ofi_end *end)
     return poll(&fd, 1, 0) > 0 || now > end->stop;
 }
 
-/* Waits for completions; 0, of the peer: the round is over. */
+/* Wait for completions; 0, at the peer: the round is over. */
 static ssize_t raw_ofi_wait(
     struct raw_ofi_end *end, struct fi_cq_msg_entry *entries)
 {
@@ -343,7 +346,7 @@ static int raw_ofi_is_again(struct raw_ofi_end *end, ssize_t rc)
     return rc == -FI_EAGAIN && !raw_ofi_is_over(end);
 }
 
-/* Sends a message; *pending_p: the number of completions to come. */
+/* Send a message; *pending_p: the number of completions that follow. */
 static int raw_ofi_send(
     struct raw_ofi_end *end, struct raw_ofi_slot *slot, unsigned *pending_p)
 {
@@ -370,7 +373,7 @@ static int raw_ofi_start_echo(
     return 0;
 }
 
-/* A message came: the slot that it was sent from, NULL after an error. */
+/* A message arrived: returns the slot that sent it, NULL after an error. */
 static struct raw_ofi_slot *raw_ofi_end_echo(struct raw_ofi_end *end,
     unsigned window, struct raw_ofi_slot *got, size_t size)
 {
@@ -387,7 +390,7 @@ static struct raw_ofi_slot *raw_ofi_end_echo(struct raw_ofi_end *end,
     return raw_ofi_post(end, got) == 0 ? sent : NULL;
 }
 
-/* Echoes, `window` in flight; each slot has one after the other. */
+/* Echoes, `window` in flight; each slot sends one after the other. */
 static int raw_ofi_echo(
     struct raw_ofi_end *end, unsigned window, double seconds, double *per_op_p)
 {
@@ -458,7 +461,7 @@ static int raw_ofi_serve(struct raw_ofi_end *end)
 
 /* ---- Transfers ---- */
 
-/* Pulls the peer's data once, `window` pieces in flight. */
+/* Pull the peer's data once, with `window` pieces in flight. */
 static int raw_ofi_pull_once(struct raw_ofi_end *end)
 {
     const struct raw_ofi_round *round = &end->round;
@@ -510,7 +513,7 @@ static int raw_ofi_pull(struct raw_ofi_end *end, double *per_op_p)
 
 /* ---- Both processes ---- */
 
-/* Runs the rounds that the client orders. */
+/* Run the rounds that the client orders. */
 static void raw_ofi_be_peer(const struct raw_ofi *raw)
 {
     struct raw_ofi_round round;

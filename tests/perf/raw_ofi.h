@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare libfabric program that the figures of ofi+...:// are compared with.
- * It encodes and dispatches nothing: what it measures is an upper bound.
+ * A program that uses libfabric alone, with which the figures of ofi+...:// are
+ * compared. It encodes and dispatches nothing: its results are an upper bound.
  *
  * The peer is a child process. Between rounds it sleeps, and neither process
  * has an endpoint open, so that a benchmark can alternate its own rounds with
@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kinds of rounds: messages there and back, or fi_read of peer memory. */
+/* The kinds of rounds: messages in both directions, or fi_read of peer
+ * memory. */
 enum raw_ofi_kind { RAW_OFI_ECHO, RAW_OFI_PULL };
 
 struct raw_ofi_round {
@@ -32,18 +33,18 @@ struct raw_ofi_round {
 
 struct raw_ofi;
 
-/* Starts the peer. `protocol` is a provider of libfabric, or "tcp" for its
+/* Start the peer. `protocol` is a provider of libfabric, or "tcp" for its
  * native tcp provider; `host` is an address of this machine, "" for none. Both
  * are borrowed. Returns -1 after a line on stderr. */
 int raw_ofi_open(
     const char *protocol, const char *host, struct raw_ofi **raw_p);
 
-/* Ends the peer; NULL is allowed. */
+/* End the peer; NULL is allowed. */
 void raw_ofi_close(struct raw_ofi *raw);
 
-/* Runs one round; the seconds of one operation. The data is compared with what
- * was sent: of echoes each one, of transfers the last one after the measured
- * time. Returns -1 after a line on stderr. */
+/* Run one round; returns the seconds of one operation. The data is compared
+ * with what was sent: each echo, and the last transfer after the measured time.
+ * Returns -1 after a line on stderr. */
 int raw_ofi_run(
     struct raw_ofi *raw, const struct raw_ofi_round *round, double *per_op_p);
 

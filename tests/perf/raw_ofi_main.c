@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw_ofi: the bare libfabric program by itself (raw_ofi.h says what for).
+ * raw_ofi: the program that uses libfabric alone; see raw_ofi.h for its
+ * purpose.
  *
  * cc -O2 tests/perf/raw_ofi.c tests/perf/raw_ofi_main.c -lfabric -o raw_ofi
  * raw_ofi PROTOCOL HOST [SECONDS]

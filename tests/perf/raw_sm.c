@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare program of a node (raw_sm.h says what for).
+ * Two processes that share memory, without hg; see raw_sm.h for the purpose.
  *
  * Two rings of slots, one for each direction, and a count of the slots written
  * so far. A round begins with an eventfd, on which the peer sleeps, and ends
- * with a question of size 0, which is answered too.
+ * with a request of size 0, which is answered, too.
  */
-#define _GNU_SOURCE /* process_vm_readv */
+#define _GNU_SOURCE /* for process_vm_readv */
 
 #include "raw_sm.h"
 
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RAW_SM_SLOTS 128 /* of a ring; more than are outstanding */
+#define RAW_SM_SLOTS 128 /* of a ring; more than are in flight */
 
 /* One direction. */
 struct raw_sm_ring {
@@ -38,15 +38,15 @@ struct raw_sm_ring {
 struct raw_sm_shared {
     struct raw_sm_ring there;
     struct raw_sm_ring back;
-    _Alignas(64) _Atomic uint64_t size; /* of a question; 0: the round ends */
-    _Atomic bool once;                  /* ... with each question */
+    _Alignas(64) _Atomic uint64_t size; /* of a request; 0: the round ends */
+    _Atomic bool once;                  /* with each request */
     _Alignas(4096) unsigned char region[RAW_SM_REGION];
 };
 
 struct raw_sm {
     struct raw_sm_shared *shared;
     unsigned char *copy; /* RAW_SM_REGION bytes of ours */
-    uint64_t asked;      /* since the beginning */
+    uint64_t asked;      /* since the start */
     pid_t peer;
     int order; /* the eventfd */
 };
@@ -83,7 +83,7 @@ static void *raw_sm_map(size_t size)
     return NULL;
 }
 
-/* Wait, awake, until more than `n` slots were written. */
+/* Wait without sleeping until more than `n` slots were written. */
 static uint64_t raw_sm_await(struct raw_sm_ring *ring, uint64_t n)
 {
     uint64_t tail;
@@ -94,7 +94,7 @@ static uint64_t raw_sm_await(struct raw_sm_ring *ring, uint64_t n)
     return tail;
 }
 
-/* The same for a sleeper that was woken: it may be on this processor. */
+/* Wait for a sleeper that was woken: it may be on this processor, so yield. */
 static void raw_sm_await_sleeper(struct raw_sm_ring *ring, uint64_t n)
 {
     unsigned turns = 0;
@@ -108,7 +108,7 @@ static void raw_sm_await_sleeper(struct raw_sm_ring *ring, uint64_t n)
 
 /* ---- The peer ---- */
 
-/* Answer every question with its bytes until the round ends. */
+/* Answer every request with its bytes until the round ends. */
 static uint64_t raw_sm_serve_round(struct raw_sm_shared *shared, uint64_t n)
 {
     unsigned char mine[RAW_SM_SIZE_MAX];

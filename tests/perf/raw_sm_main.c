@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw_sm: the bare program of a node by itself (raw_sm.h says what for). A
- * line for each figure.
+ * raw_sm: two processes that share memory, without hg; see raw_sm.h for the
+ * purpose. Prints one line for each figure.
  *
  * cc -O2 tests/perf/raw_sm.c tests/perf/raw_sm_main.c -o raw_sm
  * raw_sm [SECONDS]
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
     if (raw_sm_open(&raw) != 0)
         return 1;
     rc = raw_sm_echoes(raw, seconds);
-    if (rc == 0) /* where the system denies it, the other is still measured */
+    if (rc == 0) /* if the system denies it, the other way is still measured */
         (void) raw_sm_copies(raw, RAW_SM_VM_READ, seconds / 4);
     if (rc == 0)
         rc = raw_sm_copies(raw, RAW_SM_MEMCPY, seconds / 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare libzmq program (raw_zmq.h says what for).
+ * A program that uses libzmq alone; see raw_zmq.h for its purpose.
  *
  * Wire: every message is the peer's routing id and one payload frame.  A round
  * begins with a raw_zmq_order, which the server sends back when it is ready,
@@ -11,10 +11,10 @@
  *   pull  client: NOTE_GO, NOTE_CREDIT …  server: frames of the source buffer
  *   push  client: frames of the source    server: NOTE_CREDIT …
  *
- * A frame leaves without a copy (zmq_msg_init_data) and is copied out once on
- * arrival, into its place in the destination: the same work as the library's.
- * Both ends are this same binary on one machine, so structures travel as they
- * lie in memory; nothing here is meant for a network.
+ * A frame is sent without a copy (zmq_msg_init_data) and copied once on arrival
+ * to its place in the destination, as in the library. Both sides are this
+ * binary on one machine, so structures are sent as they are in memory; the
+ * format is not meant for a network.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -36,10 +36,11 @@
 #define RAW_ZMQ_PATIENCE_MS 20000
 
 enum raw_zmq_note_type {
-    RAW_ZMQ_NOTE_GO = 1, /* client of a pull: send one transfer's frames */
+    RAW_ZMQ_NOTE_GO = 1, /* client of a pull: send the frames of one transfer */
     RAW_ZMQ_NOTE_CREDIT, /* value more frames have been copied out */
-    RAW_ZMQ_NOTE_END, /* the round is over; the answer's value is 1 if good */
-    RAW_ZMQ_NOTE_STOP /* the server may go */
+    /* The round is over; the answer's value is 1 on success. */
+    RAW_ZMQ_NOTE_END,
+    RAW_ZMQ_NOTE_STOP /* the server may exit */
 };
 
 struct raw_zmq_order {
@@ -55,13 +56,13 @@ struct raw_zmq_note {
 
 /* What has arrived lately, for RAW_ZMQ_FOLLOW. */
 struct raw_zmq_load {
-    uint64_t since; /* this interval's begin */
+    uint64_t since; /* start of this interval */
     uint64_t messages;
     uint64_t bytes;
     int was_much; /* in the interval before */
 };
 
-/* One end: a socket, the peer it talks to now, and a buffer for bulk. */
+/* One side: a socket, the peer it talks to now, and a buffer for bulk data. */
 struct raw_zmq {
     void *context;
     void *socket;
@@ -110,7 +111,7 @@ static int raw_zmq_stopped(const struct raw_zmq *end)
     return end->stop != NULL && *end->stop != 0;
 }
 
-/* One attempt at one frame.  1: got it, 0: nothing there, -1: error. */
+/* One attempt to read one frame. 1: read, 0: none, -1: error. */
 static int raw_zmq_try_frame(struct raw_zmq *end, zmq_msg_t *msg, int flags)
 {
     for (;;) {
@@ -123,7 +124,7 @@ static int raw_zmq_try_frame(struct raw_zmq *end, zmq_msg_t *msg, int flags)
     }
 }
 
-/* Begins a new interval when the present one is over. */
+/* Begin a new interval when the current one is over. */
 static void raw_zmq_turn_load(struct raw_zmq_load *load, uint64_t now)
 {
     const uint64_t age = now - load->since;
@@ -133,7 +134,7 @@ static void raw_zmq_turn_load(struct raw_zmq_load *load, uint64_t now)
     load->was_much = load->messages > RAW_ZMQ_MUCH_MESSAGES ||
         load->bytes > RAW_ZMQ_MUCH_BYTES;
     if (age > 3 * RAW_ZMQ_INTERVAL_NS)
-        load->was_much = 0; /* a pause: what was before says nothing now */
+        load->was_much = 0; /* a pause: the interval before does not count */
     load->since = now;
     load->messages = 0;
     load->bytes = 0;
@@ -146,8 +147,8 @@ static int raw_zmq_is_much(const struct raw_zmq_load *load)
 }
 
 /*
- * Asks for a frame until it is there or the time is over, which stands in
- * limit_ns.  1: got it, 0: too late, -1: error.
+ * Poll for a frame until it arrives or the time in limit_ns is over. 1: read,
+ * 0: timeout, -1: error.
  */
 static int raw_zmq_poll_frame(struct raw_zmq *end, zmq_msg_t *msg, int yields,
     uint64_t start, uint64_t limit_ns)
@@ -167,7 +168,7 @@ static int raw_zmq_poll_frame(struct raw_zmq *end, zmq_msg_t *msg, int yields,
 }
 
 /*
- * Waits for a frame in the given mode.  A client gives up after
+ * Wait for a frame in the given mode. A client times out after
  * RAW_ZMQ_PATIENCE_MS: its server is gone.
  */
 static int raw_zmq_wait_frame(
@@ -198,8 +199,8 @@ static int raw_zmq_wait_frame(
 }
 
 /*
- * Receives a message: its sender becomes the end's peer, its payload is moved
- * into msg, which the caller has initialised and closes.
+ * Receive a message: its sender becomes the peer, its payload is moved into
+ * msg, which the caller has initialized and closes.
  */
 static int raw_zmq_recv(
     struct raw_zmq *end, zmq_msg_t *msg, enum raw_zmq_wait wait)
@@ -212,7 +213,7 @@ static int raw_zmq_recv(
     }
     end->id_size = zmq_msg_size(msg);
     memcpy(end->id, zmq_msg_data(msg), end->id_size);
-    /* The frames of a message become readable together: no wait here. */
+    /* The frames of a message become readable together: this does not wait. */
     if (raw_zmq_try_frame(end, msg, 0) <= 0)
         return -1;
     end->load.messages++;
@@ -220,7 +221,7 @@ static int raw_zmq_recv(
     return 0;
 }
 
-/* Sends msg to the end's peer; libzmq takes it unless this fails. */
+/* Send msg to the peer; libzmq owns it unless this fails. */
 static int raw_zmq_send(struct raw_zmq *end, zmq_msg_t *msg)
 {
     if (zmq_send(end->socket, end->id, end->id_size, ZMQ_SNDMORE) < 0)
@@ -253,7 +254,7 @@ static int raw_zmq_send_note(
     return raw_zmq_send_bytes(end, &note, sizeof(note));
 }
 
-/* Sends a frame from memory that stays in place until the round's end. */
+/* Send a frame from memory that stays in place until the round's end. */
 static int raw_zmq_send_frame(struct raw_zmq *end, size_t offset, size_t size)
 {
     zmq_msg_t msg;
@@ -314,7 +315,7 @@ static uint64_t raw_zmq_word(size_t index)
     return x ^ (x >> 32);
 }
 
-/* Room for size bytes, every page of it touched. */
+/* Memory for size bytes, with every page touched. */
 static int raw_zmq_room(struct raw_zmq *end, size_t size)
 {
     const size_t rounded = (size + 7) / 8 * 8;
@@ -362,14 +363,15 @@ static int raw_zmq_is_filled(const struct raw_zmq *end, size_t size)
     return 1;
 }
 
-/* How far a transfer has come, at its source or at its destination. */
+/* The progress of a transfer, at its source or at its destination. */
 struct raw_zmq_flow {
-    size_t moved;        /* bytes sent, or copied out */
-    unsigned flying;     /* source: frames without credit yet */
-    unsigned uncredited; /* destination: frames copied out, credit still due */
+    size_t moved;    /* bytes sent, or copied out */
+    unsigned flying; /* source: frames without credit so far */
+    /* Destination: frames copied out, credit not sent yet. */
+    unsigned uncredited;
 };
 
-/* Source: sends as many frames of one transfer as the window allows. */
+/* Source: send as many frames of one transfer as the window allows. */
 static int raw_zmq_pump(struct raw_zmq *end, const struct raw_zmq_round *round,
     struct raw_zmq_flow *flow)
 {
@@ -386,8 +388,8 @@ static int raw_zmq_pump(struct raw_zmq *end, const struct raw_zmq_round *round,
 }
 
 /*
- * Destination: copies a frame to its place and gives credit for a quarter of
- * a window at a time, and at the end of the transfer.
+ * Destination: copy a frame to its place and give credit for a quarter of a
+ * window at a time, and at the end of the transfer.
  */
 static int raw_zmq_take(struct raw_zmq *end, const struct raw_zmq_round *round,
     struct raw_zmq_flow *flow, zmq_msg_t *msg)
@@ -427,8 +429,8 @@ static int raw_zmq_check_round(const struct raw_zmq_round *round)
 /* Server                                                                   */
 
 /*
- * Handles one payload of a running round.  1: the round is over, 0: it goes
- * on, -1: error.
+ * Handle one payload of a running round. 1: the round is over, 0: it continues,
+ * -1: error.
  */
 static int raw_zmq_serve_one(struct raw_zmq *end,
     const struct raw_zmq_round *round, struct raw_zmq_flow *flow,
@@ -466,7 +468,7 @@ static int raw_zmq_serve_one(struct raw_zmq *end,
     return raw_zmq_pump(end, round, flow);
 }
 
-/* Runs a round that a client ordered.  0, or -1 with errno. */
+/* Run a round that a client ordered. 0, or -1 with errno. */
 static int raw_zmq_serve_round(
     struct raw_zmq *end, const struct raw_zmq_order *order)
 {
@@ -534,7 +536,7 @@ static void raw_zmq_fini(struct raw_zmq *end)
     free(end->buf);
 }
 
-/* Waits for orders and runs them.  A bad round is reported, not fatal. */
+/* Wait for orders and run them. A bad round is reported, not fatal. */
 static int raw_zmq_serve_orders(struct raw_zmq *end)
 {
     struct raw_zmq_order order;
@@ -626,7 +628,7 @@ void raw_zmq_close(struct raw_zmq *client)
     free(client);
 }
 
-/* Sends numbers and takes them back in order, window of them in flight. */
+/* Send numbers and receive them back in order, window of them in flight. */
 static int raw_zmq_run_echo(struct raw_zmq *end,
     const struct raw_zmq_round *round, struct raw_zmq_result *result)
 {
@@ -672,7 +674,7 @@ failed:
     return -1;
 }
 
-/* One transfer to the client, from the asking to the last byte's place. */
+/* One transfer to the client, from the request to the last byte. */
 static int raw_zmq_pull(struct raw_zmq *end, const struct raw_zmq_round *round)
 {
     struct raw_zmq_flow flow;
@@ -691,7 +693,7 @@ static int raw_zmq_pull(struct raw_zmq *end, const struct raw_zmq_round *round)
     return rc;
 }
 
-/* One transfer to the server, until it says that the last byte is in place. */
+/* One transfer to the server, until it reports the last byte. */
 static int raw_zmq_push(struct raw_zmq *end, const struct raw_zmq_round *round)
 {
     struct raw_zmq_flow flow;
@@ -734,7 +736,7 @@ static int raw_zmq_run_bulk(struct raw_zmq *end,
     return 0;
 }
 
-/* Tells the server what comes and waits until it is ready. */
+/* Send the order to the server and wait until it is ready. */
 static int raw_zmq_place_order(
     struct raw_zmq *end, const struct raw_zmq_round *round)
 {
@@ -790,7 +792,7 @@ int raw_zmq_stop(struct raw_zmq *client)
 {
     static const int second = 1000;
 
-    /* The note must leave before the socket is closed. */
+    /* The note must be sent before the socket is closed. */
     if (zmq_setsockopt(client->socket, ZMQ_LINGER, &second, sizeof(second)) !=
             0 ||
         raw_zmq_send_note(client, RAW_ZMQ_NOTE_STOP, 0) != 0)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare libzmq program that the library's ZeroMQ figures are compared
- * with.  It encodes and dispatches nothing: what it measures is a ceiling.
+ * A program that uses libzmq alone, with which the library's ZeroMQ figures are
+ * compared. It encodes and dispatches nothing: its results are an upper bound.
  *
- * A server process (raw_zmq_serve) waits asleep between rounds.  A client
+ * A server process (raw_zmq_serve) sleeps between rounds. A client
  * (raw_zmq_open) orders one round at a time; the order tells the server the
- * kind of work and how to wait while it lasts.  A benchmark can therefore keep
- * one pair of ends open and let its own rounds and these alternate: whichever
- * end has no round is asleep and costs nothing.
+ * kind of work and how to wait meanwhile. A benchmark can therefore keep one
+ * pair of sides open and alternate its own rounds with these: a side without a
+ * round sleeps and costs nothing.
  *
- * Both ends use a ROUTER, as the transport does.  An end is used by one thread
- * at a time.  This header knows nothing of hg.h.
+ * Both sides use a ROUTER, as the transport does. A side is used by one thread
+ * at a time. This header is independent of hg.h.
  */
 #ifndef HG_TESTS_PERF_RAW_ZMQ_H
 #define HG_TESTS_PERF_RAW_ZMQ_H
@@ -19,14 +19,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a round does.  "Pull" and "push" are seen from the client. */
+/* What a round does. "Pull" and "push" are seen from the client. */
 enum raw_zmq_kind { RAW_ZMQ_ECHO, RAW_ZMQ_PULL, RAW_ZMQ_PUSH };
 
 /*
- * How both ends wait for the next message: asleep; asking again and again,
- * giving up the processor in between; asking without giving it up; or as the
- * load demands: asleep at once while much arrives (a batch will be there on
- * waking), else asking as in "yield" for RAW_ZMQ_POLL_NS, then asleep.
+ * How both sides wait for the next message: asleep; polling and yielding the
+ * processor; polling without yielding; or depending on the load: asleep at once
+ * while much arrives (several messages are there on waking), else polling as in
+ * "yield" for RAW_ZMQ_POLL_NS, then asleep.
  */
 enum raw_zmq_wait {
     RAW_ZMQ_BLOCK,
@@ -55,33 +55,32 @@ struct raw_zmq_result {
     double seconds;
 };
 
-struct raw_zmq; /* a client's end */
+struct raw_zmq; /* a client */
 
 /*
- * Serves rounds on an endpoint ("tcp://127.0.0.1:*", "ipc:///path") until a
- * client says raw_zmq_stop or *stop becomes non-zero by a signal handler.
- * ready is called once with the endpoint to connect to.  Returns 0, or -1
- * after a line on stderr.
+ * Serve rounds on an endpoint ("tcp://127.0.0.1:*", "ipc:///path") until a
+ * client calls raw_zmq_stop or a signal handler sets *stop. ready is called
+ * once with the endpoint to connect to. Returns 0, or -1 after a line on
+ * stderr.
  */
 int raw_zmq_serve(const char *endpoint,
     void (*ready)(const char *endpoint, void *arg), void *arg,
     const volatile sig_atomic_t *stop);
 
-/* Connects to a server; -1 after a line on stderr. */
+/* Connect to a server; -1 after a line on stderr. */
 int raw_zmq_open(const char *endpoint, struct raw_zmq **client_p);
 
 /*
- * Orders and runs one round.  The data that moved is compared with what was
- * sent, outside the measured time; a difference is an error.  0, or -1 after
- * a line on stderr.
+ * Order and run one round. The data is compared with what was sent, outside the
+ * measured time; a difference is an error. 0, or -1 after a line on stderr.
  */
 int raw_zmq_run(struct raw_zmq *client, const struct raw_zmq_round *round,
     struct raw_zmq_result *result_p);
 
-/* Asks the server to return from raw_zmq_serve. */
+/* Ask the server to return from raw_zmq_serve. */
 int raw_zmq_stop(struct raw_zmq *client);
 
-/* Closes a client; NULL is allowed. */
+/* Close a client; NULL is allowed. */
 void raw_zmq_close(struct raw_zmq *client);
 
 const char *raw_zmq_kind_name(enum raw_zmq_kind kind);

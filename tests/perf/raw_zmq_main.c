@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bare libzmq program by itself: a server, or a client that runs rounds
- * of one kind and prints a line for each (raw_zmq.h says what for).
+ * The program that uses libzmq alone: a server, or a client that runs rounds of
+ * one kind and prints a line for each; see raw_zmq.h for its purpose.
  *
  * cc -O2 tests/perf/raw_zmq.c tests/perf/raw_zmq_main.c -lzmq
  *
@@ -61,7 +61,7 @@ static void raw_zmq_print(
     fflush(stdout);
 }
 
-/* The place of a name in a list of n, or -1. */
+/* The index of a name in a list of n, or -1. */
 static int raw_zmq_choice(const char *name, const char *(*nth)(int), int n)
 {
     int i;
@@ -125,7 +125,7 @@ static int raw_zmq_usage(void)
     return -1;
 }
 
-/* Applies one option with its value; -1 if either is unknown. */
+/* Apply one option with its value; -1 if either is unknown. */
 static int raw_zmq_option(
     struct raw_zmq_args *args, const char *name, const char *value)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * step: hg.c with a hook at each place of the transport sm where another
- * process could see a difference: each atomic operation and each system call
- * of a function whose name begins with na_sm_. The library knows nothing of
- * it: the macros below replace these operations in the test program. A test
- * counts the steps, waits there, or dies there.
+ * step: hg.c with a hook at each step of the transport sm at which another
+ * process could see a difference: each atomic operation and each system call of
+ * a function whose name begins with na_sm_. The library is unchanged: the
+ * macros below replace these operations in the test program. A test counts the
+ * steps, waits there, or dies there.
  *
  * Included first, as support/library.h is.
  */
@@ -30,7 +30,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* What is done at a step; NULL: nothing. Set while no class is open. */
+/* Called at each step; NULL: nothing. Set it while no class is open. */
 static void (*step_hook)(const char *function, unsigned line);
 
 static inline void step_at(const char *function, unsigned line)
@@ -70,7 +70,7 @@ static inline void step_at(const char *function, unsigned line)
 #define atomic_fetch_and(at, value) \
     STEP_AT(STEP_OF(atomic_fetch_and)(at, value, __ATOMIC_SEQ_CST))
 
-/* Not those that are also slots of a transport: open, close, poll. */
+/* Without those that are also slots of a transport: open, close, poll. */
 #define bind(...) STEP_AT(bind(__VA_ARGS__))
 #define listen(...) STEP_AT(listen(__VA_ARGS__))
 #define connect(...) STEP_AT(connect(__VA_ARGS__))

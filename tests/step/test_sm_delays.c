@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Delays at every step of the transport sm: both sides of a race of wake-ups
- * delay at random wherever the other side could see a difference, and no
- * wake-up is lost. What a race found goes with its seed, which is printed.
+ * Delays at every step of the transport sm: in a race of wakeups both sides
+ * delay at random wherever the other side could see a difference, and no wakeup
+ * is lost. Each race prints its seed.
  */
 #include "step.h"
 
@@ -13,10 +13,10 @@
 #define DELAYS_NAP 50000 /* ns, at most */
 #define DELAYS_SPIN 8000u
 
-static _Atomic uint64_t delays_seed; /* of the next thread */
+static _Atomic uint64_t delays_seed; /* for the next thread */
 static _Thread_local uint64_t delays_random;
 
-/* Mostly nothing, now and then a spin, a turn for others, a nap. */
+/* Mostly no delay, now and then a spin, a yield or a sleep. */
 static void delays_delay(const char *function, unsigned line)
 {
     uint64_t pick, until;
@@ -39,7 +39,7 @@ static void delays_delay(const char *function, unsigned line)
     }
 }
 
-/* Each round is two wake-ups, of which about half find a sleeper. */
+/* Each round has two wakeups, of which about half find a sleeper. */
 static void delays_race(unsigned mode, bool by_fd, bool by_socket)
 {
     const bool full = getenv("HG_TEST_FULL") != NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What peers that say nothing cost those who talk over the transport sm.
+ * What silent peers cost a process that communicates over the transport sm.
  *
- * A process with both ends of a connection in one thread makes calls, awake
- * and asleep, while others, in other processes, are connected to both of its
- * ends. It is traced, step by step: so instructions and system calls are
- * counted one by one, without a processor that counts them, and the counts say
- * the same on a busy machine. Whatever time alone causes is kept out of the
- * calls, and counted for itself: the look at the sockets once a millisecond,
- * and that at all rings once a second.
+ * A process with both sides of a connection in one thread makes calls, awake
+ * and asleep, while silent peers in other processes are connected to both of
+ * its sides. It is traced step by step: instructions and system calls are
+ * counted one by one, without hardware counters, so the counts are the same on
+ * a busy machine. Work that is done periodically is excluded from the calls and
+ * counted separately: the check of the sockets once a millisecond, and the
+ * check of all rings once a second.
  */
 #include "step.h"
 
@@ -24,14 +24,14 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-#define IDLE_CALLS 1  /* of those that are counted */
-#define IDLE_WARM 400 /* turns: hints of who is silent are lowered */
+#define IDLE_CALLS 1  /* number of counted calls */
+#define IDLE_WARM 400 /* rounds: hints of silent peers are lowered */
 #define IDLE_OF_A_PROCESS 200
 #define IDLE_PROCESSES 5
 #define IDLE_TIMEOUT hg_test_scaled_ms(30000u) /* ms */
 
-/* What is counted, in this order: calls awake, calls asleep, a look at the
- * sockets, a look at all rings. */
+/* What is counted, in this order: calls awake, calls asleep, a check of the
+ * sockets, a check of all rings. */
 enum idle_span { IDLE_AWAKE, IDLE_ASLEEP, IDLE_LOOK, IDLE_SCAN, IDLE_SPANS };
 
 struct idle_counts {
@@ -39,9 +39,9 @@ struct idle_counts {
     uint64_t system_calls[IDLE_SPANS];
 };
 
-/* ---- The silent ---- */
+/* ---- Silent peers ---- */
 
-/* COUNT NAMES...: so many classes that look each name up, and stay. */
+/* COUNT NAMES...: COUNT classes that look each name up, and stay. */
 HG_TEST_ROLE(sm_idle)
 {
     na_class_t *classes[IDLE_OF_A_PROCESS];
@@ -76,14 +76,14 @@ struct idle_run {
     struct blob blob;
 };
 
-/* Begin, or end, to be counted. */
+/* Begin or end a counted span. */
 static void idle_mark(int signal_number)
 {
     (void) syscall(
         SYS_tgkill, getpid(), (pid_t) syscall(SYS_gettid), signal_number);
 }
 
-/* A call, turning both wheels. */
+/* A call; both sides make progress. */
 static void idle_call(struct idle_run *run)
 {
     struct engine_call call;
@@ -97,14 +97,14 @@ static void idle_call(struct idle_run *run)
     engine_forget(&call);
 }
 
-/* As an event loop does before it sleeps. */
+/* What an event loop does before it sleeps. */
 static void idle_lie_down(struct engine_end *end)
 {
     while (NA_Poll_try_wait(end->na_class, end->context->na_context) != NA_TRUE)
         engine_turn(end);
 }
 
-/* It was asleep, and something wakes it. */
+/* What it does when it is woken. */
 static void idle_wake(struct engine_end *end)
 {
     struct pollfd fd = {-1, POLLIN, 0};
@@ -115,7 +115,7 @@ static void idle_wake(struct engine_end *end)
     idle_lie_down(end);
 }
 
-/* A call between two that sleep. */
+/* A call between two sides that sleep. */
 static void idle_call_asleep(struct idle_run *run)
 {
     struct engine_call call;
@@ -129,7 +129,7 @@ static void idle_call_asleep(struct idle_run *run)
     engine_forget(&call);
 }
 
-/* Nothing happens only because it is time. */
+/* Stop periodic work. */
 static void idle_stop_clock(struct idle_run *run)
 {
     na_class_t *ends[2] = {run->engine.a.na_class, run->engine.b.na_class};
@@ -142,7 +142,7 @@ static void idle_stop_clock(struct idle_run *run)
     }
 }
 
-/* Every span, counted by whoever traces. */
+/* All spans, counted by the tracer. */
 static void idle_spans(struct idle_run *run, int signal_number)
 {
     struct na_sm_class *server = na_sm_of(run->engine.b.na_class);
@@ -198,7 +198,7 @@ static void idle_turn(struct idle_run *run)
     engine_turn(&run->engine.a);
 }
 
-/* The client connects after everybody else. */
+/* The client connects after all others. */
 static void idle_connect(struct idle_run *run)
 {
     struct engine_end *client = &run->engine.a;
@@ -215,7 +215,7 @@ static void idle_connect(struct idle_run *run)
         idle_call(run);
 }
 
-/* The silent; a process of them is spawned for so many. */
+/* Start the silent peers; a process for so many of them. */
 static unsigned idle_gather(
     struct idle_run *run, unsigned peers, struct hg_test_peer *silent[])
 {
@@ -243,7 +243,7 @@ static unsigned idle_gather(
     return processes;
 }
 
-/* PEERS: makes the calls among so many that are silent. */
+/* PEERS: makes the calls among so many silent peers. */
 HG_TEST_ROLE(sm_idle_pair)
 {
     struct hg_test_peer *silent[IDLE_PROCESSES];
@@ -268,7 +268,7 @@ HG_TEST_ROLE(sm_idle_pair)
 
 /* ---- The tracer ---- */
 
-/* Run on in some way, until the next stop, which it returns. */
+/* Continue in some way until the next stop, which is returned. */
 static int idle_resume(pid_t pid, int how)
 {
     int status = 0;
@@ -279,8 +279,8 @@ static int idle_resume(pid_t pid, int how)
     return WSTOPSIG(status);
 }
 
-/* Where a process reads clocks: the longer it takes to do so, the more often
- * it begins anew. */
+/* Places where a process reads clocks: the longer a read takes, the more often
+ * it is repeated. */
 struct idle_clock {
     unsigned long begin;
     unsigned long end;
@@ -303,7 +303,7 @@ static struct idle_clock idle_find_clock(pid_t pid)
     return clock;
 }
 
-/* The instructions to the next mark, those of reading clocks left out. */
+/* The instructions up to the next mark, without those that read clocks. */
 static uint64_t idle_step_to(
     pid_t pid, const struct idle_clock *clock, int mark)
 {
@@ -321,7 +321,8 @@ static uint64_t idle_step_to(
     return steps;
 }
 
-/* The system calls to the next mark: each is a stop before and one after. */
+/* The system calls up to the next mark: each stops once before and once
+ * after. */
 static uint64_t idle_call_to(pid_t pid, int mark)
 {
     uint64_t stops = 0;
@@ -334,7 +335,7 @@ static uint64_t idle_call_to(pid_t pid, int mark)
     return stops / 2;
 }
 
-/* What calls and looks cost among so many silent peers. */
+/* The cost of calls and checks among so many silent peers. */
 static void idle_count(unsigned peers, struct idle_counts *counts)
 {
     struct hg_test_peer *pair;
@@ -373,10 +374,10 @@ static void idle_check(uint64_t many, uint64_t one, unsigned percent)
             HG_TEST_HERE, "%" PRIu64 " instead of %" PRIu64, many, one);
 }
 
-/* Spans are counted with what it takes to mark them. The hints of 64 peers are
- * a word, which each turn looks at: that is less than 1 % of a call. A look at
- * all rings comes once a second: 1,000 peers are not to make 1,000 calls a
- * second dearer. */
+/* A span includes the cost of marking it. The hints of 64 peers are a word,
+ * which each round reads: that is less than 1 % of a call. All rings are
+ * checked once a second: 1,000 peers must not make 1,000 calls a second more
+ * expensive. */
 HG_TEST_WHERE_SECONDS(sm_idle_peers_cost_nothing, hg_test_is_plain, 300)
 {
     static const char *const names[IDLE_SPANS] = {
@@ -386,7 +387,7 @@ HG_TEST_WHERE_SECONDS(sm_idle_peers_cost_nothing, hg_test_is_plain, 300)
     uint64_t scan;
     int i;
 
-    /* Where addresses differ, so does what a copy takes. */
+    /* If addresses differ, so does the cost of a copy. */
     (void) personality(ADDR_NO_RANDOMIZE);
     idle_count(1, &one);
     idle_count(peers, &many);
@@ -395,7 +396,7 @@ HG_TEST_WHERE_SECONDS(sm_idle_peers_cost_nothing, hg_test_is_plain, 300)
                " instructions, %" PRIu64 " and %" PRIu64 " system calls\n",
             peers, names[i], one.instructions[i], many.instructions[i],
             one.system_calls[i], many.system_calls[i]);
-    /* A look at the sockets, once a millisecond, may fall into a span. */
+    /* The check of the sockets, once a millisecond, may fall into a span. */
     for (i = 0; i < IDLE_SPANS; i++)
         HG_CHECK(many.system_calls[i] <= one.system_calls[i] + 1);
     for (i = 0; i < IDLE_SCAN; i++)

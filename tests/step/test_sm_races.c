@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two that meet between two steps of the transport sm, in an order that chance
- * rarely brings about: the step of one waits until the other is there.
+ * Races in the transport sm: a step of one side waits until the other side has
+ * done something, in an order that rarely happens by chance.
  */
 #include "step.h"
 
@@ -55,14 +55,14 @@ static void between_close(struct between_pair *pair)
     conform_close(&pair->owner);
 }
 
-/* The other end, as the owner has it. */
+/* The other side, as the owner has it. */
 static struct na_sm_addr *between_user(struct between_pair *pair)
 {
     return HG_CONTAINER_OF(
         na_sm_of(pair->owner.na_class)->addrs.next, struct na_sm_addr, link);
 }
 
-/* ---- An end while segments are fetched ---- */
+/* ---- The peer ends while segments are fetched ---- */
 
 static struct na_sm_addr *between_peer;
 static _Atomic bool between_fetching;
@@ -103,7 +103,7 @@ static void *between_run(void *arg)
 }
 
 /* The polling thread ends the connection, and waits for a thread that fetches
- * the description of memory: neither waits for ever. */
+ * the description of memory: neither deadlocks. */
 HG_TEST(sm_race_peer_ends_while_its_segments_are_fetched)
 {
     enum { PIECE = 32768 };
@@ -148,7 +148,7 @@ HG_TEST(sm_race_peer_ends_while_its_segments_are_fetched)
     between_close(&pair);
 }
 
-/* ---- A message while its hint is lowered ---- */
+/* ---- A message is held while its hint is lowered ---- */
 
 static struct between_pair *between_now;
 
@@ -181,8 +181,8 @@ static void between_receive(struct between_pair *pair)
     conform_free_addr(&pair->owner, &recv);
 }
 
-/* It finds no room, and comes once there is some, not only when all rings are
- * looked at. */
+/* The message finds the ring full. It is sent once there is space, not only
+ * when all rings are checked. */
 HG_TEST(sm_race_message_is_held_while_the_hint_is_lowered)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -196,7 +196,7 @@ HG_TEST(sm_race_message_is_held_while_the_hint_is_lowered)
     self = na_sm_of(pair.owner.na_class);
     from = between_user(&pair);
     between_now = &pair;
-    do { /* one more than there is room for, then one less */
+    do { /* one more than there is space for, then one less */
         between_send(&pair);
         held++;
         between_turn(&pair);
@@ -216,12 +216,12 @@ HG_TEST(sm_race_message_is_held_while_the_hint_is_lowered)
     between_close(&pair);
 }
 
-/* ---- An address that is abandoned while it is dialled ---- */
+/* ---- An address that is freed while it is dialed ---- */
 
-/* ---- A fork while sockets come and go ---- */
+/* ---- A fork while sockets are opened and closed ---- */
 
 static const char *between_place;
-static int between_sockets; /* that a child may have */
+static int between_sockets; /* that a child may inherit */
 
 static int between_count_sockets(void)
 {
@@ -250,7 +250,7 @@ static void between_fork(const char *function, unsigned line)
     HG_CHECK_EQ_INT(status, 0);
 }
 
-/* A child that kept one would hide its parent's death. */
+/* A child that inherits it would hide its parent's death. */
 HG_TEST(sm_race_fork_between_connecting_and_registering_the_peer)
 {
     struct between_pair pair;
@@ -263,8 +263,8 @@ HG_TEST(sm_race_fork_between_connecting_and_registering_the_peer)
     between_close(&pair);
 }
 
-/* Whether the forking thread itself has a lock that fork takes: there it
- * cannot come to be, but by another thread, which waits. */
+/* Whether the forking thread holds a lock that fork takes: a fork is impossible
+ * there, except in another thread, which waits. */
 static bool between_is_locked(void)
 {
     struct na_link *link;
@@ -283,11 +283,11 @@ static bool between_is_locked(void)
     return locked;
 }
 
-/* How often a child was born at a line. */
+/* How often a fork happened at a line. */
 static unsigned char between_born[65536];
 static unsigned between_births;
 
-/* One child at each line, and one more when that is passed again. */
+/* One child at each line, and one more when the line is passed again. */
 static void between_fork_at_each(const char *function, unsigned line)
 {
     int error = errno;
@@ -303,7 +303,7 @@ static void between_fork_at_each(const char *function, unsigned line)
     errno = error;
 }
 
-/* Call somebody while there are no descriptors left for him, and then some. */
+/* Call a peer while there are no descriptors left for it, and then some. */
 static void between_many(struct between_pair *pair)
 {
     struct na_sm_class *owner = na_sm_of(pair->owner.na_class);
@@ -328,8 +328,9 @@ static void between_many(struct between_pair *pair)
     between_sockets--;
 }
 
-/* A class listens where another was killed, is found, left, found again, and
- * has callers who say nothing or for whom there is no room. */
+/* A class listens where another was killed, is looked up, disconnected and
+ * looked up again, and has callers that stay silent or are refused for lack of
+ * space. */
 static void between_live(const char *path)
 {
     struct sockaddr_un where;
@@ -365,15 +366,16 @@ static void between_live(const char *path)
     between_close(&pair);
 }
 
-/* Wherever a child can be born, it keeps no socket: not of a class that is
- * being opened, of a caller who has not been heard, of somebody who is not
+/* Wherever a fork happens, the child keeps no socket: not of a class that is
+ * being opened, of a caller that has not sent HELLO, or of a peer that is not
  * connected yet. */
 HG_TEST(sm_race_fork_at_every_step)
 {
     char path[100];
 
     hg_test_allow_log("");
-    HG_CHECK_OK(NA_Finalize(NA_Initialize("sm://", NA_TRUE))); /* the log's */
+    /* The log's descriptor. */
+    HG_CHECK_OK(NA_Finalize(NA_Initialize("sm://", NA_TRUE)));
     (void) snprintf(path, sizeof(path), "%s/forks", hg_test_dir());
     between_sockets = between_count_sockets();
     step_hook = between_fork_at_each;
@@ -384,7 +386,7 @@ HG_TEST(sm_race_fork_at_every_step)
 }
 
 static pid_t between_child;
-static int between_life[2]; /* a pipe: at its end the child ends */
+static int between_life[2]; /* a pipe: when it is closed the child exits */
 
 static void between_fork_to_stay(const char *function, unsigned line)
 {
@@ -403,8 +405,8 @@ static void between_fork_to_stay(const char *function, unsigned line)
     }
 }
 
-/* Nor does one that has a descriptor of the folder, and lives on, keep it
- * locked once the name is bound. */
+/* A child that inherits a descriptor of the directory and lives on does not
+ * keep it locked once the name is bound. */
 HG_TEST(sm_race_fork_between_locking_a_directory_and_binding)
 {
     char name[NA_MAX_ADDR_LEN];

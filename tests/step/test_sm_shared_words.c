@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words that two sides of the transport sm share: whatever the other side
- * does between two steps of this one, one of them sees what the other did.
- * Nothing is left to chance: it does so between each two in turn.
+ * The words that two sides of the transport sm share: whatever one side does
+ * between two steps of the other, at least one of them sees the other's change.
+ * Every pair of steps is tried.
  */
 #include "step.h"
 
@@ -10,8 +10,9 @@
 
 #define WORDS_RING 4096u
 
-static const char *words_function; /* of the steps that count: a prefix */
-static unsigned words_steps;       /* left until it happens; 0: it does not */
+static const char *words_function; /* prefix of the function whose steps
+                                    * count */
+static unsigned words_steps;       /* steps left; 0: never */
 
 static bool words_is_now(const char *function)
 {
@@ -19,16 +20,16 @@ static bool words_is_now(const char *function)
         words_steps > 0 && --words_steps == 0;
 }
 
-/* ---- Room in a ring ---- */
+/* ---- Space in a ring ---- */
 
 static struct {
     struct na_sm_control control;
     _Alignas(16) unsigned char data[WORDS_RING];
     struct na_sm_in in;
-    bool told; /* to tell the producer of room */
+    bool told; /* the producer must be told about space */
 } words_ring;
 
-/* The consumer takes all there is. */
+/* The consumer reads everything. */
 static void words_take(const char *function, unsigned line)
 {
     struct na_sm_record record;

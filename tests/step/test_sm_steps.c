@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Death at every step of the transport sm. One end, the actor, a process of
- * its own, kills itself at a chosen step of a fixed play; the other end, which
- * survives, must see each of its operations end once, with a code that is
- * documented, then play the whole with a fresh actor, and have nothing left
- * once it is closed. A play: a lookup, calls, one with 512 KiB of arguments
- * moved both ways, messages, and a goodbye. The actor is the one who calls, or
- * the one who is called, at a name or at a path; the arguments are moved by the
- * kernel, or in a mapping.
+ * Death at every step of the transport sm. One side, the actor, is a process
+ * that kills itself at a chosen step of a fixed sequence. The other side, the
+ * survivor, must see each of its operations complete once, with a documented
+ * code. It then runs the whole sequence with a new actor, and has nothing left
+ * after closing. The sequence: a lookup, calls, one with 512 KiB of arguments
+ * moved in both directions, messages, and a BYE. The actor calls or is called,
+ * at a name or at a path; the arguments are moved by the kernel, or through a
+ * mapping.
  */
 #include "step.h"
 
@@ -55,10 +55,10 @@ static void steps_take(const char *function, unsigned line)
     steps_plan.site_count++;
 }
 
-/* ---- Both ends ---- */
+/* ---- Both sides ---- */
 
 struct steps_end {
-    struct conform_end na; /* the context is ours, for messages */
+    struct conform_end na; /* we use the context for messages */
     hg_id_t echo;
     hg_id_t turn;
 };
@@ -73,7 +73,7 @@ static hg_return_t steps_proc_bulk(hg_proc_t proc, void *data)
     return hg_proc_hg_bulk_t(proc, data);
 }
 
-/* What a peer's death may make of a call or a transfer. */
+/* The codes that a peer's death may give a call or a transfer. */
 static bool steps_is_documented(int ret)
 {
     return ret == HG_SUCCESS || ret == HG_DISCONNECT;
@@ -106,7 +106,7 @@ static hg_return_t steps_move(
     return ret;
 }
 
-/* Turn over the caller's memory: pull, change each byte, push. */
+/* Change the caller's memory: pull, change each byte, push. */
 static hg_return_t steps_on_turn(hg_handle_t handle)
 {
     static unsigned char memory[STEPS_BULK];
@@ -138,7 +138,7 @@ static void steps_open(struct steps_end *end, const char *string, bool listen)
     struct na_init_info info = fresh;
 
     memset(end, 0, sizeof(*end));
-    info.wait_mode = NA_WAIT_BLOCK; /* few steps are for nothing */
+    info.wait_mode = NA_WAIT_BLOCK; /* fewer steps without effect */
     end->na.na_class =
         NA_Initialize_opt(string, listen ? NA_TRUE : NA_FALSE, &info);
     HG_CHECK(end->na.na_class != NULL);
@@ -159,7 +159,7 @@ static void steps_close(struct steps_end *end)
     conform_close(&end->na);
 }
 
-/* ---- Who calls ---- */
+/* ---- The caller ---- */
 
 static hg_return_t steps_ended(hg_request_t request)
 {
@@ -200,7 +200,7 @@ static hg_return_t steps_calls(struct steps_end *end, na_addr_t addr)
     return first;
 }
 
-/* Where peers map what they can, the memory is the library's. */
+/* If peers map memory when possible, the memory is allocated by the library. */
 static hg_return_t steps_turn(struct steps_end *end, na_addr_t addr)
 {
     static unsigned char own[STEPS_BULK], want[STEPS_BULK];
@@ -263,7 +263,8 @@ static na_return_t steps_talk(struct steps_end *end, na_addr_t addr)
     return ret;
 }
 
-/* Play it with whoever is at `addr`, until it dies; whether it lived. */
+/* Run the sequence with the peer at `addr` until it dies; returns whether it
+ * lived. */
 static bool steps_call(struct steps_end *end, na_addr_t addr)
 {
     struct conform_call bye;
@@ -282,14 +283,14 @@ static bool steps_call(struct steps_end *end, na_addr_t addr)
     return ret == HG_SUCCESS;
 }
 
-/* ---- Who is called ---- */
+/* ---- The server ---- */
 
 struct steps_server {
     struct steps_end *end;
-    struct conform_call hello; /* a receive that stands always */
+    struct conform_call hello; /* a receive that is always posted */
     struct conform_call up, down;
     char got[8], got_up[8];
-    bool talking; /* up and down were begun */
+    bool talking; /* up and down were started */
     unsigned played;
 };
 
@@ -325,7 +326,7 @@ static void steps_hear_hello(struct steps_server *server)
     steps_serve_begin(server);
 }
 
-/* Serve for a moment. */
+/* Make progress for a moment. */
 static void steps_serve(struct steps_server *server)
 {
     hg_return_t ret = HG_Handler_process(1, HG_STATUS_IGNORE);
@@ -342,7 +343,7 @@ static void steps_serve(struct steps_server *server)
         steps_hear_hello(server);
 }
 
-/* Whether nothing of a caller's is under way any more. */
+/* Whether no operation of a caller is in flight any more. */
 static bool steps_is_quiet(const struct steps_server *server)
 {
     struct hg_counters counters;
@@ -364,7 +365,7 @@ static void steps_serve_end(struct steps_server *server)
 
 /* ---- The actor ---- */
 
-/* What was met, to whoever writes the next plan. */
+/* Write the steps that were executed to the parent. */
 static void steps_tell(void)
 {
     char line[128];
@@ -414,10 +415,11 @@ HG_TEST_ROLE(actor)
 /* ---- The survivor ---- */
 
 struct steps_actor {
-    bool calls;       /* or is called */
-    const char *name; /* where, then */
-    unsigned apart;   /* of how many of its sites one is enough in check */
-    bool mapped;      /* its waits for mappings have steps without number */
+    bool calls;       /* otherwise it is called */
+    const char *name; /* the address, then */
+    unsigned apart;   /* in make check one of so many of its sites suffices */
+    /* Its waits for mappings have an unlimited number of steps. */
+    bool mapped;
 };
 
 struct steps_left {
@@ -427,7 +429,7 @@ struct steps_left {
     int64_t blocks;
 };
 
-/* How often `part` stands in a file of the system's. */
+/* How often `part` occurs in a file of /proc. */
 static unsigned steps_grep(const char *path, const char *part)
 {
     FILE *file = fopen(path, "r");
@@ -460,7 +462,7 @@ static void steps_check_left(const struct steps_left *before)
     HG_CHECK_EQ_INT(now.blocks, before->blocks);
 }
 
-/* Whether the actor has ended, which stays to be waited for. */
+/* Whether the actor has ended; it is not reaped. */
 static bool steps_has_ended(struct hg_test_peer *actor)
 {
     siginfo_t info;
@@ -482,7 +484,7 @@ static struct hg_test_peer *steps_start(const struct steps_actor *actor,
         steps, lines, NULL);
 }
 
-/* Find an actor that is perhaps not there yet, or not any more. */
+/* Look up an actor that may not listen yet, or no longer. */
 static bool steps_find(struct steps_end *end, const char *name,
     struct hg_test_peer *actor, na_addr_t *addr_p)
 {
@@ -500,8 +502,9 @@ static bool steps_find(struct steps_end *end, const char *name,
     return ret == NA_SUCCESS;
 }
 
-/* Play with one actor until it has ended and nothing of it is left; whether
- * it lived. It is not waited for, so that what it says can be heard. */
+/* Run the sequence with one actor until it has ended and nothing of it is left;
+ * returns whether it lived. It is not reaped, so that its output can be
+ * read. */
 static bool steps_play(struct steps_end *end, struct steps_server *server,
     const struct steps_actor *plan, struct hg_test_peer *actor)
 {
@@ -516,7 +519,7 @@ static bool steps_play(struct steps_end *end, struct steps_server *server,
     return server->played > played;
 }
 
-/* The actor's status, once it has ended: true if it was not killed. */
+/* Reap the actor; returns true if it was not killed. */
 static bool steps_end_actor(struct hg_test_peer *actor)
 {
     int status = hg_test_wait(actor);
@@ -529,8 +532,8 @@ static bool steps_end_actor(struct hg_test_peer *actor)
     return true;
 }
 
-/* What the good actor of a round says: the number of its steps, and the lines
- * of all sites. */
+/* The output of a round's surviving actor: the number of its steps, and the
+ * lines of all sites. */
 struct steps_met {
     uint64_t steps;
     unsigned count;
@@ -555,7 +558,8 @@ static void steps_hear(struct hg_test_peer *actor, struct steps_met *met)
     }
 }
 
-/* One death, at that step or line, and one life. Whether it was a death. */
+/* One round with a death at that step or line, and one without. Returns whether
+ * the actor died. */
 static bool steps_round(const struct steps_actor *plan, uint64_t step,
     uint64_t line, struct steps_met *met)
 {
@@ -584,7 +588,7 @@ static bool steps_round(const struct steps_actor *plan, uint64_t step,
     steps_close(&end);
     steps_check_left(&before);
     HG_CHECK_EQ_INT(steps_grep("/proc/net/unix", name + 5), 0);
-    if (!plan->calls) { /* the second has taken the path over, and cleared */
+    if (!plan->calls) { /* the second has taken over the path, and removed it */
         HG_CHECK_EQ_INT(steps_grep("/proc/net/unix", plan->name + 5), 0);
         HG_CHECK(access(plan->name + 5, F_OK) != 0);
     }
@@ -607,8 +611,8 @@ static void steps_sites(
         (met->count + apart - 1) / apart, met->count);
 }
 
-/* A death at each step, or at each `stride`th, until some plays in a row end
- * unharmed: how many steps a play has differs from one to the next. */
+/* A death at each step, or at each `stride`th, until some rounds in a row have
+ * no death: the number of steps varies between rounds. */
 static void steps_strides(
     const struct steps_actor *plan, const struct steps_met *met, bool full)
 {
@@ -642,10 +646,12 @@ static void steps_all(const struct steps_actor *plan)
     if (plan->mapped)
         HG_CHECK(setenv("HG_SM_RMA", "map", 1) == 0);
     hg_test_alloc_install();
-    /* Of what failed, and of who was not there yet, thousands of times. */
+    /* Errors of failed operations, and of actors that do not listen yet,
+     * thousands of times. */
     HG_CHECK_OK(HG_Set_log_level("none"));
-    HG_CHECK(!steps_round(plan, 0, 0, &met)); /* the first opens log, fork, */
-    HG_CHECK(!steps_round(plan, 0, 0, &met)); /* ... and so on, for good */
+    /* The first run opens log and fork descriptors. */
+    HG_CHECK(!steps_round(plan, 0, 0, &met));
+    HG_CHECK(!steps_round(plan, 0, 0, &met)); /* and so on, permanently */
     steps_sites(plan, &met, full);
     if (!plan->mapped)
         steps_strides(plan, &met, full);
@@ -668,7 +674,7 @@ HG_TEST_SECONDS(sm_server_may_be_killed_at_every_step, 600)
     steps_all(&plan);
 }
 
-/* What it leaves at its path does not stand in the way of the next. */
+/* A socket that it leaves at its path does not prevent the next listener. */
 HG_TEST_SECONDS(sm_server_at_a_path_may_be_killed_at_every_step, 600)
 {
     struct steps_actor plan = {false, NULL, 4, false};
