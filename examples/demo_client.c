@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * demo_client: ships a file to the demo's server, or fetches one.
+ * demo_client: copies a file to the demo's server or from it.
  *
- *     demo_client ADDRESS put FILE NAME     FILE becomes NAME at the server
- *     demo_client ADDRESS get NAME FILE     and the other way round
+ *     demo_client ADDRESS put FILE NAME     copies FILE to the server as NAME
+ *     demo_client ADDRESS get NAME FILE     copies NAME from the server to FILE
  *
- * ADDRESS is what the server printed. With self://FOLDER there is no other
- * process: the client serves the files of that folder to itself. Nothing has
- * its name before it is whole, neither there nor here.
+ * ADDRESS is the address that demo_server printed. With self://FOLDER there is
+ * no other process: the client itself serves the files of that folder. A file
+ * gets its name only when it is complete, at the server and at the client.
  *
- * A file travels in pieces, several of them in flight. Each has a slot: a
- * buffer, described to the library once, and the call that moves it.
+ * A file is copied in pieces, several of them in flight. A piece in flight has
+ * a slot: a buffer, registered for bulk transfers once, and the call that moves
+ * it.
+ *
+ * Times. Both processes have one thread, which works on a file or for hg. The
+ * client measures the time in read(2) and write(2); the rest of its time is
+ * that of hg, which includes waiting for the server. The server measures the
+ * same for its calls. A transfer may make progress during file work: that time
+ * counts as files.
  */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
@@ -29,7 +36,7 @@
 #include "usage.h"
 
 #define CLIENT_SLOTS 4       /* pieces in flight */
-#define CLIENT_CLOSE_MS 2000 /* closing goes on after Ctrl-C, but not long */
+#define CLIENT_CLOSE_MS 2000 /* limit for closing the file after Ctrl-C */
 #define CLIENT_BAR 40
 
 static const char client_help[] =
@@ -40,13 +47,16 @@ static const char client_help[] =
     "from the server into FILE. With self://FOLDER as ADDRESS, the client\n"
     "itself serves the files of FOLDER.\n"
     "\n"
+    "Prints how much of the time client and server spent on files and on hg.\n"
+    "Transfers that make progress during file work count as files.\n"
+    "\n"
     "Examples:\n"
     "  demo_client sm://files put README.md name\n"
     "  demo_client sm://files get name copy\n";
 
 struct client {
     struct peer peer;
-    bool alone; /* its own server */
+    bool alone; /* client and server are one process */
     hg_id_t open_id, write_id, read_id, stat_id, close_id, counts_id;
 };
 
@@ -59,17 +69,22 @@ struct slot {
     demo_move_out_t out;
 };
 
-/* A file on its way. */
-struct ship {
+/* The copy of one file. */
+struct copy {
     struct client *client;
-    bool put;
-    int fd; /* here */
+    bool put; /* to the server */
+    int fd;   /* of the client's file */
     const char *path;
-    uint64_t file; /* there */
-    bool lost;     /* calls get no answer any more */
+    uint64_t file; /* number of the server's file */
+    bool lost;     /* the server does not respond any more */
     uint64_t size;
     uint64_t done;
+    /* Times, in seconds. The server's are those of its calls. */
     double started;
+    double total;
+    double files;
+    double server_files;
+    double server_hg;
     struct slot slots[CLIENT_SLOTS];
 };
 
@@ -94,17 +109,18 @@ static bool client_register(struct client *client)
         client->counts_id != 0;
 }
 
-/* What the server's file system said, as our code. */
-static hg_return_t client_answer(const char *what, int error)
+/* Report an errno of the server. */
+static hg_return_t client_check(const char *what, int error)
 {
     if (error == 0)
         return HG_SUCCESS;
-    (void) fprintf(stderr, "the server's %s: %s\n", what, strerror(error));
+    (void) fprintf(stderr, "%s at the server: %s\n", what, strerror(error));
     return HG_IO_ERROR;
 }
 
-/* One call from start to end; `error` is that of the output, or NULL. Outputs
- * of the demo hold no pointers, so they outlive the request. */
+/* Make a call and wait for it. `error` points to the errno in `out`, or is
+ * NULL. Outputs of the demo have no pointers, so `out` stays valid after the
+ * request is freed. */
 static hg_return_t client_call(struct client *client, const char *what,
     hg_id_t id, void *in, void *out, const int32_t *error)
 {
@@ -117,7 +133,7 @@ static hg_return_t client_call(struct client *client, const char *what,
     ret = peer_report(what, peer_wait(request));
     (void) HG_Request_free(request);
     if (ret == HG_SUCCESS && error != NULL)
-        ret = client_answer(what, *error);
+        ret = client_check(what, *error);
     return ret;
 }
 
@@ -147,7 +163,7 @@ static hg_return_t client_stat(
     return ret;
 }
 
-/* Also after Ctrl-C, so that the server is left tidy. */
+/* Close the server's file, also after Ctrl-C. */
 static hg_return_t client_close(struct client *client, uint64_t file, bool keep)
 {
     demo_close_in_t in = {file, keep ? HG_TRUE : HG_FALSE};
@@ -161,10 +177,10 @@ static hg_return_t client_close(struct client *client, uint64_t file, bool keep)
     ret = peer_report(
         "close", HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE));
     (void) HG_Request_free(request);
-    return ret != HG_SUCCESS ? ret : client_answer("close", out.error);
+    return ret != HG_SUCCESS ? ret : client_check("close", out.error);
 }
 
-/* ---- What the user sees ---- */
+/* ---- Output ---- */
 
 static double client_now(void)
 {
@@ -180,44 +196,47 @@ static const char *client_plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
-/* Whether there is anybody to see a bar, and anything to be seen. */
-static bool ship_is_shown(const struct ship *ship)
+/* Whether to show a progress bar. */
+static bool copy_is_shown(const struct copy *copy)
 {
-    return ship->size > 0 && isatty(STDERR_FILENO);
+    return copy->size > 0 && isatty(STDERR_FILENO);
 }
 
-/* A bar on a terminal; nothing elsewhere. */
-static void ship_show(const struct ship *ship)
+/* Show the progress, if stderr is a terminal. */
+static void copy_show(const struct copy *copy)
 {
     char bar[CLIENT_BAR + 1];
     int filled;
 
-    if (!ship_is_shown(ship))
+    if (!copy_is_shown(copy))
         return;
-    filled = (int) (ship->done * CLIENT_BAR / ship->size);
+    filled = (int) (copy->done * CLIENT_BAR / copy->size);
     memset(bar, '.', CLIENT_BAR);
     memset(bar, '#', (size_t) filled);
     bar[CLIENT_BAR] = '\0';
     (void) fprintf(stderr, "\r%s [%s] %3d%%%s",
-        ship->put ? "writing" : "reading", bar, filled * 100 / CLIENT_BAR,
-        ship->done == ship->size ? "\n" : "");
+        copy->put ? "writing" : "reading", bar, filled * 100 / CLIENT_BAR,
+        copy->done == copy->size ? "\n" : "");
     (void) fflush(stderr);
 }
 
-/* Of little, a rate would say nothing. */
-static void ship_report(const struct ship *ship)
+/* A rate of less than a piece would mean nothing. */
+static void copy_report(const struct copy *copy)
 {
-    double seconds = client_now() - ship->started;
-    double mib = (double) ship->size / (1 << 20);
-    const char *what = ship->put ? "wrote" : "read";
+    double mib = (double) copy->size / (1 << 20);
+    const char *what = copy->put ? "wrote" : "read";
 
-    if (ship->size < DEMO_PIECE || seconds <= 0)
-        printf("%s %" PRIu64 " byte%s in %.3f s\n", what, ship->size,
-            client_plural(ship->size), seconds);
-    else
-        printf("%s %.1f MiB in %.3f s: %.0f MiB/s (pieces of %zu MiB, %d in "
-               "flight)\n",
-            what, mib, seconds, mib / seconds, DEMO_PIECE >> 20, CLIENT_SLOTS);
+    if (copy->size < DEMO_PIECE || copy->total <= 0 || copy->server_hg <= 0) {
+        printf("%s %" PRIu64 " byte%s in %.3f s\n", what, copy->size,
+            client_plural(copy->size), copy->total);
+        return;
+    }
+    printf("%s %.1f MiB in %.3f s: %.0f MiB/s, files included\n", what, mib,
+        copy->total, mib / copy->total);
+    printf("  client: %.3f s files, %.3f s hg and waiting for the server\n",
+        copy->files, copy->total - copy->files);
+    printf("  server: %.3f s files, %.3f s hg transfers (%.0f MiB/s)\n",
+        copy->server_files, copy->server_hg, mib / copy->server_hg);
 }
 
 static hg_return_t client_report_counts(struct client *client)
@@ -245,156 +264,162 @@ static hg_return_t client_report_counts(struct client *client)
     return fflush(stdout) == 0 ? HG_SUCCESS : HG_IO_ERROR;
 }
 
-/* ---- Shipping ---- */
+/* ---- Copying ---- */
 
-/* Complain about the file here. */
-static hg_return_t ship_fail(const struct ship *ship, const char *why)
+/* Report an error of the client's file. */
+static hg_return_t copy_fail(const struct copy *copy, const char *why)
 {
-    (void) fprintf(stderr, "%s: %s\n", ship->path, why);
+    (void) fprintf(stderr, "%s: %s\n", copy->path, why);
     return HG_IO_ERROR;
 }
 
-/* Move a whole piece between a slot and the file here. */
-static hg_return_t ship_file_piece(struct ship *ship, struct slot *slot)
+/* Read or write the piece of a slot in the client's file. */
+static hg_return_t copy_file_piece(struct copy *copy, struct slot *slot)
 {
+    double start = client_now();
     uint64_t done = 0;
 
     while (done < slot->size) {
         char *data = (char *) slot->data + done;
         size_t size = (size_t) (slot->size - done);
         off_t at = (off_t) (slot->offset + done);
-        ssize_t n = ship->put ? pread(ship->fd, data, size, at)
-                              : pwrite(ship->fd, data, size, at);
+        ssize_t n = copy->put ? pread(copy->fd, data, size, at)
+                              : pwrite(copy->fd, data, size, at);
 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return ship_fail(ship, strerror(errno));
+            return copy_fail(copy, strerror(errno));
         if (n == 0)
-            return ship_fail(ship, "the file is changing");
+            return copy_fail(copy, "the file became shorter");
         done += (uint64_t) n;
     }
+    copy->files += client_now() - start;
     return HG_SUCCESS;
 }
 
 /* Start the call that moves the piece at `offset`. */
-static hg_return_t ship_start(
-    struct ship *ship, struct slot *slot, uint64_t offset)
+static hg_return_t copy_start(
+    struct copy *copy, struct slot *slot, uint64_t offset)
 {
-    struct client *client = ship->client;
+    struct client *client = copy->client;
     demo_move_in_t in;
     hg_return_t ret;
 
     slot->offset = offset;
     slot->size =
-        ship->size - offset < DEMO_PIECE ? ship->size - offset : DEMO_PIECE;
-    if (ship->put) {
-        ret = ship_file_piece(ship, slot);
+        copy->size - offset < DEMO_PIECE ? copy->size - offset : DEMO_PIECE;
+    if (copy->put) {
+        ret = copy_file_piece(copy, slot);
         if (ret != HG_SUCCESS)
             return ret;
     }
-    in.file = ship->file;
+    in.file = copy->file;
     in.offset = slot->offset;
     in.size = slot->size;
     in.memory = slot->memory;
     ret = HG_Forward(client->peer.addr,
-        ship->put ? client->write_id : client->read_id, &in, &slot->out,
+        copy->put ? client->write_id : client->read_id, &in, &slot->out,
         &slot->request);
-    ship->lost = ret != HG_SUCCESS;
-    return peer_report(ship->put ? "write" : "read", ret);
+    copy->lost = ret != HG_SUCCESS;
+    return peer_report(copy->put ? "write" : "read", ret);
 }
 
-/* Wait for a slot's call and see what came of it. */
-static hg_return_t ship_finish(struct ship *ship, struct slot *slot)
+/* Wait for the call of a slot and check its output. */
+static hg_return_t copy_finish(struct copy *copy, struct slot *slot)
 {
-    const char *what = ship->put ? "write" : "read";
+    const char *what = copy->put ? "write" : "read";
     hg_return_t ret = peer_wait(slot->request);
 
-    if (ret != HG_SUCCESS && ship_is_shown(ship))
-        (void) fputc('\n', stderr); /* the bar stays as it is */
-    ship->lost = ret != HG_SUCCESS && !peer_is_stopped();
+    if (ret != HG_SUCCESS && copy_is_shown(copy))
+        (void) fputc('\n', stderr); /* ends the progress bar */
+    copy->lost = ret != HG_SUCCESS && !peer_is_stopped();
     (void) peer_report(what, ret);
     (void) HG_Request_free(slot->request);
     slot->request = HG_REQUEST_NULL;
     if (ret == HG_SUCCESS)
-        ret = client_answer(what, slot->out.error);
+        ret = client_check(what, slot->out.error);
     if (ret == HG_SUCCESS && slot->out.moved != slot->size)
-        ret = ship_fail(ship, "the server moved less than a piece");
-    if (ret == HG_SUCCESS && !ship->put)
-        ret = ship_file_piece(ship, slot);
+        ret = copy_fail(copy, "the server moved only a part of a piece");
     if (ret == HG_SUCCESS) {
-        ship->done += slot->size;
-        ship_show(ship);
+        copy->server_files += (double) slot->out.file_ns / 1e9;
+        copy->server_hg += (double) slot->out.hg_ns / 1e9;
+    }
+    if (ret == HG_SUCCESS && !copy->put)
+        ret = copy_file_piece(copy, slot);
+    if (ret == HG_SUCCESS) {
+        copy->done += slot->size;
+        copy_show(copy);
     }
     return ret;
 }
 
-/* All pieces, in order, each in the next slot. */
-static hg_return_t ship_pieces(struct ship *ship)
+/* Copy all pieces, in order, each in the next slot. */
+static hg_return_t copy_pieces(struct copy *copy)
 {
     hg_return_t ret = HG_SUCCESS;
     uint64_t offset;
     size_t next = 0;
     size_t i;
 
-    for (offset = 0; offset < ship->size && ret == HG_SUCCESS;
+    for (offset = 0; offset < copy->size && ret == HG_SUCCESS;
          offset += DEMO_PIECE) {
-        struct slot *slot = &ship->slots[next];
+        struct slot *slot = &copy->slots[next];
 
         if (slot->request != HG_REQUEST_NULL)
-            ret = ship_finish(ship, slot);
+            ret = copy_finish(copy, slot);
         if (ret == HG_SUCCESS)
-            ret = ship_start(ship, slot, offset);
+            ret = copy_start(copy, slot, offset);
         next = (next + 1) % CLIENT_SLOTS;
     }
     for (i = 0; i < CLIENT_SLOTS && ret == HG_SUCCESS; i++) {
-        struct slot *slot = &ship->slots[(next + i) % CLIENT_SLOTS];
+        struct slot *slot = &copy->slots[(next + i) % CLIENT_SLOTS];
 
         if (slot->request != HG_REQUEST_NULL)
-            ret = ship_finish(ship, slot);
+            ret = copy_finish(copy, slot);
     }
     return ret;
 }
 
-static hg_return_t ship_slots_create(struct ship *ship)
+static hg_return_t copy_slots_create(struct copy *copy)
 {
     size_t size = DEMO_PIECE;
     hg_return_t ret;
     int i;
 
     for (i = 0; i < CLIENT_SLOTS; i++) {
-        struct slot *slot = &ship->slots[i];
+        struct slot *slot = &copy->slots[i];
 
         slot->data = malloc(size);
         if (slot->data == NULL) {
-            (void) fprintf(stderr, "no memory for %d pieces\n", CLIENT_SLOTS);
+            (void) fprintf(stderr, "out of memory\n");
             return HG_NOMEM;
         }
         ret = HG_Bulk_handle_create(1, &slot->data, &size,
-            ship->put ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &slot->memory);
+            copy->put ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY, &slot->memory);
         if (ret != HG_SUCCESS)
             return ret;
     }
     return HG_SUCCESS;
 }
 
-/* What is under way may end, for a moment. Freeing a request takes its call
- * back; after freeing the handle the server does not touch the memory any
- * more; only then may that go. */
-static void ship_slots_destroy(struct ship *ship)
+/* Give calls in flight some time to end. Freeing a request cancels its call.
+ * After the bulk handle is freed, the server cannot access the memory; only
+ * then may the memory be freed. */
+static void copy_slots_destroy(struct copy *copy)
 {
     hg_request_t requests[CLIENT_SLOTS];
     int count = 0;
     int i;
 
     for (i = 0; i < CLIENT_SLOTS; i++) {
-        if (ship->slots[i].request != HG_REQUEST_NULL)
-            requests[count++] = ship->slots[i].request;
+        if (copy->slots[i].request != HG_REQUEST_NULL)
+            requests[count++] = copy->slots[i].request;
     }
-    if (count > 0 && !ship->lost)
+    if (count > 0 && !copy->lost)
         (void) HG_Wait_all(count, requests, CLIENT_CLOSE_MS, HG_STATUS_IGNORE);
     for (i = 0; i < CLIENT_SLOTS; i++) {
-        struct slot *slot = &ship->slots[i];
+        struct slot *slot = &copy->slots[i];
 
         if (slot->request != HG_REQUEST_NULL)
             (void) HG_Request_free(slot->request);
@@ -404,61 +429,62 @@ static void ship_slots_destroy(struct ship *ship)
     }
 }
 
-/* Everything between opening and closing the file there. */
-static hg_return_t ship_all(struct ship *ship, const char *name)
+/* Open the server's file, copy all pieces, close it. */
+static hg_return_t copy_all(struct copy *copy, const char *name)
 {
     hg_return_t close_ret;
     hg_return_t ret;
 
-    ret = client_open(ship->client, name,
-        ship->put ? DEMO_MODE_WRITE : DEMO_MODE_READ, &ship->file);
+    ret = client_open(copy->client, name,
+        copy->put ? DEMO_MODE_WRITE : DEMO_MODE_READ, &copy->file);
     if (ret != HG_SUCCESS)
         return ret;
-    ret = ship_slots_create(ship);
-    ship->started = client_now();
+    ret = copy_slots_create(copy);
+    copy->started = client_now();
     if (ret == HG_SUCCESS)
-        ret = ship_pieces(ship);
-    ship_slots_destroy(ship);
-    if (ship->lost)
+        ret = copy_pieces(copy);
+    copy->total = client_now() - copy->started;
+    copy_slots_destroy(copy);
+    if (copy->lost)
         return ret;
     close_ret =
-        client_close(ship->client, ship->file, ship->put && ret == HG_SUCCESS);
+        client_close(copy->client, copy->file, copy->put && ret == HG_SUCCESS);
     return ret != HG_SUCCESS ? ret : close_ret;
 }
 
 static hg_return_t client_put(
     struct client *client, const char *path, const char *name)
 {
-    struct ship ship = {0};
+    struct copy copy = {0};
     struct stat status;
     hg_return_t ret;
     uint64_t size;
 
-    ship.client = client;
-    ship.put = true;
-    ship.path = path;
-    ship.fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (ship.fd < 0)
-        return ship_fail(&ship, strerror(errno));
-    if (fstat(ship.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        ret = ship_fail(&ship, "not a regular file");
+    copy.client = client;
+    copy.put = true;
+    copy.path = path;
+    copy.fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (copy.fd < 0)
+        return copy_fail(&copy, strerror(errno));
+    if (fstat(copy.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        ret = copy_fail(&copy, "not a regular file");
         goto close_file;
     }
-    ship.size = (uint64_t) status.st_size;
-    ret = ship_all(&ship, name);
+    copy.size = (uint64_t) status.st_size;
+    ret = copy_all(&copy, name);
     if (ret == HG_SUCCESS)
         ret = client_stat(client, name, &size);
-    if (ret == HG_SUCCESS && size != ship.size)
-        ret = ship_fail(&ship, "the server's file has another size");
+    if (ret == HG_SUCCESS && size != copy.size)
+        ret = copy_fail(&copy, "the file at the server has another size");
     if (ret == HG_SUCCESS)
-        ship_report(&ship);
+        copy_report(&copy);
 close_file:
-    (void) close(ship.fd);
+    (void) close(copy.fd);
     return ret;
 }
 
-/* Open the file that becomes `path` when it is whole: its name, to be freed;
- * NULL and a line. */
+/* Open a new file, which is renamed to `path` when it is complete. Returns its
+ * name, which the caller frees; NULL after an error. */
 static char *client_part(const char *path, int *fd_p)
 {
     size_t size = strlen(path) + sizeof(".part");
@@ -486,32 +512,32 @@ static char *client_part(const char *path, int *fd_p)
 static hg_return_t client_get(
     struct client *client, const char *name, const char *path)
 {
-    struct ship ship = {0};
+    struct copy copy = {0};
     hg_return_t ret;
     char *part;
 
-    ship.client = client;
-    ship.path = path;
-    ret = client_stat(client, name, &ship.size);
+    copy.client = client;
+    copy.path = path;
+    ret = client_stat(client, name, &copy.size);
     if (ret != HG_SUCCESS)
         return ret;
-    part = client_part(path, &ship.fd);
+    part = client_part(path, &copy.fd);
     if (part == NULL)
         return HG_IO_ERROR;
-    ret = ship_all(&ship, name);
-    if (close(ship.fd) != 0 && ret == HG_SUCCESS)
-        ret = ship_fail(&ship, strerror(errno));
+    ret = copy_all(&copy, name);
+    if (close(copy.fd) != 0 && ret == HG_SUCCESS)
+        ret = copy_fail(&copy, strerror(errno));
     if (ret == HG_SUCCESS && rename(part, path) != 0)
-        ret = ship_fail(&ship, strerror(errno));
+        ret = copy_fail(&copy, strerror(errno));
     if (ret == HG_SUCCESS)
-        ship_report(&ship);
+        copy_report(&copy);
     else
         (void) unlink(part);
     free(part);
     return ret;
 }
 
-/* ---- Life ---- */
+/* ---- Start and end ---- */
 
 static hg_return_t client_begin(struct client *client, const char *address)
 {

@@ -23,18 +23,18 @@
 #define DEMO_HIDDEN_MAX (DEMO_NAME_MAX + 24) /* .NAME.NUMBER */
 
 struct demo_file {
-    uint64_t number; /* as the client knows it; 0: this entry is free */
+    uint64_t number; /* the client sends it; 0: this entry is free */
     int fd;
     na_addr_t owner;
-    time_t used;
-    bool written; /* to a hidden file */
+    time_t used;  /* the last time */
+    bool written; /* opened for writing, as a hidden file */
     char name[DEMO_NAME_MAX + 1];
 };
 
 struct demo_server {
     na_class_t *na_class;
     int folder;
-    uint64_t numbers; /* given so far */
+    uint64_t numbers; /* the last number of a file */
     struct demo_file files[DEMO_FILES];
     struct pipeline pipeline;
     demo_counts_t counts;
@@ -42,29 +42,38 @@ struct demo_server {
 
 static struct demo_server demo_server;
 
-/* A read or a write on its way through the pipeline. */
+/* One call of demo.read or demo.write. */
 struct demo_job {
     int fd;
-    uint64_t offset; /* of the whole in the file */
+    uint64_t offset; /* in the file */
     uint64_t moved;
+    uint64_t file_ns;
     int error;
 };
 
-/* ---- The table of files ---- */
+/* ---- Clock ---- */
+
+static uint64_t demo_now_ns(void)
+{
+    struct timespec now = {0, 0};
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
 
 static time_t demo_now(void)
 {
-    struct timespec now;
-
-    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? now.tv_sec : 0;
+    return (time_t) (demo_now_ns() / 1000000000u);
 }
+
+/* ---- The table of files ---- */
 
 static bool demo_file_is_idle(const struct demo_file *file)
 {
     return demo_now() - file->used >= DEMO_IDLE_SECONDS;
 }
 
-/* What a file is called while it is written. */
+/* The name of a file while it is written. */
 static void demo_file_hidden(
     const struct demo_file *file, char hidden[DEMO_HIDDEN_MAX])
 {
@@ -72,8 +81,8 @@ static void demo_file_hidden(
         hidden, DEMO_HIDDEN_MAX, ".%s.%" PRIu64, file->name, file->number);
 }
 
-/* Close a file and forget it; what was written gets its name, or is removed.
- * 0 or an errno. */
+/* Close a file and free its entry. A written file gets its name if `keep` is
+ * set, else it is removed. 0 or an errno. */
 static int demo_file_close(struct demo_file *file, bool keep)
 {
     int error = close(file->fd) == 0 ? 0 : errno;
@@ -93,7 +102,7 @@ static int demo_file_close(struct demo_file *file, bool keep)
     return error;
 }
 
-/* Close all files of a client that is gone. */
+/* Close all files of a client that died. */
 static void demo_files_forget(na_addr_t owner)
 {
     int i;
@@ -107,7 +116,7 @@ static void demo_files_forget(na_addr_t owner)
     }
 }
 
-/* The caller's file of that number, or NULL. */
+/* Find the caller's file of that number; NULL: there is none. */
 static struct demo_file *demo_file_find(hg_handle_t handle, uint64_t number)
 {
     na_addr_t caller = HG_Handler_get_addr(handle);
@@ -125,8 +134,8 @@ static struct demo_file *demo_file_find(hg_handle_t handle, uint64_t number)
     return NULL;
 }
 
-/* An entry nobody uses: a free one, or that of the file longest out of use.
- * NULL: every file is busy. */
+/* Find a free entry. If there is none, close the file that was unused for the
+ * longest time. NULL: all files are in use. */
 static struct demo_file *demo_file_entry(void)
 {
     struct demo_file *oldest = &demo_server.files[0];
@@ -148,7 +157,7 @@ static struct demo_file *demo_file_entry(void)
 
 /* ---- open, stat, close ---- */
 
-/* Whether a name stays inside the folder: no slash, no hidden file. */
+/* Whether a name is that of a file in the folder: no slash, not hidden. */
 static bool demo_name_is_good(const char *name)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
@@ -159,8 +168,8 @@ static bool demo_name_is_good(const char *name)
         strlen(name) <= DEMO_NAME_MAX && strspn(name, allowed) == strlen(name);
 }
 
-/* Whether `hidden` is what is left of a file of that name that nobody writes
- * any more, since a server died. */
+/* Whether `hidden` is a hidden file of that name which an earlier server left
+ * behind. */
 static bool demo_hidden_is_stale(const char *hidden, const char *name)
 {
     size_t length = strlen(name);
@@ -182,7 +191,7 @@ static bool demo_hidden_is_stale(const char *hidden, const char *name)
     return true;
 }
 
-/* Remove what was begun under that name and never ended. */
+/* Remove unfinished files of that name. */
 static void demo_remove_stale(const char *name)
 {
     int fd =
@@ -201,7 +210,7 @@ static void demo_remove_stale(const char *name)
     if (folder == NULL) {
         if (fd >= 0)
             (void) close(fd);
-        return; /* it stays until the next time */
+        return; /* they stay until the next time */
     }
     while ((entry = readdir(folder)) != NULL) {
         if (demo_hidden_is_stale(entry->d_name, name))
@@ -210,8 +219,8 @@ static void demo_remove_stale(const char *name)
     (void) closedir(folder);
 }
 
-/* Whether a file of that name may be written: one that is not there, or a
- * regular one; 0 or an errno. */
+/* Check that a file of that name does not exist or is a regular file. 0 or an
+ * errno. */
 static int demo_name_check(const char *name)
 {
     struct stat status;
@@ -221,7 +230,7 @@ static int demo_name_check(const char *name)
     return S_ISREG(status.st_mode) ? 0 : EINVAL;
 }
 
-/* Open what an entry names: its descriptor, or minus an errno. */
+/* Open the file of an entry. Returns its descriptor or a negative errno. */
 static int demo_open_entry(const struct demo_file *file)
 {
     char hidden[DEMO_HIDDEN_MAX];
@@ -342,11 +351,12 @@ static hg_return_t demo_serve_close(hg_handle_t handle)
 
 /* ---- write, read ---- */
 
-/* Work of the pipeline: a piece came from the client. */
+/* The pipeline calls this with a piece that has arrived from the client. */
 static hg_return_t demo_write_piece(
     void *arg, void *data, size_t size, uint64_t offset)
 {
     struct demo_job *job = (struct demo_job *) arg;
+    uint64_t start = demo_now_ns();
     size_t done = 0;
 
     while (done < size) {
@@ -362,14 +372,16 @@ static hg_return_t demo_write_piece(
         done += (size_t) n;
         job->moved += (size_t) n;
     }
+    job->file_ns += demo_now_ns() - start;
     return HG_SUCCESS;
 }
 
-/* Work of the pipeline: fill a piece for the client. */
+/* The pipeline calls this to fill a piece for the client. */
 static hg_return_t demo_read_piece(
     void *arg, void *data, size_t size, uint64_t offset)
 {
     struct demo_job *job = (struct demo_job *) arg;
+    uint64_t start = demo_now_ns();
     size_t done = 0;
 
     while (done < size) {
@@ -378,17 +390,18 @@ static hg_return_t demo_read_piece(
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) { /* 0: the file has shrunk since it was measured */
+        if (n <= 0) { /* 0: the file became shorter */
             job->error = n < 0 ? errno : EIO;
             return HG_IO_ERROR;
         }
         done += (size_t) n;
         job->moved += (size_t) n;
     }
+    job->file_ns += demo_now_ns() - start;
     return HG_SUCCESS;
 }
 
-/* What is wrong with the sizes a client sent; 0: nothing. */
+/* Check the sizes that the client sent. 0 or an errno. */
 static int demo_move_check(const demo_move_in_t *in)
 {
     if (in->size > HG_Bulk_handle_get_size(in->memory))
@@ -400,7 +413,7 @@ static int demo_move_check(const demo_move_in_t *in)
     return 0;
 }
 
-/* How much of `size` bytes at `offset` the file has. */
+/* How many of `size` bytes at `offset` the file has. */
 static uint64_t demo_read_size(int fd, uint64_t offset, uint64_t size)
 {
     struct stat status;
@@ -414,20 +427,22 @@ static uint64_t demo_read_size(int fd, uint64_t offset, uint64_t size)
     return end - offset < size ? end - offset : size;
 }
 
-/* Both directions: find the file, check, move, answer. */
+/* Both directions: find the file, check the sizes, move the data, respond. */
 static hg_return_t demo_move(hg_handle_t handle, hg_bulk_op_t op)
 {
     na_addr_t caller = HG_Handler_get_addr(handle);
     struct pipeline *pipeline = &demo_server.pipeline;
     demo_move_in_t in;
-    demo_move_out_t out = {0, 0};
-    struct demo_job job = {-1, 0, 0, 0};
+    demo_move_out_t out = {0, 0, 0, 0};
+    struct demo_job job = {-1, 0, 0, 0, 0};
     struct demo_file *file;
+    uint64_t start;
     hg_return_t ret;
 
     ret = HG_Handler_get_input(handle, &in);
     if (ret != HG_SUCCESS)
         return ret;
+    start = demo_now_ns();
     file = demo_file_find(handle, in.file);
     job.error = file == NULL ? EBADF : demo_move_check(&in);
     if (job.error == 0) {
@@ -445,9 +460,11 @@ static hg_return_t demo_move(hg_handle_t handle, hg_bulk_op_t op)
     if (ret == HG_DISCONNECT)
         demo_files_forget(caller);
     if (ret != HG_SUCCESS && job.error == 0)
-        return ret; /* the transfer failed: the caller gets its code */
+        return ret; /* the transfer failed: the client gets this code */
     out.error = job.error;
     out.moved = job.moved;
+    out.file_ns = job.file_ns;
+    out.hg_ns = demo_now_ns() - start - job.file_ns;
     if (op == HG_BULK_PULL)
         demo_server.counts.bytes_in += job.moved;
     else
@@ -488,7 +505,7 @@ static hg_return_t demo_serve_counts(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* ---- Life ---- */
+/* ---- Start and end ---- */
 
 static bool demo_serve_register(void)
 {

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * demo_serve: the server's side of the demo: files of one folder, for callers
- * that are not trusted.
+ * demo_serve: the server's side of the demo. It serves the files of one folder
+ * to clients that it does not trust.
  *
- * A name is a plain file name, so nothing outside the folder is reached, and
- * links are not followed. A file belongs to the client that opened it; its
- * number is worth nothing to another. Sizes and offsets are checked before
- * anything is moved. The table of open files is bounded: when it is full, the
- * file that nobody used for longest, and at least for a while, is closed, so
- * that clients which died leave nothing behind for ever.
+ * A file name has no slash and links are not followed, so clients cannot reach
+ * anything outside the folder. Only the client that opened a file can use its
+ * number. Sizes and offsets are checked before data is moved. The table of open
+ * files is bounded: if it is full, the file that was unused for the longest
+ * time, and for at least a minute, is closed. So a client that died does not
+ * keep its files open forever.
  *
- * What is written goes to a hidden file, .NAME.NUMBER, and gets its name when
- * the client closes it to be kept. A client that dies leaves nothing under the
- * name; a server that dies leaves a hidden file, which the next one removes
- * when that name is written again.
+ * A client writes to a hidden file, .NAME.NUMBER, which is renamed to NAME when
+ * the client closes it with `keep`. If the client dies, the file NAME does not
+ * change. If the server dies, the hidden file remains; the next server removes
+ * it when a client writes NAME again.
  *
- * One thread, one server a process and a folder: handlers get nothing but
- * their handle.
+ * One thread per process, one server per folder. A handler gets nothing but its
+ * handle, so the state is global.
  */
 #ifndef HG_EXAMPLES_DEMO_SERVE_H
 #define HG_EXAMPLES_DEMO_SERVE_H
 
 #include "demo_calls.h"
 
-/* Register the calls and serve the files of `folder`. `na_class` is the one
- * HG_Init got; it is borrowed until demo_serve_end. */
+/* Register the calls and serve the files of `folder`. `na_class` is the class
+ * that HG_Init got; it stays open until demo_serve_end. */
 hg_return_t demo_serve_begin(na_class_t *na_class, const char *folder);
 
-/* Close every file; before HG_Finalize. */
+/* Close all files. Call it before HG_Finalize. */
 void demo_serve_end(void);
 
 #endif

@@ -101,7 +101,7 @@ static demo_move_out_t serve_move(const struct serve *serve, const char *call,
     uint64_t file, uint64_t offset, uint64_t size, hg_bulk_t memory)
 {
     demo_move_in_t in = {file, offset, size, memory};
-    demo_move_out_t out = {-1, 0};
+    demo_move_out_t out = {-1, 0, 0, 0};
 
     serve_call(serve,
         MERCURY_REGISTER(call, demo_move_in_t, demo_move_out_t, NULL), &in,
