@@ -491,20 +491,21 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  *   only by returning. It may hold locks, so pthread_cancel, pthread_exit and
  *   longjmp are forbidden there. A program that cancels threads disables that
  *   around calls (pthread_setcancelstate).
- * - A signal handler that runs in a thread that sleeps in a wait ends this wait
- *   with NA_INTR, with or without SA_RESTART. It does not end the wait of a
- *   thread that is awake. Threads with NA_WAIT_SPIN are always awake, and those
- *   with NA_WAIT_ADAPTIVE at first. If a signal must not be missed, wait with a
- *   finite timeout.
+ * - A signal handler that runs in a thread while it sleeps in a wait ends that
+ *   wait with NA_INTR, with or without SA_RESTART. It does not end the wait of
+ *   a thread that is awake: with NA_WAIT_SPIN a thread never sleeps, and with
+ *   NA_WAIT_ADAPTIVE it spins first. If a signal must not be missed, wait with
+ *   a finite timeout.
  * - NA_AGAIN also means that the process or the system has no file descriptor
  *   left. The log line names the limit, nofile. Descriptors of libzmq are not
  *   included.
- * - In a child of fork, every function returns NA_FAULT at once for a class of
- *   the parent and its objects, or NULL, 0, NA_FALSE or -1. That includes
- *   freeing them. The log has one line for each class. The child may open
- *   classes of its own and may call exit. Programs that it executes inherit no
- *   descriptor. Parent and peers do not notice the fork. A callback that forks
- *   must not return in the child. See hg-threads(7).
+ * - In a child of fork, every function fails at once with NA_FAULT for a class
+ *   of the parent, its contexts, addresses and memory handles. Functions that
+ *   free them fail, too. Functions without a code return NULL, 0, NA_FALSE or
+ *   -1. The log has one line for each class. The child may open classes of its
+ *   own and may call exit. Programs that it executes inherit no descriptor.
+ *   Parent and peers do not notice the fork. A callback that forks must not
+ *   return in the child. See hg-threads(7).
  * @{
  */
 
@@ -574,28 +575,27 @@ struct na_init_info {
     /* Members of hg. */
 
     uint8_t wait_mode; /**< NA_WAIT_...; default NA_WAIT_ADAPTIVE */
-    /** NA_WAIT_ADAPTIVE: the longest time to spin, in microseconds. It is less
-     * while events take longer than that, and at least 2,000 where the
-     * transport has no descriptor to sleep on (MPI, some providers of
-     * libfabric). Default: 200. */
+    /** NA_WAIT_ADAPTIVE: the longest time to spin, in microseconds. While
+     * events take longer, threads spin for a shorter time. It is at least
+     * 2,000 where the transport has no descriptor to sleep on (MPI, some
+     * providers of libfabric). Default: 200. */
     unsigned int spin_us;
     /** A thread of the library serves the RMA of peers while the application
      * computes. */
     na_bool_t progress_thread;
-    /** Messages of the class that wait for a receive, about 80 bytes more for
-     * each. Peers share it: one alone may use all of it, all together at most
-     * twice as much. Past it self and sm make the sender wait. Others drop the
-     * message and count it ("msg_dropped"), as sm does with messages of a dead
-     * peer. Default: 64 MiB. */
+    /** Bytes of messages that wait for a receive, and about 80 more for each.
+     * Peers share it: one alone may use all of it, all together at most twice
+     * as much. Beyond it self and sm make the sender wait. Other transports
+     * drop the message and count it ("msg_dropped"); sm does that with messages
+     * of a dead peer. Default: 64 MiB. */
     size_t max_queue_bytes;
-    /** Milliseconds until a silent peer is unreachable. Most providers of
-     * libfabric do not report a peer that refuses, so it is silent, too. ZeroMQ
-     * closes an accepted connection without a HELLO half a second later.
-     * Default: 5,000. */
+    /** Milliseconds until a silent peer is unreachable. Over most providers of
+     * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted
+     * connection that sends no HELLO within 500 ms more. Default: 5,000. */
     unsigned int lookup_ms;
-    /** Milliseconds until a silent connection is dead, at least 1,000 over
+    /** Milliseconds until a silent connection is dead; at least 1,000 over
      * libfabric. sm and ZeroMQ notice the end of a process at once, libfabric
-     * only by this silence. Over sm a peer is alive as long as its process.
+     * only by this silence. Over sm a peer lives as long as its process.
      * Default: 5,000. */
     unsigned int death_ms;
     /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI. Default: 512
@@ -604,9 +604,9 @@ struct na_init_info {
     /** Emulated RMA: bytes in transit to and from a peer. Default: 8 frames. */
     size_t rma_window;
     na_bool_t force_rma_emulation; /**< also where the transport has RMA */
-    const char *curve_secret_key;  /**< a file with this side's key */
-    const char *curve_server_key;  /**< a file with the server's key */
-    const char *curve_allow_dir;   /**< a directory with clients' keys */
+    const char *curve_secret_key;  /**< reserved: keys, in files */
+    const char *curve_server_key;  /**< reserved */
+    const char *curve_allow_dir;   /**< reserved */
 };
 
 /** The default options. */
@@ -924,14 +924,14 @@ NA_EXPORT na_return_t NA_Addr_to_string(
 /**
  * Register a function by the names of its types.
  *
- * It is an expression of type hg_id_t: what HG_Register1() returns. In the
- * callback model it takes the class first: MERCURY_REGISTER(hg_class, name,
- * in_type, out_type, rpc_cb).
+ * In the callback model it takes the class first: MERCURY_REGISTER(hg_class,
+ * name, in_type, out_type, rpc_cb).
  *
  * @param name      the name, a string
  * @param in_type   the type of the input, or void
  * @param out_type  the type of the output, or void
- * @param rpc_cb    executes the call; NULL on a client
+ * @param rpc_cb    executes the call; NULL at a client
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
  * @source Mercury design report, "Generic Processor Macros"
  */
 #if HG_API_VERSION == 1
@@ -950,6 +950,7 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * @param name      the name, a string
  * @param in_type   the type of the input, or void
  * @param out_type  the type of the output, or void
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_REGISTER(name, in_type, out_type) \
@@ -963,6 +964,7 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * @param rpc_cb    executes the call
  * @param in_type   the type of the input, or void
  * @param out_type  the type of the output, or void
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
@@ -998,16 +1000,16 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * int32_t divide(int32_t a, int32_t b, int32_t *rest);
  * @endcode
  *
- * These functions are generated. In the prototypes `<in>` are the inputs.
- * `<out>` are pointers to the outputs, then, unless `type` is void, to the
- * return value.
+ * These functions are generated:
  *
  * - divide_provide registers the function at a server, which then executes it.
  * - divide_register registers it at a client, which may also be a server. Both
  *   return the id of the function, or 0 (logged) if this class has registered
  *   the name with other types.
  * - divide_call calls the function and waits. `timeout` is in milliseconds; 0
- *   means no deadline. Pass NULL for an output that is not needed.
+ *   means no deadline. The inputs follow, then pointers to the outputs, and to
+ *   the return value unless `type` is void. Pass NULL for an output that is not
+ *   needed.
  * - divide_start calls the function and does not wait. The application owns the
  *   divide_call_t and keeps it until divide_end. If divide_start fails, there
  *   is nothing to end.
@@ -1018,9 +1020,10 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * @code
  * hg_id_t divide_register(void);
  * hg_id_t divide_provide(void);
- * hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>, <out>);
+ * hg_return_t divide_call(na_addr_t addr, unsigned int timeout,
+ *     int32_t a, int32_t b, int32_t *rest, int32_t *ret);
  * hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
- *     unsigned int timeout, <in>);
+ *     unsigned int timeout, int32_t a, int32_t b);
  * hg_return_t divide_end(divide_call_t *call);
  * @endcode
  *
@@ -1034,9 +1037,9 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * hg_id_t divide_register(hg_class_t *hg_class);
  * hg_id_t divide_provide(hg_class_t *hg_class);
  * hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
- *     unsigned int timeout, <in>, <out>);
+ *     unsigned int timeout, int32_t a, int32_t b, int32_t *rest, int32_t *ret);
  * hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
- *     hg_addr_t addr, unsigned int timeout, <in>,
+ *     hg_addr_t addr, unsigned int timeout, int32_t a, int32_t b,
  *     void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
  * hg_return_t divide_end(divide_call_t *call);
  * @endcode
@@ -1071,6 +1074,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * - hg_memory_out_t: the function writes it. The caller passes `void *x, size_t
  *   x_size`.
  * - hg_bulk_t: a bulk handle that the caller creates and frees.
+ *
+ * After divide_start the memory stays in use until divide_end.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the
@@ -1159,6 +1164,8 @@ typedef struct hg_memory {
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
  *                            address
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option bulk_checksum)
+ * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
+ *                            class
  * @retval HG_BUSY            this thread makes progress already
  * @retval HG_NOMEM           out of memory
  * @threads Any thread, while the call is not freed.

@@ -45,20 +45,21 @@
  *   only by returning. It may hold locks, so pthread_cancel, pthread_exit and
  *   longjmp are forbidden there. A program that cancels threads disables that
  *   around calls (pthread_setcancelstate).
- * - A signal handler that runs in a thread that sleeps in a wait ends this wait
- *   with NA_INTR, with or without SA_RESTART. It does not end the wait of a
- *   thread that is awake. Threads with NA_WAIT_SPIN are always awake, and those
- *   with NA_WAIT_ADAPTIVE at first. If a signal must not be missed, wait with a
- *   finite timeout.
+ * - A signal handler that runs in a thread while it sleeps in a wait ends that
+ *   wait with NA_INTR, with or without SA_RESTART. It does not end the wait of
+ *   a thread that is awake: with NA_WAIT_SPIN a thread never sleeps, and with
+ *   NA_WAIT_ADAPTIVE it spins first. If a signal must not be missed, wait with
+ *   a finite timeout.
  * - NA_AGAIN also means that the process or the system has no file descriptor
  *   left. The log line names the limit, nofile. Descriptors of libzmq are not
  *   included.
- * - In a child of fork, every function returns NA_FAULT at once for a class of
- *   the parent and its objects, or NULL, 0, NA_FALSE or -1. That includes
- *   freeing them. The log has one line for each class. The child may open
- *   classes of its own and may call exit. Programs that it executes inherit no
- *   descriptor. Parent and peers do not notice the fork. A callback that forks
- *   must not return in the child. See hg-threads(7).
+ * - In a child of fork, every function fails at once with NA_FAULT for a class
+ *   of the parent, its contexts, addresses and memory handles. Functions that
+ *   free them fail, too. Functions without a code return NULL, 0, NA_FALSE or
+ *   -1. The log has one line for each class. The child may open classes of its
+ *   own and may call exit. Programs that it executes inherit no descriptor.
+ *   Parent and peers do not notice the fork. A callback that forks must not
+ *   return in the child. See hg-threads(7).
  * @{
  */
 
@@ -128,28 +129,27 @@ struct na_init_info {
     /* Members of hg. */
 
     uint8_t wait_mode; /**< NA_WAIT_...; default NA_WAIT_ADAPTIVE */
-    /** NA_WAIT_ADAPTIVE: the longest time to spin, in microseconds. It is less
-     * while events take longer than that, and at least 2,000 where the
-     * transport has no descriptor to sleep on (MPI, some providers of
-     * libfabric). Default: 200. */
+    /** NA_WAIT_ADAPTIVE: the longest time to spin, in microseconds. While
+     * events take longer, threads spin for a shorter time. It is at least
+     * 2,000 where the transport has no descriptor to sleep on (MPI, some
+     * providers of libfabric). Default: 200. */
     unsigned int spin_us;
     /** A thread of the library serves the RMA of peers while the application
      * computes. */
     na_bool_t progress_thread;
-    /** Messages of the class that wait for a receive, about 80 bytes more for
-     * each. Peers share it: one alone may use all of it, all together at most
-     * twice as much. Past it self and sm make the sender wait. Others drop the
-     * message and count it ("msg_dropped"), as sm does with messages of a dead
-     * peer. Default: 64 MiB. */
+    /** Bytes of messages that wait for a receive, and about 80 more for each.
+     * Peers share it: one alone may use all of it, all together at most twice
+     * as much. Beyond it self and sm make the sender wait. Other transports
+     * drop the message and count it ("msg_dropped"); sm does that with messages
+     * of a dead peer. Default: 64 MiB. */
     size_t max_queue_bytes;
-    /** Milliseconds until a silent peer is unreachable. Most providers of
-     * libfabric do not report a peer that refuses, so it is silent, too. ZeroMQ
-     * closes an accepted connection without a HELLO half a second later.
-     * Default: 5,000. */
+    /** Milliseconds until a silent peer is unreachable. Over most providers of
+     * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted
+     * connection that sends no HELLO within 500 ms more. Default: 5,000. */
     unsigned int lookup_ms;
-    /** Milliseconds until a silent connection is dead, at least 1,000 over
+    /** Milliseconds until a silent connection is dead; at least 1,000 over
      * libfabric. sm and ZeroMQ notice the end of a process at once, libfabric
-     * only by this silence. Over sm a peer is alive as long as its process.
+     * only by this silence. Over sm a peer lives as long as its process.
      * Default: 5,000. */
     unsigned int death_ms;
     /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI. Default: 512
@@ -158,9 +158,9 @@ struct na_init_info {
     /** Emulated RMA: bytes in transit to and from a peer. Default: 8 frames. */
     size_t rma_window;
     na_bool_t force_rma_emulation; /**< also where the transport has RMA */
-    const char *curve_secret_key;  /**< a file with this side's key */
-    const char *curve_server_key;  /**< a file with the server's key */
-    const char *curve_allow_dir;   /**< a directory with clients' keys */
+    const char *curve_secret_key;  /**< reserved: keys, in files */
+    const char *curve_server_key;  /**< reserved */
+    const char *curve_allow_dir;   /**< reserved */
 };
 
 /** The default options. */

@@ -60,14 +60,14 @@
 /**
  * Register a function by the names of its types.
  *
- * It is an expression of type hg_id_t: what HG_Register1() returns. In the
- * callback model it takes the class first: MERCURY_REGISTER(hg_class, name,
- * in_type, out_type, rpc_cb).
+ * In the callback model it takes the class first: MERCURY_REGISTER(hg_class,
+ * name, in_type, out_type, rpc_cb).
  *
  * @param name      the name, a string
  * @param in_type   the type of the input, or void
  * @param out_type  the type of the output, or void
- * @param rpc_cb    executes the call; NULL on a client
+ * @param rpc_cb    executes the call; NULL at a client
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
  * @source Mercury design report, "Generic Processor Macros"
  */
 #if HG_API_VERSION == 1
@@ -86,6 +86,7 @@
  * @param name      the name, a string
  * @param in_type   the type of the input, or void
  * @param out_type  the type of the output, or void
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_REGISTER(name, in_type, out_type) \
@@ -99,6 +100,7 @@
  * @param rpc_cb    executes the call
  * @param in_type   the type of the input, or void
  * @param out_type  the type of the output, or void
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
@@ -134,16 +136,16 @@
  * int32_t divide(int32_t a, int32_t b, int32_t *rest);
  * @endcode
  *
- * These functions are generated. In the prototypes `<in>` are the inputs.
- * `<out>` are pointers to the outputs, then, unless `type` is void, to the
- * return value.
+ * These functions are generated:
  *
  * - divide_provide registers the function at a server, which then executes it.
  * - divide_register registers it at a client, which may also be a server. Both
  *   return the id of the function, or 0 (logged) if this class has registered
  *   the name with other types.
  * - divide_call calls the function and waits. `timeout` is in milliseconds; 0
- *   means no deadline. Pass NULL for an output that is not needed.
+ *   means no deadline. The inputs follow, then pointers to the outputs, and to
+ *   the return value unless `type` is void. Pass NULL for an output that is not
+ *   needed.
  * - divide_start calls the function and does not wait. The application owns the
  *   divide_call_t and keeps it until divide_end. If divide_start fails, there
  *   is nothing to end.
@@ -154,9 +156,10 @@
  * @code
  * hg_id_t divide_register(void);
  * hg_id_t divide_provide(void);
- * hg_return_t divide_call(na_addr_t addr, unsigned int timeout, <in>, <out>);
+ * hg_return_t divide_call(na_addr_t addr, unsigned int timeout,
+ *     int32_t a, int32_t b, int32_t *rest, int32_t *ret);
  * hg_return_t divide_start(divide_call_t *call, na_addr_t addr,
- *     unsigned int timeout, <in>);
+ *     unsigned int timeout, int32_t a, int32_t b);
  * hg_return_t divide_end(divide_call_t *call);
  * @endcode
  *
@@ -170,9 +173,9 @@
  * hg_id_t divide_register(hg_class_t *hg_class);
  * hg_id_t divide_provide(hg_class_t *hg_class);
  * hg_return_t divide_call(hg_context_t *context, hg_addr_t addr,
- *     unsigned int timeout, <in>, <out>);
+ *     unsigned int timeout, int32_t a, int32_t b, int32_t *rest, int32_t *ret);
  * hg_return_t divide_start(divide_call_t *call, hg_context_t *context,
- *     hg_addr_t addr, unsigned int timeout, <in>,
+ *     hg_addr_t addr, unsigned int timeout, int32_t a, int32_t b,
  *     void (*done)(divide_call_t *call, hg_return_t ret), void *arg);
  * hg_return_t divide_end(divide_call_t *call);
  * @endcode
@@ -207,6 +210,8 @@
  * - hg_memory_out_t: the function writes it. The caller passes `void *x, size_t
  *   x_size`.
  * - hg_bulk_t: a bulk handle that the caller creates and frees.
+ *
+ * After divide_start the memory stays in use until divide_end.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the
@@ -295,6 +300,8 @@ typedef struct hg_memory {
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
  *                            address
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option bulk_checksum)
+ * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
+ *                            class
  * @retval HG_BUSY            this thread makes progress already
  * @retval HG_NOMEM           out of memory
  * @threads Any thread, while the call is not freed.
