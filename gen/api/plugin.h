@@ -71,9 +71,8 @@ struct na_class {
     struct na_addr *self_addr;     /**< (open) of core->addr_create */
     uint64_t incarnation;          /**< random; tells apart two processes that
                                         had one address in turn */
-    na_bool_t finds_callers; /**< (open) `addr_resolve` finds a class that does
-                                  not listen, by its own address, if it has
-                                  connected to this class */
+    na_bool_t finds_callers; /**< (open) `addr_resolve` also reaches a class
+                                  that does not listen, by its own address */
 };
 
 /** A context. */
