@@ -107,16 +107,17 @@
 #if !HG_API_STRICT
 
 /**
- * Options and limits of the RPC layer.
+ * Options and limits of the RPC layer, for HG_Set_options().
  *
- * Start from HG_OPTIONS_INITIALIZER. 0 and false select the default.
+ * Start from HG_OPTIONS_INITIALIZER. 0 and false select the default. The
+ * callback model uses them in HG_Class_set_options().
  *
  * A limit holds for all contexts of a class together. Peers share
  * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes: a
- * peer may use at most half of what is free. So one peer alone gets to the
- * limit, a second one then to half of it, and all together use at most twice
- * the limit. Nothing is refused while the sum is below the limit. A peer is a
- * connection: a process may have several.
+ * peer may use at most half of what is free: its use plus the use of all is at
+ * most twice the limit. So one peer alone gets to the limit, a second one then
+ * to half of it. Nothing is refused while the sum is below the limit. A peer is
+ * a connection: a process may have several.
  *
  * A call beyond a limit ends with HG_AGAIN. An output that exceeds it gives
  * HG_AGAIN at both sides, after the handler has run. A peer that does not read
@@ -135,9 +136,8 @@ struct hg_options {
      * a large input may take to arrive. Then the call ends with HG_CANCELED.
      * Default: 30,000. */
     unsigned int output_hold_ms;
-    unsigned int
-        drain_ms;         /**< how long HG_Finalize() waits; default 1,000 ms */
-    size_t max_args_size; /**< of an input or output; default 1 GiB */
+    unsigned int drain_ms; /**< HG_Finalize() waits for sends; default 1,000 */
+    size_t max_args_size;  /**< bytes of an input or output; default 1 GiB */
     /** Bytes in all large inputs of calls that have arrived. An input counts
      * from its announcement until the handle of its call is freed. Default and
      * least: max_args_size. */
@@ -282,8 +282,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * Wait until a call has completed, or the time is over.
  *
  * If `status` is HG_TRUE, the return code is the result of the call. The target
- * may return any code; the list has those of the library. If it is HG_FALSE,
- * the call goes on and can be waited for again.
+ * may return any code; the list has the codes of the library. If it is
+ * HG_FALSE, the call goes on and can be waited for again.
  *
  * It makes progress for the whole process and runs handlers meanwhile, also
  * inside a handler, to a depth of 16. Deeper, it runs no more handlers: a call
