@@ -2676,7 +2676,8 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * @param options   the options, copied
  * @retval HG_SUCCESS       the options are set
  * @retval HG_BUSY          the class has a context
- * @retval HG_INVALID_ARG   an argument is NULL, or options->size is wrong
+ * @retval HG_INVALID_ARG   an argument is NULL, or options->size is
+ *                          not sizeof(struct hg_options)
  * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
  *                          data itself
  */
@@ -2689,7 +2690,8 @@ HG_EXPORT hg_return_t HG_Class_set_options(
  * @param hg_class         the class
  * @param[in,out] options  the caller sets options->size to sizeof(*options)
  * @retval HG_SUCCESS      `options` is set
- * @retval HG_INVALID_ARG  an argument is NULL, or options->size is wrong
+ * @retval HG_INVALID_ARG  an argument is NULL, or options->size is
+ *                         not sizeof(struct hg_options)
  */
 HG_EXPORT hg_return_t HG_Class_get_options(
     const hg_class_t *hg_class, struct hg_options *options);
@@ -2701,7 +2703,7 @@ HG_EXPORT hg_return_t HG_Class_get_options(
  * The transport of the protocol sm is "na", as in Mercury.
  *
  * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @return the name, owned by the class; NULL if the class is NULL or closed
  */
 HG_EXPORT const char *HG_Class_get_name(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2710,7 +2712,7 @@ HG_EXPORT const char *HG_Class_get_name(
  * Get the name of the protocol: "sm", "tcp" and others.
  *
  * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @return the name, owned by the class; NULL if the class is NULL or closed
  */
 HG_EXPORT const char *HG_Class_get_protocol(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2756,7 +2758,7 @@ HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
  * @param offset    bytes, at most the eager size
  * @retval HG_SUCCESS      the offset is set
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is wrong
+ *                         class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_input_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -2771,7 +2773,7 @@ HG_EXPORT hg_return_t HG_Class_set_input_offset(
  * @param offset    bytes, at most the eager size
  * @retval HG_SUCCESS      the offset is set
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is wrong
+ *                         class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_output_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -2783,7 +2785,7 @@ HG_EXPORT hg_return_t HG_Class_set_output_offset(
  * @param data           the data; it replaces earlier data, which is not freed
  * @param free_callback  HG_Finalize2() calls it with the data; NULL is allowed
  * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *));
@@ -2835,7 +2837,7 @@ HG_EXPORT void HG_Diag_dump_counters(void);
  * @param callback  the function; NULL: none
  * @param arg       passed to it
  * @retval HG_SUCCESS      the function is set
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     hg_return_t (*callback)(hg_handle_t, void *), void *arg);
@@ -2888,7 +2890,7 @@ HG_EXPORT hg_context_t *HG_Context_create_id(
  *
  * @param context  the context
  * @retval HG_SUCCESS      the context accepts no calls
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  */
 HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 
@@ -2906,7 +2908,7 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
  *                         in HG_Wait_room(), or a callback runs: nothing has
  *                         changed; or handles are left after 5 s: the context
  *                         exists, and accepts no calls
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  * @retval HG_FAULT        the context belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
@@ -2915,7 +2917,7 @@ HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
  * Get the class of a context.
  *
  * @param context  the context
- * @return the class; NULL if the context is wrong
+ * @return the class; NULL if the context is NULL or destroyed
  */
 HG_EXPORT hg_class_t *HG_Context_get_class(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -2924,7 +2926,7 @@ HG_EXPORT hg_class_t *HG_Context_get_class(
  * Get the id of a context.
  *
  * @param context  the context
- * @return the id; 0 if the context is wrong
+ * @return the id; 0 if the context is NULL or destroyed
  */
 HG_EXPORT uint8_t HG_Context_get_id(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -2937,7 +2939,7 @@ HG_EXPORT uint8_t HG_Context_get_id(
  * @param free_callback  HG_Context_destroy() calls it with the data; NULL is
  *                       allowed
  * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  */
 HG_EXPORT hg_return_t HG_Context_set_data(
     hg_context_t *context, void *data, void (*free_callback)(void *));
@@ -2973,7 +2975,7 @@ HG_EXPORT void *HG_Context_get_data(
  * @param in_proc_cb   the proc function of the input; NULL: no input
  * @param out_proc_cb  the proc function of the output; NULL: no output
  * @param rpc_cb       executes the calls; NULL at a client
- * @return the id; 0 if out of memory, if an argument is wrong, if another name
+ * @return the id; 0 if out of memory, if an argument is NULL, if another name
  *         has the id, or if the name is reserved for the library
  */
 HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
@@ -2992,7 +2994,7 @@ HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
  * @param out_proc_cb  the proc function of the output; NULL: no output
  * @param rpc_cb       executes the calls; NULL at a client
  * @retval HG_SUCCESS      the function is registered
- * @retval HG_INVALID_ARG  the id is 0, or the class is wrong
+ * @retval HG_INVALID_ARG  the id is 0, or the class is NULL or closed
  * @retval HG_NOMEM        out of memory
  */
 HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
@@ -3008,7 +3010,7 @@ HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
  * @param id        the id; its handles must be destroyed before
  * @retval HG_SUCCESS      the function is removed
  * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id);
 
@@ -3047,7 +3049,7 @@ HG_EXPORT hg_return_t HG_Registered(
  * @param[out] in_proc_cb_p   that of the input; NULL is allowed
  * @param[out] out_proc_cb_p  that of the output; NULL is allowed
  * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  the class is wrong, or `flag_p` is NULL
+ * @retval HG_INVALID_ARG  the class is NULL or closed, or `flag_p` is NULL
  */
 HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p);
@@ -3062,7 +3064,7 @@ HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
  *                       data; NULL is allowed
  * @retval HG_SUCCESS      the data is set
  * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
     void *data, void (*free_callback)(void *));
@@ -3089,7 +3091,7 @@ HG_EXPORT void *HG_Registered_data(
  * @param disable   true: one-way
  * @retval HG_SUCCESS      it is set
  * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable);
@@ -3137,7 +3139,7 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * @retval HG_SUCCESS      the lookup is started
  * @retval HG_NODEV        this class cannot read the address string
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
- *                         wrong
+ *                         NULL
  * @retval HG_NOMEM        out of memory
  */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
@@ -3146,11 +3148,11 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
 /**
  * Make an address of a name, without connecting.
  *
- * The first call or transfer connects. It ends with the code that
- * HG_Addr_lookup1() passes to its callback. The next use then connects again:
- * the address works as soon as the peer listens. Until it is connected,
- * HG_Addr_cmp() compares the address by its name. It makes no progress. A host
- * name may need a name server.
+ * The first call or transfer connects. If that fails, it ends with the code
+ * that HG_Addr_lookup1() passes to its callback, and the next one connects
+ * again: the address works as soon as the peer listens. Until it is connected,
+ * HG_Addr_cmp() compares the address by its name. The function makes no
+ * progress. A host name may need a name server.
  *
  * @param hg_class     the class
  * @param name         the address string
@@ -3158,7 +3160,7 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * @retval HG_SUCCESS      the address is usable
  * @retval HG_NODEV        this class cannot read the address string
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
- *                         wrong
+ *                         NULL
  * @retval HG_HOSTUNREACH  there is no such host
  * @retval HG_NOMEM        out of memory
  */
@@ -3253,12 +3255,15 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * @defgroup hg_callback_handle Handles
  * @ingroup hg_callback
  *
- * A handle is one call: at the origin of HG_Create(), at the target the one
- * that the registered function gets. It counts references. HG_Create() gives
- * one, and the target's function gets one. HG_Ref_incr(), HG_Get_input() and
- * HG_Get_output() add one. HG_Destroy(), HG_Free_input() and HG_Free_output()
- * drop one. An operation holds one until its callback has run: a handle can be
- * destroyed right after HG_Forward2() or HG_Respond().
+ * A handle stands for a call. HG_Create() makes it at the origin. At the target
+ * the registered function gets it.
+ *
+ * A handle counts references. HG_Create() returns a handle with one reference,
+ * and the function at the target gets one with one reference. HG_Ref_incr(),
+ * HG_Get_input() and HG_Get_output() add a reference. HG_Destroy(),
+ * HG_Free_input() and HG_Free_output() drop one. An operation holds a reference
+ * until its callback has run: a handle can be destroyed right after
+ * HG_Forward2() or HG_Respond().
  * @{
  */
 
@@ -3274,7 +3279,8 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * @param[out] handle_p  the handle with one reference, for HG_Destroy()
  * @retval HG_SUCCESS      the handle is created
  * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  an argument is wrong
+ * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
+ *                         class
  * @retval HG_NOMEM        out of memory
  */
 HG_EXPORT hg_return_t HG_Create(
@@ -3308,8 +3314,8 @@ HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
  * @retval HG_SUCCESS      the handle is reset
  * @retval HG_BUSY         its call or its callback is not over
  * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the handle is of a call that arrived, or an argument
- *                         is wrong
+ * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived; or the
+ *                         address is of another class
  */
 HG_EXPORT hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
@@ -3318,7 +3324,7 @@ HG_EXPORT hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
  *
  * @param handle  the handle
  * @retval HG_SUCCESS      the reference is added
- * @retval HG_INVALID_ARG  the handle is wrong
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed
  */
 HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
 
@@ -3352,7 +3358,7 @@ HG_EXPORT const struct hg_info *HG_Get_info(
  * @param free_callback  called with the data when the handle is freed; NULL is
  *                       allowed
  * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the handle is wrong
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed
  */
 HG_EXPORT hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *));
@@ -3374,7 +3380,7 @@ HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
  * @param handle  the handle, of HG_Create()
  * @param id      the id of HG_Context_create_id(); 0 by default
  * @retval HG_SUCCESS      the id is set
- * @retval HG_INVALID_ARG  the handle is of a call that arrived, or wrong
+ * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived
  */
 HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
@@ -3423,8 +3429,8 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * @param handle          the handle, at the target
  * @param[out] in_struct  the input
  * @retval HG_SUCCESS         `in_struct` is set
- * @retval HG_OVERFLOW        the proc function decodes more than arrived: both
- *                            sides do not register the same types
+ * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
+ *                            two sides register different types
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
  *                            class has HG_CHECKSUM_RPC_PAYLOAD
  * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
@@ -3469,8 +3475,8 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * @param handle           the handle, at the origin
  * @param[out] out_struct  the output
  * @retval HG_SUCCESS         `out_struct` is set
- * @retval HG_OVERFLOW        the proc function decodes more than arrived: both
- *                            sides do not register the same types
+ * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
+ *                            two sides register different types
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
  *                            class has HG_CHECKSUM_RPC_PAYLOAD
  * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
@@ -3580,7 +3586,7 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  *
  * @param handle  the handle, at the target
  * @retval HG_SUCCESS      the message is released
- * @retval HG_INVALID_ARG  the handle is of HG_Create(), or wrong
+ * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create()
  */
 HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 
@@ -3610,10 +3616,12 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  *   call has left.
  * - HG_NOENTRY: the target has not registered the function. HG_INVALID_ARG: it
  *   has registered it without a callback.
- * - HG_PROTOCOL_ERROR: both sides register the function with other types.
- * - HG_CANCELED: either side canceled the call.
+ * - HG_PROTOCOL_ERROR: the two sides register different types.
+ * - HG_CANCELED: this side canceled the call, or the target destroyed it
+ *   without an answer.
  * - HG_TIMEOUT: the deadline is over.
- * - HG_DISCONNECT: the peer was reached and is gone. The address is dead.
+ * - HG_DISCONNECT: the peer was reached and is gone. The address is dead: free
+ *   it, and look the peer up again.
  * - HG_HOSTUNREACH: the peer cannot be reached.
  * - HG_AGAIN: the target has too many calls.
  * - HG_CHECKSUM_ERROR: a message changed on the way.
@@ -3626,15 +3634,15 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @param in_struct  the input; NULL: none
  * @retval HG_SUCCESS      the call is started
  * @retval HG_BUSY         the call of the handle is not over
- * @retval HG_AGAIN        too many calls are in flight
+ * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room()
  * @retval HG_NOENTRY      the function was deregistered
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has
  *                         no_overflow
  * @retval HG_MSGSIZE      the input exceeds max_args_size
  * @retval HG_FAULT        the handle has no function
  * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  the handle has no address, is of a call that arrived,
- *                         or is wrong
+ * @retval HG_INVALID_ARG  the handle is NULL, has no address, or is of a call
+ *                         that arrived
  * @retval others          the code of a proc function or hook of the
  *                         application
  */
@@ -3663,7 +3671,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  *                          no_overflow
  * @retval HG_MSGSIZE       the output exceeds max_args_size
  * @retval HG_NOMEM         out of memory
- * @retval HG_INVALID_ARG   the handle is of HG_Create(), or wrong
+ * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create()
  * @retval others           the code of a proc function of the application
  */
 HG_EXPORT hg_return_t HG_Respond(
@@ -3678,7 +3686,7 @@ HG_EXPORT hg_return_t HG_Respond(
  *
  * @param handle  the handle
  * @retval HG_SUCCESS      the call is canceled, or none was in flight
- * @retval HG_INVALID_ARG  the handle is wrong
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed
  */
 HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
 
@@ -3706,7 +3714,7 @@ HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
  * @retval HG_SUCCESS      HG_Trigger() has something to run
  * @retval HG_TIMEOUT      it has nothing, or a signal ended the wait; call
  *                         HG_Progress() again
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  * @retval HG_FAULT        the context belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
@@ -3722,7 +3730,7 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
  * @param[out] actual_count_p  the number that ran; NULL is allowed
  * @retval HG_SUCCESS      at least one ran, or `max_count` is 0
  * @retval HG_TIMEOUT      none ran
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  * @retval HG_FAULT        the context belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
@@ -3758,7 +3766,7 @@ HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
  * @param[out] count_p  how many callbacks and calls HG_Event_trigger() has to
  *                      run; NULL is allowed
  * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  * @retval HG_FAULT        the context belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Event_progress(
@@ -3771,7 +3779,7 @@ HG_EXPORT hg_return_t HG_Event_progress(
  * @param max_count            the largest number to run
  * @param[out] actual_count_p  the number that ran; NULL is allowed
  * @retval HG_SUCCESS      done, also if none ran
- * @retval HG_INVALID_ARG  the context is wrong
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed
  * @retval HG_FAULT        the context belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
@@ -3926,7 +3934,7 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * @retval HG_SUCCESS      the handle is bound
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         is of another class than the context, or an argument
- *                         is wrong
+ *                         is NULL
  * @retval HG_FAULT        the handle belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
@@ -4006,7 +4014,7 @@ HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
  *
  * @param handle  the handle
  * @param flags   ignored
- * @return bytes; 0 if the handle is wrong
+ * @return bytes; 0 if the handle is NULL or cannot be used
  */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);

@@ -491,7 +491,8 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * @param options   the options, copied
  * @retval HG_SUCCESS       the options are set
  * @retval HG_BUSY          the class has a context
- * @retval HG_INVALID_ARG   an argument is NULL, or options->size is wrong
+ * @retval HG_INVALID_ARG   an argument is NULL, or options->size is
+ *                          not sizeof(struct hg_options)
  * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
  *                          data itself
  */
@@ -504,7 +505,8 @@ HG_EXPORT hg_return_t HG_Class_set_options(
  * @param hg_class         the class
  * @param[in,out] options  the caller sets options->size to sizeof(*options)
  * @retval HG_SUCCESS      `options` is set
- * @retval HG_INVALID_ARG  an argument is NULL, or options->size is wrong
+ * @retval HG_INVALID_ARG  an argument is NULL, or options->size is
+ *                         not sizeof(struct hg_options)
  */
 HG_EXPORT hg_return_t HG_Class_get_options(
     const hg_class_t *hg_class, struct hg_options *options);
@@ -516,7 +518,7 @@ HG_EXPORT hg_return_t HG_Class_get_options(
  * The transport of the protocol sm is "na", as in Mercury.
  *
  * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @return the name, owned by the class; NULL if the class is NULL or closed
  */
 HG_EXPORT const char *HG_Class_get_name(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -525,7 +527,7 @@ HG_EXPORT const char *HG_Class_get_name(
  * Get the name of the protocol: "sm", "tcp" and others.
  *
  * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @return the name, owned by the class; NULL if the class is NULL or closed
  */
 HG_EXPORT const char *HG_Class_get_protocol(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -571,7 +573,7 @@ HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
  * @param offset    bytes, at most the eager size
  * @retval HG_SUCCESS      the offset is set
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is wrong
+ *                         class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_input_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -586,7 +588,7 @@ HG_EXPORT hg_return_t HG_Class_set_input_offset(
  * @param offset    bytes, at most the eager size
  * @retval HG_SUCCESS      the offset is set
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is wrong
+ *                         class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_output_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -598,7 +600,7 @@ HG_EXPORT hg_return_t HG_Class_set_output_offset(
  * @param data           the data; it replaces earlier data, which is not freed
  * @param free_callback  HG_Finalize2() calls it with the data; NULL is allowed
  * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *));
@@ -650,7 +652,7 @@ HG_EXPORT void HG_Diag_dump_counters(void);
  * @param callback  the function; NULL: none
  * @param arg       passed to it
  * @retval HG_SUCCESS      the function is set
- * @retval HG_INVALID_ARG  the class is wrong
+ * @retval HG_INVALID_ARG  the class is NULL or closed
  */
 HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     hg_return_t (*callback)(hg_handle_t, void *), void *arg);

@@ -128,7 +128,7 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * @retval HG_SUCCESS      the handle is bound
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         is of another class than the context, or an argument
- *                         is wrong
+ *                         is NULL
  * @retval HG_FAULT        the handle belongs to the parent process
  */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
@@ -208,7 +208,7 @@ HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
  *
  * @param handle  the handle
  * @param flags   ignored
- * @return bytes; 0 if the handle is wrong
+ * @return bytes; 0 if the handle is NULL or cannot be used
  */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
