@@ -1340,7 +1340,7 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  *
  * A limit holds for all contexts of a class together. Peers share
  * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes: a
- * peer may use at most half of what is free: its use plus the use of all is at
+ * peer may use at most half of what is free. Its use plus the use of all is at
  * most twice the limit. So one peer alone gets to the limit, a second one then
  * to half of it. Nothing is refused while the sum is below the limit. A peer is
  * a connection: a process may have several.
