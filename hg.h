@@ -3697,10 +3697,19 @@ HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
  * @defgroup hg_callback_progress Progress
  * @ingroup hg_callback
  *
- * The usual loop runs HG_Trigger() until it returns HG_TIMEOUT, then
- * HG_Progress() with a timeout. HG_Event_get_wait_fd() and the other HG_Event
- * functions fit a context into an event loop. HG_Forward_wait() makes one call
- * without callbacks.
+ * A thread that drives a context runs this loop:
+ *
+ * @code
+ * while (!stop) {
+ *     while (HG_Trigger(context, 0, 1, NULL) == HG_SUCCESS)
+ *         ;
+ *     (void) HG_Progress(context, 100);
+ * }
+ * @endcode
+ *
+ * For an event loop with a poll or epoll of its own there are
+ * HG_Event_get_wait_fd() and the other HG_Event functions. HG_Forward_wait()
+ * makes one call without a loop.
  * @{
  */
 
