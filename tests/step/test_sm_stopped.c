@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A process is stopped in the middle of copying another's memory. The other one
+ * A process is stopped halfway through copying another's memory. The other one
  * terminates the connection, which succeeds, and deregisters the memory, which
- * waits until the process goes on and its copy is complete. Then what happens
- * to a copy that begins just then.
+ * waits until the process continues and its copy is complete. Then: a copy that
+ * begins just at that moment.
  */
 #include "step.h"
 
@@ -14,7 +14,7 @@
 
 #define STOPPED_SIZE ((size_t) 100000)
 
-/* A copy begins: stop there. */
+/* A copy has begun: stop here. */
 static void stopped_take(const char *function, unsigned line)
 {
     (void) line;
@@ -24,7 +24,7 @@ static void stopped_take(const char *function, unsigned line)
     (void) raise(SIGSTOP);
 }
 
-/* Get memory that is full of 7, and stop in the middle of the copy. Arguments:
+/* Get memory that is full of 7, and stop halfway through the copy. Arguments:
  * the name of its owner and its handle. */
 HG_TEST_ROLE(stopped)
 {
@@ -151,21 +151,21 @@ HG_TEST(sm_memory_stays_in_use_by_a_stopped_peer_until_it_continues)
         conform_ended, &call, &stopped_user(&owner)->base, &call.id));
     HG_CHECK_OK(conform_wait(&owner.end, &call));
     HG_CHECK(pthread_create(&thread, NULL, stopped_withdraw, &owner) == 0);
-    /* It is waited for, without a limit. */
+    /* The owner waits for it, without a time limit. */
     while (hg_test_log_count("deregistering memory waits for process") == 0)
         (void) conform_turn(owner.end.na_class, owner.end.context, 1);
     HG_CHECK_EQ_INT(stopped_user(&owner)->state, NA_SM_CLOSING);
     HG_CHECK(!atomic_load(&owner.withdrawn));
     hg_test_signal(peer, SIGCONT);
     HG_CHECK(pthread_join(thread, NULL) == 0);
-    memset(owner.memory, 9, STOPPED_SIZE); /* it is ours again */
+    memset(owner.memory, 9, STOPPED_SIZE); /* the application owns it again */
     HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
     stopped_end(&owner);
 }
 
-/* ---- Between two steps of a beginning copy ---- */
+/* ---- Between two steps of a copy that begins ---- */
 
-#define STOPPED_LARGE ((size_t) 1 << 20) /* not copied at once */
+#define STOPPED_LARGE ((size_t) 1 << 20) /* too large to be copied at once */
 
 struct stopped_pair {
     struct conform_end owner, user;
@@ -175,7 +175,7 @@ struct stopped_pair {
 };
 
 static struct stopped_pair stopped_pair;
-static unsigned stopped_steps; /* left until it happens; 0: it does not */
+static unsigned stopped_steps; /* steps left; 0: never */
 static bool stopped_touched;
 
 static bool stopped_is_now(const char *function)
@@ -223,7 +223,7 @@ static void stopped_open_end(struct conform_end *end, na_bool_t listen)
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
 }
 
-/* Two that have moved memory before. */
+/* Two endpoints that have moved memory before. */
 static void stopped_open(struct stopped_pair *pair)
 {
     static unsigned char memory[2][STOPPED_LARGE];
@@ -261,8 +261,8 @@ static void stopped_close(struct stopped_pair *pair)
     conform_close(&pair->owner);
 }
 
-/* Either the owner sees that its memory is in use, or who would use it sees
- * that it is withdrawn. */
+/* Either the owner sees that its memory is in use, or the user sees that it is
+ * withdrawn. */
 HG_TEST(sm_memory_is_withdrawn_or_in_use)
 {
     unsigned step;
@@ -287,8 +287,8 @@ HG_TEST(sm_memory_is_withdrawn_or_in_use)
     step_hook = NULL;
 }
 
-/* Who cancels a copy while it is found that the kernel will not make it, ends
- * the one through the rings. */
+/* A copy is canceled while it is handed over from the kernel, which refuses it,
+ * to the rings: the part in the rings ends. */
 HG_TEST(sm_copy_is_canceled_during_its_handover)
 {
     step_hook = stopped_cancel;
@@ -297,7 +297,7 @@ HG_TEST(sm_copy_is_canceled_during_its_handover)
     stopped_steps = 1;
     HG_CHECK_RET(stopped_get(&stopped_pair), NA_CANCELED);
     HG_CHECK_EQ_INT(stopped_steps, 0);
-    HG_CHECK_OK(stopped_get(&stopped_pair)); /* by itself it comes through */
+    HG_CHECK_OK(stopped_get(&stopped_pair)); /* uncanceled it succeeds */
     stopped_close(&stopped_pair);
     step_hook = NULL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * blob: a length and so many bytes, as a proc that sees only hg.h.
+ * blob: a length and that many bytes, as a proc that uses only hg.h.
  *
- * What was decoded is freed by HG_FREE; what is encoded stays the caller's.
+ * What was decoded is freed by HG_FREE; what is encoded stays with the caller.
  */
 #ifndef HG_TESTS_BLOB_H
 #define HG_TESTS_BLOB_H
@@ -14,7 +14,7 @@ struct blob {
     unsigned char *bytes;
 };
 
-/* Bytes that differ from their neighbours, and a hash of such. */
+/* Bytes that differ from their neighbors, and a hash of them. */
 static inline unsigned char blob_byte(size_t i)
 {
     return (unsigned char) (i * 131 >> i % 5);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric: the functions of libfabric for test programs, which load the library
- * with the first call. Debian's libfabric is linked with libraries that take
- * 0.2 s when a process loads them, and most cases need none of them.
+ * fabric: the functions of libfabric for test programs; the first call loads
+ * the library. Debian's libfabric is linked with libraries that take 0.2 s when
+ * a process loads them, and most cases need none of them.
  */
 #define _GNU_SOURCE 1
 #if defined(__has_include)
@@ -25,7 +25,7 @@ static void fabric_open(void)
         abort();
 }
 
-/* Store the address of a function in what `function_p` points to. */
+/* Store the address of a function in the pointer at `function_p`. */
 static void fabric_find(const char *name, void *function_p)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -87,8 +87,8 @@ int fi_fabric(
     return function(attr, fabric, arg);
 }
 
-/* The provider verbs reads all names of the kernel, twice, to learn what a card
- * can do. There is no card, and it takes 0.1 s in each process. */
+/* The provider verbs reads all kernel symbols, twice, to detect the features of
+ * a card. There is no card, and it takes 0.1 s in each process. */
 FILE *fopen(const char *path, const char *mode)
 {
     return strcmp(path, "/proc/kallsyms") != 0 ? fopen64(path, mode) : NULL;

@@ -2,13 +2,12 @@
 /*
  * faults: see faults.h.
  *
- * A message or frame that waits is a copy, so that its owner is free at once;
- * an operation whose payload must stay is spoiled only by being refused, or
- * passed on. What waits leaves in the order it came, unless it is a message
- * that was chosen to overtake.
+ * A delayed message or frame is a copy, so its owner is released at once. An
+ * operation whose payload must stay is either refused or passed on. Delayed
+ * items are sent in order, unless a message was chosen to overtake.
  *
- * Locking: one mutex guards queue, dice and counts; no slot of the inner
- * transport and no core function is called under it.
+ * Locking: one mutex guards the queue, the random numbers and the counters. No
+ * slot of the inner transport and no core function is called under it.
  */
 #define HG_NA_PLUGIN_API 1
 #include "support/faults.h"
@@ -21,7 +20,7 @@
 
 #define FAULTS_TRACE 8192u
 
-/* A message or frame on its way, with copies of its bytes. */
+/* A delayed message or frame, with copies of its bytes. */
 struct faults_item {
     struct faults_item *next;
     struct na_addr *addr;       /* a reference */
@@ -40,12 +39,12 @@ static struct {
     const struct hg_test_faults *rates;
     struct na_plugin table;
     uint64_t random;
-    struct faults_item *first; /* what waits, oldest first */
+    struct faults_item *first; /* delayed items, oldest first */
     struct hg_test_faults_count count;
-    bool wake_wanted; /* a frame was told NA_AGAIN */
+    bool wake_wanted; /* a frame was refused with NA_AGAIN */
 } faults = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- Dice ---- */
+/* ---- Random numbers ---- */
 
 /* The lock is held. */
 static bool faults_hit(unsigned rate, uint64_t *counter)
@@ -94,7 +93,7 @@ static enum faults_fate faults_draw(void)
     return fate;
 }
 
-/* ---- What waits ---- */
+/* ---- Delayed items ---- */
 
 static struct faults_item *faults_item_new(
     struct na_addr *addr, size_t header_size, size_t size)
@@ -161,7 +160,7 @@ static void faults_put(struct faults_item *item)
     item->addr->na_class->core->wake(item->addr->na_class);
 }
 
-/* Whether anything waits, behind which what comes now must queue. */
+/* Whether an item is delayed, so that a new one must queue after it. */
 static bool faults_waiting(void)
 {
     bool waiting;
@@ -172,7 +171,7 @@ static bool faults_waiting(void)
     return waiting;
 }
 
-/* Take the oldest, or one that need not follow those before it. */
+/* Take the oldest item, or one that need not follow those before it. */
 static struct faults_item *faults_take(void)
 {
     struct faults_item **at = &faults.first, **chosen = at, *item;
@@ -206,7 +205,7 @@ static void faults_put_back(struct faults_item *item)
     pthread_mutex_unlock(&faults.lock);
 }
 
-/* Hand one on; what it goes to may be dead meanwhile. */
+/* Pass an item on; its destination may be dead meanwhile. */
 static na_return_t faults_pass_on(struct faults_item *item)
 {
     struct na_segment segment;
@@ -370,7 +369,7 @@ const struct na_plugin *hg_test_faults_wrap(const struct na_plugin *inner,
     faults.random = seed;
     faults.table = *inner;
     faults.table.name = name;
-    /* Several contexts would call poll at once, and order is not kept. */
+    /* Several contexts would call poll at once, and the order is not kept. */
     faults.table.caps &= ~(uint64_t) NA_CAP_ORDERED;
     faults.table.msg_send = faults_msg_send;
     if (inner->frame_send != NULL)
@@ -398,7 +397,7 @@ static struct {
     pthread_mutex_t lock;
     const struct na_plugin *inner;
     struct na_plugin table;
-    char text[2][FAULTS_TRACE]; /* written, and handed out */
+    char text[2][FAULTS_TRACE]; /* being written, and returned */
     size_t used;
 } trace = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

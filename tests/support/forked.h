@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked: what a child of fork tries with objects of the callback model that
- * its parent has. Everything is refused at once, with HG_FAULT or with nothing.
+ * forked: the attempts of a child of fork to use its parent's objects of the
+ * callback model. Each is refused at once, with HG_FAULT or with no effect.
  *
- * Names are the numbered ones, which both versions of the interface have.
+ * The numbered names are used, which both versions of the interface have.
  */
 #ifndef HG_TESTS_SUPPORT_FORKED_H
 #define HG_TESTS_SUPPORT_FORKED_H
@@ -26,8 +26,8 @@ struct forked_objects {
     FILE *stream;       /* for HG_Dump */
 };
 
-static unsigned forked_tried; /* what the child tried so far */
-static unsigned forked_wrong; /* the first that was answered wrong */
+static unsigned forked_tried; /* attempts of the child so far */
+static unsigned forked_wrong; /* the first with a wrong result */
 static _Atomic unsigned forked_lines;
 
 /* For HG_Set_log_func2. */
@@ -93,7 +93,7 @@ static inline void forked_try_class(const struct forked_objects *parent)
     forked_refused(HG_Get_histogram(cls, id, HG_FALSE, &histogram));
     forked_refused(HG_Drain(cls, 1000));
     forked_refused(HG_Dump(cls, parent->stream));
-    /* Of all classes, of which this process has none. */
+    /* For all classes, of which this process has none. */
     forked_want(HG_Dump(NULL, parent->stream) == HG_SUCCESS);
     HG_Diag_dump_counters();
     forked_refused(HG_Finalize2(cls));
@@ -238,7 +238,7 @@ static inline void forked_try_bulk(const struct forked_objects *parent)
     forked_refused(HG_Bulk_free(bulk));
 }
 
-/* All of it. One line is logged, for the class. */
+/* All attempts. One line is logged, for the class. */
 static inline void forked_try(const struct forked_objects *parent)
 {
     forked_try_class(parent);

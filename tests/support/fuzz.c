@@ -30,7 +30,7 @@ static size_t fuzz_below(uint64_t *state, size_t limit)
 
 /* ---- Changes ---- */
 
-/* Numbers at which lengths and counts break. */
+/* Numbers that break lengths and counts. */
 static void fuzz_put_number(uint8_t *bytes, size_t size, uint64_t *state)
 {
     static const uint64_t numbers[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x7fff,
@@ -49,7 +49,7 @@ static void fuzz_put_number(uint8_t *bytes, size_t size, uint64_t *state)
         bytes[at + i] = (uint8_t) (number >> 8 * i);
 }
 
-/* Take a piece out, or put one in a second time. */
+/* Remove a piece, or insert one a second time. */
 static size_t fuzz_cut_or_double(
     uint8_t *bytes, size_t size, size_t capacity, uint64_t *state)
 {
@@ -111,7 +111,7 @@ static struct fuzz_input fuzz_read(const char *dir, const char *name)
     return input;
 }
 
-/* The corpus in the order of its names, which the seed relies on. */
+/* The files in the order of their names, which the seed relies on. */
 static void fuzz_load(struct fuzz_corpus *corpus, const char *name)
 {
     struct dirent **entries;
@@ -137,8 +137,8 @@ static void fuzz_unload(struct fuzz_corpus *corpus)
         free(corpus->inputs[--corpus->count].bytes);
 }
 
-/* Let the entry see memory of exactly that size, so that ASan sees a step
- * past its end. */
+/* Call the entry with memory of exactly that size, so that ASan detects an
+ * access past its end. */
 static void fuzz_run(fuzz_entry_t entry, const uint8_t *bytes, size_t size)
 {
     uint8_t *exact = (uint8_t *) malloc(size > 0 ? size : 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_alone: what a fuzzer has in place of the harness, whose main would be in
- * its way: checks that abort. Included by one file of a program.
+ * fuzz_alone: replaces the harness in a fuzzer, which has its own main: checks
+ * that abort. Included by one file of a program.
  */
 #ifndef HG_TESTS_FUZZ_ALONE_H
 #define HG_TESTS_FUZZ_ALONE_H

@@ -50,7 +50,7 @@ static void golden_add(struct golden *golden, const char *name, size_t length)
     memcpy(vector->name, name, length);
 }
 
-/* Append the bytes that `text` spells to the latest vector. */
+/* Append the bytes spelled in `text` to the latest vector. */
 static void golden_bytes(struct golden *golden, const char *text)
 {
     struct golden_vector *vector;

@@ -2,8 +2,8 @@
 /*
  * loop: see loop.h.
  *
- * Locking: one mutex guards the list of classes, their inboxes and addresses
- * and the tap. No function of the core but alloc and free runs under it.
+ * Locking: one mutex guards the list of classes, their inboxes and addresses,
+ * and the tap. Of the core's functions only alloc and free are called under it.
  */
 #include "support/loop.h"
 
@@ -13,19 +13,19 @@
 
 struct loop_class {
     na_class_t base;
-    struct loop_class *next; /* of all */
+    struct loop_class *next; /* in the list of all classes */
     struct loop_item *first; /* inbox */
     struct loop_item *last;
-    struct loop_addr *addrs; /* a reference of each, until closed */
+    struct loop_addr *addrs; /* with a reference each, until closed */
 };
 
 struct loop_addr {
     na_addr_t addr;
     struct loop_addr *next;
-    bool ended; /* by the peer: dead once the inbox is empty */
+    bool ended; /* ended by the peer: dead once the inbox is empty */
 };
 
-/* What is on its way: a message, or a frame of emulated RMA. */
+/* An item in flight: a message, or a frame of emulated RMA. */
 struct loop_item {
     struct loop_item *next;
     na_addr_t source;
@@ -70,7 +70,7 @@ static na_addr_t loop_known(struct loop_class *loop, const char *name)
     return NULL;
 }
 
-/* The address of `name` in a class, made when it is new. NULL: no memory. */
+/* The address of `name` in a class, created if it is new. NULL: no memory. */
 static na_addr_t loop_peer(struct loop_class *loop, const char *name)
 {
     const struct na_core *core = loop->base.core;
@@ -101,7 +101,7 @@ static na_addr_t loop_peer(struct loop_class *loop, const char *name)
     return addr;
 }
 
-/* The open class of a name; the lock is held. */
+/* The open class with a name; the lock is held. */
 static struct loop_class *loop_find(const char *name)
 {
     struct loop_class *loop = loop_classes;
@@ -158,7 +158,7 @@ static struct loop_addr *loop_ended(const struct loop_class *loop)
     return entry;
 }
 
-/* End a connection: both ends learn of it. */
+/* End a connection: both sides are notified. */
 static void loop_abandon(struct na_addr *addr)
 {
     const char *name = addr->na_class->self_addr->name;
@@ -214,7 +214,7 @@ static void loop_append(struct loop_class *to, struct loop_item *item)
     to->base.core->wake(&to->base);
 }
 
-/* File an item, which is given away, for the class of a name. */
+/* Append an item to the inbox of the class with a name; the item is taken. */
 static na_return_t loop_file(
     na_class_t *from, const char *name, struct loop_item *item)
 {
@@ -386,10 +386,11 @@ static unsigned loop_poll(struct na_context *context)
 static int loop_poll_fd(struct na_context *context)
 {
     (void) context;
-    return NA_POLL_FD_IDLE; /* whoever files something wakes us */
+    return NA_POLL_FD_IDLE; /* a new item wakes us */
 }
 
-/* What was filed since the last poll, before anybody was armed, woke nobody. */
+/* An item that arrived since the last poll, before any thread was armed, woke
+ * no thread. */
 static na_bool_t loop_wait_begin(struct na_context *context)
 {
     struct loop_class *loop = loop_of(context->na_class);
@@ -401,7 +402,7 @@ static na_bool_t loop_wait_begin(struct na_context *context)
     return idle ? NA_TRUE : NA_FALSE;
 }
 
-/* ---- Life ---- */
+/* ---- Opening and closing ---- */
 
 static na_size_t loop_size(size_t wanted)
 {

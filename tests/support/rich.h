@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rich: a type with one field of each kind that procs know.
+ * rich: a type with one field of each kind that procs support.
  *
- * Generated procs, and three written by hand as an application writes them:
- * an array with its length, a field that may be absent, bytes of fixed
- * size. Only hg.h is seen, and C++ reads it too. Each value has one encoding,
- * so whatever was decoded encodes to the same bytes.
+ * Generated procs, and three written by hand as an application writes them: an
+ * array with its length, an optional field, bytes of fixed size. Only hg.h is
+ * used, and the file is also valid C++. Each value has one encoding, so a
+ * decoded value encodes to the same bytes.
  */
 #ifndef HG_TESTS_RICH_H
 #define HG_TESTS_RICH_H
@@ -24,11 +24,11 @@ typedef struct {
     rich_name_t *items;
 } rich_names_t;
 
-/* A name that is NULL, and its point: no item takes fewer bytes. */
+/* A name that is NULL, and its point: the smallest item. */
 #define RICH_NAME_MIN 5
 
-/* The count is stored with the items, never before: whoever frees after a
- * failure finds what is there. */
+/* The count is set together with the items, never before, so that a free after
+ * a failure frees what exists. */
 static inline hg_return_t rich_names_decode(hg_proc_t proc, rich_names_t *names)
 {
     uint32_t count = 0;
@@ -68,7 +68,7 @@ static inline hg_return_t hg_proc_rich_names_t(hg_proc_t proc, void *data)
     return ret;
 }
 
-/* ---- A field that may be absent ---- */
+/* ---- An optional field ---- */
 
 typedef struct {
     hg_bool_t present;
@@ -85,7 +85,7 @@ static inline hg_return_t hg_proc_rich_optional_t(hg_proc_t proc, void *data)
     return hg_proc_uint64_t(proc, &optional->value);
 }
 
-/* ---- Bytes of fixed size, and some passed over ---- */
+/* ---- Bytes of fixed size, and ignored bytes ---- */
 
 typedef struct {
     unsigned char bytes[6];
@@ -98,7 +98,7 @@ static inline hg_return_t hg_proc_rich_tag_t(hg_proc_t proc, void *data)
     return hg_proc_raw(proc, tag->bytes, sizeof(tag->bytes));
 }
 
-/* ---- All of them ---- */
+/* ---- All fields ---- */
 
 MERCURY_GEN_PROC(rich_t,
     ((int8_t) (i8))((uint8_t) (u8))((int16_t) (i16))((uint16_t) (u16))(
@@ -107,8 +107,8 @@ MERCURY_GEN_PROC(rich_t,
         (rich_tag_t) (tag))((rich_names_t) (names))((rich_optional_t) (some))(
         (rich_optional_t) (none))((hg_const_string_t) (constant)))
 
-/* A value whose strings and array are the caller's three `items` and
- * constants: for encoding, not to be freed with HG_FREE. */
+/* A value whose strings and array are the caller's three `items` and constants:
+ * for encoding, not for HG_FREE. */
 static inline rich_t rich_example(rich_name_t items[3])
 {
     static char texts[3][8] = {"first", "", "third"};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sm_endpoint: a class of the transport sm with a context, and its address of
- * another one, for tests that take hold of the inner parts of both and turn
- * them by hand.
+ * another class, for tests that access the internals of both and make progress
+ * themselves.
  */
 #ifndef HG_TESTS_SM_ENDPOINT_H
 #define HG_TESTS_SM_ENDPOINT_H
@@ -16,7 +16,7 @@
 struct sm_endpoint {
     na_class_t *na_class;
     na_context_t *context;
-    na_addr_t peer; /* as it was looked up; closing gives it back */
+    na_addr_t peer; /* from the lookup; freed by closing */
 };
 
 static void sm_endpoint_open(struct sm_endpoint *end)
@@ -52,7 +52,7 @@ static na_return_t sm_endpoint_found(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Look up `to`, which turns meanwhile. */
+/* Look up `to`, which makes progress meanwhile. */
 static void sm_endpoint_meet(struct sm_endpoint *from, struct sm_endpoint *to)
 {
     HG_CHECK_OK(NA_Addr_lookup(from->na_class, from->context, sm_endpoint_found,
@@ -63,8 +63,8 @@ static void sm_endpoint_meet(struct sm_endpoint *from, struct sm_endpoint *to)
     }
 }
 
-/* Give the class of `end` with the address of a caller that it accepted. The
- * address is borrowed. */
+/* The class of `end` with the address of a caller that it accepted. The address
+ * is borrowed. */
 static struct sm_endpoint sm_endpoint_accepted(struct sm_endpoint *end)
 {
     struct na_sm_class *self = na_sm_of(end->na_class);
@@ -87,7 +87,7 @@ static struct sm_endpoint sm_endpoint_accepted(struct sm_endpoint *end)
  * listens and the victim calls. */
 enum { SM_END_CALLS, SM_END_LISTENS, SM_END_WAYS };
 
-/* The hostile side of a fresh connection. */
+/* The hostile side of a new connection. */
 static struct sm_endpoint sm_endpoint_attack(
     struct sm_endpoint *hostile, struct sm_endpoint *victim, unsigned way)
 {
@@ -99,7 +99,7 @@ static struct sm_endpoint sm_endpoint_attack(
     return sm_endpoint_accepted(hostile);
 }
 
-/* The victim's address of it; borrowed. */
+/* The victim's address for it; borrowed. */
 static struct na_sm_addr *sm_endpoint_attacker(
     struct sm_endpoint *victim, unsigned way)
 {

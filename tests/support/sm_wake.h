@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_wake: a race of wake-ups over the transport sm, for the unit tests and
- * for those that delay it at its steps. Two classes, each with a thread, in
- * one process, send to each other and sleep until they were sent to; the look
- * at all rings once a second, which would cure a lost wake-up, is put off for
- * ever, so that a lost one lasts until the end of a sleep of 10 s.
+ * sm_wake: a race of wakeups over the transport sm, used by the unit tests and
+ * by tests that delay it at its steps. Two classes in one process, each with a
+ * thread, send to each other and sleep until a message arrives. The check of
+ * all rings once a second, which would hide a lost wakeup, is disabled, so a
+ * lost wakeup lasts until the end of a sleep of 10 s.
  */
 #ifndef HG_TESTS_SM_WAKE_H
 #define HG_TESTS_SM_WAKE_H
@@ -75,7 +75,7 @@ static void wake_turn(struct wake_side *side, unsigned ms)
     (void) NA_Trigger(side->context, 0, 100, &count);
 }
 
-/* Look `to` up, turning both wheels. */
+/* Look `to` up; both sides make progress. */
 static void wake_meet(struct wake_side *from, struct wake_side *to)
 {
     struct wake_lookup lookup = {false, NA_ADDR_NULL};
@@ -89,17 +89,18 @@ static void wake_meet(struct wake_side *from, struct wake_side *to)
     from->peer = lookup.addr;
 }
 
-/* No look at all rings from here on. */
+/* Disable the check of all rings. */
 static void wake_put_off_scans(struct wake_side *side)
 {
     struct na_sm_class *self = na_sm_of(side->na_class);
 
-    HG_CHECK(self->scan_at > 0); /* there was one, so this stays */
+    HG_CHECK(self->scan_at > 0); /* it was due, so this stays set */
     self->scan_at = UINT64_MAX - 1;
     self->tick = UINT64_MAX - 1;
 }
 
-/* Have a side ring for its peer by the socket, as for another user's. */
+/* Make a side ring its peer through the socket, as it does for another user's
+ * process. */
 static void wake_take_bell(struct wake_side *side)
 {
     struct na_sm_addr *addr = na_sm_addr_of(side->peer);
@@ -117,7 +118,7 @@ static void wake_close(struct wake_side *side)
     HG_CHECK_OK(NA_Finalize(side->na_class));
 }
 
-/* Up to 64 us of something else, mostly nothing. */
+/* Do something else for up to 64 us, mostly nothing. */
 static void wake_delay(struct wake_side *side)
 {
     uint64_t pick = hg_test_random(&side->random);
@@ -149,7 +150,7 @@ static void wake_sleep(struct wake_side *side)
     wake_turn(side, 0);
 }
 
-/* Send, then wait for as many as were sent. */
+/* Send, then wait for as many messages as were sent. */
 static void *wake_play(void *arg)
 {
     struct wake_side *side = (struct wake_side *) arg;
@@ -168,13 +169,13 @@ static void *wake_play(void *arg)
             wake_delay(side);
             wake_sleep(side);
         }
-        /* A lost wake-up would last until the end of a sleep. */
+        /* A lost wakeup would last until the end of a sleep. */
         HG_CHECK(hg_clock_now() - begin < 9000 * UINT64_C(1000000));
     }
     return NULL;
 }
 
-/* Both sides send and wait `rounds` times: so many wake-ups of each. */
+/* Both sides send and wait `rounds` times: as many wakeups of each. */
 static void wake_race(
     unsigned mode, bool by_fd, bool by_socket, unsigned rounds)
 {
@@ -190,7 +191,7 @@ static void wake_race(
         wake_take_bell(&one);
         wake_take_bell(&two);
     }
-    /* One pair serves both; the other stands idle. */
+    /* One pair serves both directions; the other is unused. */
     wake_put_off_scans(&one);
     wake_put_off_scans(&two);
     one.rounds = two.rounds = rounds;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stubs: functions of every shape that MERCURY_GEN_RPC_STUB takes, for the
- * programs of either model, which include hg.h first. Read as C99 and as C++11
- * by tests/lint, too.
+ * stubs: functions of every kind that MERCURY_GEN_RPC_STUB supports, for the
+ * programs of either model, which include hg.h first. tests/lint also compiles
+ * it as C99 and as C++11.
  */
 #ifndef HG_TESTS_SUPPORT_STUBS_H
 #define HG_TESTS_SUPPORT_STUBS_H
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A type of one's own, and one that points to memory. */
+/* A user-defined type, and one that points to memory. */
 /* clang-format off */
 MERCURY_GEN_PROC(stubs_point_t, ((int32_t)(x))((int32_t)(y)))
 MERCURY_GEN_PROC(stubs_named_t, ((hg_string_t)(name))((stubs_point_t)(at)))
@@ -111,7 +111,8 @@ static char *stubs_new_string(const char *text)
     return HG_CAST(char *, copy);
 }
 
-/* What is returned is the library's then; `same` and `constant` are not. */
+/* A returned string belongs to the library then; `same` and `constant` do
+ * not. */
 hg_string_t stubs_say(hg_const_string_t name, hg_const_string_t *same,
     hg_const_string_t *constant, hg_string_t *none)
 {
@@ -124,7 +125,7 @@ hg_string_t stubs_say(hg_const_string_t name, hg_const_string_t *same,
     return stubs_new_string(text);
 }
 
-/* Literals, returned and inside a struct: nobody frees them. */
+/* String literals, returned and inside a struct: they are not freed. */
 hg_const_string_t stubs_color(uint32_t id, stubs_label_t *label)
 {
     label->text = id == 0 ? NULL : "label";
@@ -193,8 +194,9 @@ static hg_return_t stubs_pulled;
 static unsigned stubs_pushes;
 static hg_return_t stubs_pushed;
 
-static void (*stubs_hook)(void); /* runs before memory is moved; may be NULL */
-static int stubs_limit = -1;     /* of a transfer, in ms; -1: option bulk_ms */
+/* Called before memory is moved; may be NULL. */
+static void (*stubs_hook)(void);
+static int stubs_limit = -1; /* of a transfer, in ms; -1: option bulk_ms */
 
 static hg_return_t stubs_pull(hg_memory_t data, size_t at, void *buf, size_t n)
 {
@@ -233,7 +235,7 @@ int32_t stubs_store(uint64_t from, hg_memory_t data, uint64_t *sum)
     return (int32_t) ret;
 }
 
-/* Two halves, so that offsets count. */
+/* Two halves, so that offsets matter. */
 int32_t stubs_fill(hg_memory_t data, uint8_t with)
 {
     size_t half = data.size / 2;
@@ -261,7 +263,7 @@ int32_t stubs_copy(hg_memory_t from, hg_memory_t to)
     return (int32_t) ret;
 }
 
-/* Until nobody waits any more; then memory is not moved either. */
+/* Until the caller has stopped waiting; then memory is not moved either. */
 int32_t stubs_delay(hg_memory_t data)
 {
     while (!HG_Is_canceled(data.call)) {

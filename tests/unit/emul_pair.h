@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * emul_pair: two classes joined by a pipe of frames that the test holds in
- * its hands, for the tests of emulated RMA. The test decides when a frame
- * arrives, when its memory is given back, and when the transport has no room;
- * the pipe measures what is on its way.
+ * emul_pair: two classes connected by a pipe of frames, for the tests of
+ * emulated RMA. The test decides when a frame arrives, when its memory is
+ * released, and when the transport is full; the pipe measures the data in
+ * flight.
  *
- * Everything above the emulation is made by hand here, so that completions
- * are seen at once and counted.
+ * The layers above the emulation are simulated here, so that completions are
+ * seen at once and counted.
  */
 #ifndef HG_TESTS_EMUL_PAIR_H
 #define HG_TESTS_EMUL_PAIR_H
@@ -20,7 +20,7 @@
 enum emul_release {
     EMUL_RELEASE_COPY,    /* before frame_send returns */
     EMUL_RELEASE_ARRIVAL, /* once the frame has arrived */
-    EMUL_RELEASE_LATE,    /* when the test says so */
+    EMUL_RELEASE_LATE,    /* when the test releases it */
     EMUL_RELEASE_MIXED
 };
 
@@ -34,13 +34,13 @@ struct emul_pipe_frame {
     size_t size;
     void (*release)(void *arg);
     void *arg;
-    void *memory; /* placed: where the data belongs, or NULL */
+    void *memory; /* placed: the final memory of the data, or NULL */
     void *place;
 };
 
-/* One end: a class made by hand, with one address for the other end. */
+/* One side: a simulated class, with one address for the other side. */
 struct emul_side {
-    struct na_class_core core; /* first: found from the class */
+    struct na_class_core core; /* must be first: found from the class */
     struct emul_pair *pair;
     struct emul_side *other;
     struct na_context_core context;
@@ -50,7 +50,7 @@ struct emul_side {
     uint64_t in_bytes;     /* their payload */
     uint64_t in_bytes_max; /* ... at most */
     _Atomic uint64_t wakes;
-    bool drop; /* frames to this side vanish */
+    bool drop; /* drop frames to this side */
 };
 
 struct emul_pair {
@@ -60,19 +60,19 @@ struct emul_pair {
     enum emul_release release;
     struct na_link late; /* arrived, not released */
     uint64_t random;
-    unsigned again;        /* so many sends meet NA_AGAIN; ... */
-    unsigned again_chance; /* ... or one in so many */
-    na_return_t refuse;    /* every send meets this */
-    bool reclaims;         /* who waits is given frames that arrived */
+    unsigned again;        /* this many sends return NA_AGAIN */
+    unsigned again_chance; /* or one in this many */
+    na_return_t refuse;    /* every send returns this */
+    bool reclaims;         /* a waiting thread gets the frames that arrived */
     bool closed;           /* no frame may be sent any more */
-    bool places;           /* data is received where it belongs */
+    bool places;           /* data is received into its final memory */
     bool abandoned;        /* a side ended the connection */
-    unsigned placed;       /* frames of which that was so */
+    unsigned placed;       /* frames received into their final memory */
 };
 
-/* An operation: completed exactly once. */
+/* An operation; must complete exactly once. */
 struct emul_call {
-    struct na_op_core op; /* first: found from the op */
+    struct na_op_core op; /* must be first: found from the op */
     _Atomic unsigned ends;
     na_return_t ret;
 };
@@ -82,7 +82,7 @@ static struct emul_side *emul_side_of(const struct na_class *na_class)
     return (struct emul_side *) (void *) na_class_core_of(na_class);
 }
 
-/* The pipe no longer uses the memory where the data belongs. */
+/* The pipe no longer uses the final memory of the data. */
 static void emul_frame_unplace(struct emul_pipe_frame *frame)
 {
     if (frame->memory != NULL)
@@ -99,7 +99,7 @@ static void emul_frame_give_back(struct emul_pipe_frame *frame)
     free(frame);
 }
 
-/* What the test wants a send to meet; else a number of chance in *dice_p. */
+/* The code that a send must return; else a random number in *dice_p. */
 static na_return_t emul_pipe_mood(struct emul_pair *pair, uint64_t *dice_p)
 {
     na_return_t ret = NA_SUCCESS;
@@ -129,7 +129,7 @@ static void emul_pipe_push(struct emul_side *to, struct emul_pipe_frame *frame)
     hg_unlock(&to->pair->lock);
 }
 
-/* As poll calls it. */
+/* As called by poll. */
 static void *emul_frame_place(struct emul_side *side, struct na_addr *source,
     const void *header, size_t header_size, size_t size, void **place_p)
 {
@@ -158,7 +158,7 @@ static na_return_t emul_frame_send(struct na_addr *addr, const void *header,
         return ret;
     if (mode == EMUL_RELEASE_MIXED)
         mode = (enum emul_release)((dice >> 32) % 3);
-    if (addr != from->peer || to->drop) { /* a stranger, or a dead peer */
+    if (addr != from->peer || to->drop) { /* an unknown or dead peer */
         release(arg);
         return NA_SUCCESS;
     }
@@ -189,7 +189,7 @@ static na_return_t emul_frame_send(struct na_addr *addr, const void *header,
     return NA_SUCCESS;
 }
 
-/* The next frame to `side`, which is no longer on its way; NULL. */
+/* Remove the next frame to `side` from the pipe; NULL: none. */
 static struct emul_pipe_frame *emul_take(struct emul_side *side)
 {
     struct emul_pipe_frame *frame = NULL;
@@ -205,7 +205,7 @@ static struct emul_pipe_frame *emul_take(struct emul_side *side)
     return frame;
 }
 
-/* Let the next frame arrive at `side`; false: there is none. */
+/* Deliver the next frame to `side`; returns false if there is none. */
 static bool emul_deliver(struct emul_side *side)
 {
     struct emul_pair *pair = side->pair;
@@ -215,7 +215,7 @@ static bool emul_deliver(struct emul_side *side)
     if (frame == NULL)
         return false;
     if (frame->memory != NULL && hg_test_random(&pair->random) % 4 == 0)
-        emul_frame_unplace(frame); /* it comes elsewhere, after all */
+        emul_frame_unplace(frame); /* it does not go there after all */
     if (frame->memory != NULL) {
         memcpy(frame->memory, frame->data, frame->size);
         pair->placed++;
@@ -237,7 +237,8 @@ static bool emul_deliver(struct emul_side *side)
     return true;
 }
 
-/* Give back the memory of a frame that arrived; false: there is none. */
+/* Release the memory of a frame that arrived; returns false if there is
+ * none. */
 static bool emul_release_one(struct emul_pair *pair)
 {
     struct na_link *link;
@@ -251,7 +252,7 @@ static bool emul_release_one(struct emul_pair *pair)
     return true;
 }
 
-/* What a connection that breaks does to frames on their way to `side`. */
+/* What a broken connection does to frames in flight to `side`. */
 static void emul_drop_frames(struct emul_side *side)
 {
     struct emul_pipe_frame *frame;
@@ -270,7 +271,7 @@ static unsigned emul_poll(struct emul_side *side)
     return n;
 }
 
-/* Until nothing moves any more. */
+/* Until no frame moves any more. */
 static void emul_settle(struct emul_pair *pair)
 {
     bool more;
@@ -286,7 +287,7 @@ static void emul_settle(struct emul_pair *pair)
     } while (more);
 }
 
-/* One event of chance. */
+/* One random event. */
 static void emul_step(struct emul_pair *pair)
 {
     switch (hg_test_random(&pair->random) % 5) {
@@ -298,7 +299,7 @@ static void emul_step(struct emul_pair *pair)
     }
 }
 
-/* The n-th event of a fixed order: arrivals, polls, releases in turn. */
+/* Event n of a fixed order: arrivals, polls and releases alternate. */
 static inline void emul_turn(struct emul_pair *pair, unsigned n)
 {
     switch (n % 5) {
@@ -310,7 +311,7 @@ static inline void emul_turn(struct emul_pair *pair, unsigned n)
     }
 }
 
-/* ---- What the core does for the rooms ---- */
+/* ---- The core's functions, simulated ---- */
 
 static void emul_complete(struct na_op *op, na_return_t ret)
 {
@@ -444,7 +445,7 @@ static void emul_side_close(struct emul_side *side)
     hg_monitor_fini(&core->own_lock);
 }
 
-/* Frames leave nobody behind. */
+/* Frames leave no address behind. */
 static void emul_close(struct emul_pair *pair)
 {
     emul_drop_frames(&pair->a);
@@ -499,7 +500,7 @@ static struct emul_pair *emul_open(
     return pair;
 }
 
-/* The first transfer that `side` started, and its id. NULL: there is none. */
+/* The first transfer that `side` started, and its id. NULL: none. */
 static inline struct na_emul_xfer *emul_first_origin(
     const struct emul_side *side, uint64_t *id_p)
 {
@@ -513,7 +514,7 @@ static inline struct na_emul_xfer *emul_first_origin(
     return xfer;
 }
 
-/* Let a frame arrive that nobody sent: `wire` with `size` bytes of `data`. */
+/* Deliver a frame that no side sent: `wire` with `size` bytes of `data`. */
 static inline void emul_inject(struct emul_side *side, struct na_addr *source,
     const struct na_emul_wire *wire, const void *data, size_t size)
 {
@@ -524,7 +525,7 @@ static inline void emul_inject(struct emul_side *side, struct na_addr *source,
         &side->core.pub, source, header, sizeof(header), data, size);
 }
 
-/* Nothing is left of any transfer. */
+/* No transfer has left any state. */
 static void emul_check_idle(struct emul_pair *pair)
 {
     HG_CHECK_EQ_U64(pair->a.core.emul->xfers.count, 0);
@@ -535,14 +536,14 @@ static void emul_check_idle(struct emul_pair *pair)
 
 /* ---- Memory ---- */
 
-/* Segments in random order and with gaps in a backing store; what the store
- * should hold stands in `want`. */
+/* Segments in random order and with gaps in a backing store; `want` has the
+ * expected contents of the store. */
 struct emul_mem {
     na_mem_handle_t handle;
     unsigned char *store;
     unsigned char *want;
     size_t store_size;
-    size_t *place; /* in the store, of each logical byte */
+    size_t *place; /* offset in the store of each logical byte */
     size_t size;
 };
 
@@ -556,7 +557,7 @@ static void emul_mem_free(struct emul_mem *mem)
     memset(mem, 0, sizeof(*mem));
 }
 
-/* `count` segments of up to `most` bytes, or of exactly that. */
+/* `count` segments of up to `most` bytes, or of exactly that many. */
 static na_return_t emul_mem_make(struct emul_mem *mem, struct emul_side *side,
     size_t count, size_t most, bool exact, unsigned long flags)
 {
@@ -615,7 +616,8 @@ static na_return_t emul_mem_make(struct emul_mem *mem, struct emul_side *side,
     return ret;
 }
 
-/* Register at its owner and deserialize at `side`: what a peer would hold. */
+/* Register at its owner and deserialize at `side`: the handle that a peer
+ * has. */
 static na_return_t emul_mem_publish(
     const struct emul_mem *mem, struct emul_side *side, na_mem_handle_t *remote)
 {
@@ -638,7 +640,7 @@ static void emul_mem_check(const struct emul_mem *mem)
     HG_CHECK_EQ_MEM(mem->store, mem->want, mem->store_size);
 }
 
-/* What a transfer should do. */
+/* The expected effect of a transfer. */
 static void emul_model(struct emul_mem *to, size_t to_offset,
     const struct emul_mem *from, size_t from_offset, size_t size)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine: two RPC engines in one process, joined by the loop transport.
+ * engine: two RPC engines in one process, connected by the loop transport.
  *
- * For programs that include hg.c: `a` calls, `b` serves, and the test turns
- * their wheels by hand, so that everything happens in an order it chose. What
- * travels is a blob, a length and so many bytes.
+ * For programs that include hg.c: `a` calls, `b` serves, and the test makes
+ * progress for both, so that it chooses the order of events. Arguments and
+ * results are blobs.
  */
 #ifndef HG_TESTS_UNIT_ENGINE_H
 #define HG_TESTS_UNIT_ENGINE_H
@@ -33,7 +33,8 @@ struct engine_call {
     hg_return_t ret;
 };
 
-/* What HG_Handler_start_output does: that one belongs to HG_Init's layer. */
+/* The effect of HG_Handler_start_output, which itself belongs to HG_Init's
+ * layer. */
 static inline hg_return_t engine_answer(hg_handle_t handle, struct blob *blob)
 {
     return hg_serve_respond(handle, HG_SUCCESS, blob);
@@ -50,7 +51,7 @@ static inline struct blob engine_new_blob(size_t size, uint64_t seed)
     return blob;
 }
 
-/* Answer with so many bytes. */
+/* Respond with so many bytes. */
 static inline hg_return_t engine_answer_size(hg_handle_t handle, size_t size)
 {
     struct blob blob = engine_new_blob(size, 7);
@@ -60,7 +61,7 @@ static inline hg_return_t engine_answer_size(hg_handle_t handle, size_t size)
     return ret;
 }
 
-/* Answer with the input. */
+/* Respond with the input. */
 static inline hg_return_t engine_echo(hg_handle_t handle)
 {
     struct blob blob = {0, NULL};
@@ -71,7 +72,7 @@ static inline hg_return_t engine_echo(hg_handle_t handle)
     ret = engine_answer(handle, &blob);
     (void) hg_handle_release(blob_proc, &blob);
     (void) hg_serve_free(handle);
-    return ret == HG_NOMEM ? HG_SUCCESS : ret; /* the caller was told */
+    return ret == HG_NOMEM ? HG_SUCCESS : ret; /* the caller got the error */
 }
 
 /* Keep the handle for later. */
@@ -94,7 +95,7 @@ static inline na_class_t *engine_open_class(const char *name, size_t eager)
     return NA_Initialize_opt(name, NA_TRUE, &info);
 }
 
-/* HG_SUCCESS, or why an end could not be made. */
+/* Returns HG_SUCCESS, or why an engine could not be opened. */
 static inline hg_return_t engine_open_end(struct engine_end *end,
     const char *name, size_t eager, const struct hg_options *options)
 {
@@ -171,7 +172,7 @@ static inline hg_id_t engine_register(
         &engine->b.context->hg_class->registry, name, NULL, &rpc);
 }
 
-/* ---- Turning the wheels ---- */
+/* ---- Progress ---- */
 
 static inline hg_return_t engine_progress(
     struct hg_context *context, unsigned lanes, uint64_t deadline)
@@ -206,7 +207,7 @@ static inline hg_return_t engine_wait_until(struct hg_context *context,
     return ret;
 }
 
-/* Poll, and run what that queued. */
+/* Poll, and run the entries that were queued. */
 static inline void engine_turn(struct engine_end *end)
 {
     hg_enter(end->context->lock);
@@ -223,7 +224,7 @@ static inline bool engine_end_is_idle(struct engine_end *end)
         na_emul_due(na_class_emul(end->na_class)) > hg_clock_now();
 }
 
-/* Turn both until nothing is on its way. */
+/* Make progress on both until no message is in flight. */
 static inline void engine_settle(struct engine *engine)
 {
     do {
@@ -235,7 +236,7 @@ static inline void engine_settle(struct engine *engine)
 
 /* ---- Calls ---- */
 
-/* A handle of no call yet. */
+/* A handle without a call. */
 static inline struct hg_handle *engine_new_handle(struct hg_context *context)
 {
     struct hg_handle *handle;
@@ -284,7 +285,7 @@ static inline hg_return_t engine_send(struct hg_handle *handle, void *in,
     return ret;
 }
 
-/* Start a call; the record holds the handle until engine_forget. */
+/* Start a call; the record owns the handle until engine_forget. */
 static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
     const struct blob *in, struct engine_call *call)
 {
@@ -310,7 +311,8 @@ static inline void engine_forget(struct engine_call *call)
     call->handle = NULL;
 }
 
-/* As HG_Request_free does in flight: take it back, let go, hear no more. */
+/* As HG_Request_free does for a call in flight: cancel it and release the
+ * handle, without a callback. */
 static inline void engine_ignore(struct hg_handle *handle, void *arg)
 {
     (void) arg;
@@ -330,14 +332,14 @@ static inline void engine_abandon(struct engine_call *call)
     call->handle = NULL;
 }
 
-/* The decoded output of a call that ended well; freed with blob_proc. */
+/* The decoded output of a successful call; freed with blob_proc. */
 static inline hg_return_t engine_output(
     const struct engine_call *call, struct blob *out)
 {
     return hg_handle_decode(call->handle, out);
 }
 
-/* The handles that somebody has a reference of. */
+/* The number of handles with references. */
 static inline unsigned engine_live(struct hg_context *context)
 {
     hg_enter(context->lock);
@@ -346,7 +348,7 @@ static inline unsigned engine_live(struct hg_context *context)
     return (unsigned) context->live;
 }
 
-/* How many outputs are held; one of them. */
+/* How many outputs are held; returns one of them. */
 static inline unsigned engine_held(
     struct hg_context *context, struct hg_handle **held_p)
 {
@@ -367,7 +369,7 @@ static inline unsigned engine_held(
     return count;
 }
 
-/* Nothing of any call is left, on either side. */
+/* No call has left any state, on either side. */
 static inline void engine_check_empty(struct engine *engine)
 {
     struct hg_context *contexts[2] = {engine->a.context, engine->b.context};

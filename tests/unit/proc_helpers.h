@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proc_helpers: the engine's ways to encode, decode and free, for the tests of
- * procs. Included below hg.c.
+ * proc_helpers: functions that encode, decode and free as the engine does, for
+ * the tests of procs. Included after hg.c.
  */
 #ifndef HG_TESTS_PROC_HELPERS_H
 #define HG_TESTS_PROC_HELPERS_H

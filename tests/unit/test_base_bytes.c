@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms wire and crc64: byte order and bounds; check values, and the
- * table-driven and accelerated forms against one that goes bit by bit.
+ * The modules wire and crc64: byte order and bounds; check values, and the
+ * table-driven and accelerated forms compared with a bitwise one.
  */
 #include "support/library.h"
 
@@ -70,7 +70,8 @@ HG_TEST(wire_stops_at_the_end)
     unsigned i;
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        /* Of a size of its own, so that a sanitizer sees a byte too far. */
+        /* Allocated with its exact size, so that a sanitizer detects an access
+         * past the end. */
         size_t room = sizes[i] - 1;
         unsigned char *buf = (unsigned char *) malloc(room > 0 ? room : 1);
         struct hg_wire wire;
@@ -89,7 +90,7 @@ HG_TEST(wire_stops_at_the_end)
         bytes_read(&wire, sizes[i]);
         HG_CHECK(wire.failed);
         HG_CHECK_EQ_U64(hg_wire_left(&wire), 0);
-        /* A smaller field would have fitted, but the record is broken. */
+        /* A smaller field would fit, but the record is broken. */
         HG_CHECK_EQ_U64(hg_wire_get8(&wire), 0);
         HG_CHECK(wire.failed);
         free(buf);
@@ -115,7 +116,7 @@ HG_TEST(wire_reads_of_zero_bytes_succeed)
 
 #define BYTES_MAX 4096u
 
-/* The definition: one bit a step. */
+/* The definition, bit by bit. */
 static uint64_t bytes_crc64(const unsigned char *p, size_t size)
 {
     uint64_t crc = UINT64_MAX;
@@ -157,7 +158,7 @@ HG_TEST(crc_matches_the_check_values)
     HG_CHECK_EQ_U64(hg_crc64_update(0, NULL, 0), 0);
 }
 
-/* Whichever the processor has: the narrow form beside the wide one. */
+/* The narrow form, whatever the processor supports. */
 static uint64_t bytes_crc64_narrow(const unsigned char *p, size_t size)
 {
 #if HG_ENABLE_CRC_SIMD
@@ -192,7 +193,8 @@ HG_TEST(crc_forms_agree_on_random_pieces)
     for (round = 0; round < 3000; round++) {
         size_t shift = (size_t) (hg_test_random(&state) % 64);
         size_t size = (size_t) (hg_test_random(&state) % (BYTES_MAX + 1));
-        /* Exactly as large, so that a sanitizer sees a byte too far. */
+        /* Allocated with its exact size, so that a sanitizer detects an access
+         * past the end. */
         unsigned char *buf = bytes_random(&state, shift + size + 1);
         unsigned char *p = buf + shift + 1;
         uint64_t want = hg_crc64_update_table(0, p, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms mem, list and map: against naive models, with random operations,
- * and with memory that runs out.
+ * The modules mem, list and map: compared with simple models, under random
+ * operations, and with failing allocations.
  */
 #include "support/library.h"
 
@@ -102,7 +102,7 @@ HG_TEST(mem_reports_failure)
     HG_CHECK(hg_mem_realloc(ptr, 1000) == NULL);
     HG_CHECK_EQ_STR(ptr, "stays");
     hg_mem_free(ptr);
-    /* Failed allocations are not counted as alive. */
+    /* Failed allocations are not counted. */
     HG_CHECK_OK(HG_Set_allocator(NULL));
 }
 
@@ -179,7 +179,7 @@ HG_TEST(list_keeps_insertion_order)
 
 #define DATA_KEYS 700u
 
-/* Keys that lie as close or as far as a peer may choose them. */
+/* Keys as close together or as far apart as a peer may choose them. */
 static uint64_t data_key(unsigned n)
 {
     return n % 3 == 0 ? n
@@ -227,7 +227,7 @@ HG_TEST(map_equals_a_naive_model)
     for (round = 0; round < 60000; round++) {
         unsigned i = (unsigned) (hg_test_random(&state) % DATA_KEYS);
         uint64_t dice = hg_test_random(&state) % 100;
-        /* Phases of growing and of shrinking. */
+        /* Phases of growth and of shrinking. */
         uint64_t puts = round / 5000 % 2 == 0 ? 65 : 35;
 
         if (dice < puts) {
@@ -295,7 +295,7 @@ static int data_fill_map(void *arg)
         ret = hg_map_put(&map, key, arg);
         HG_CHECK(hg_map_get(&map, key) == (ret == 0 ? arg : NULL));
     }
-    /* What went in before memory ran out is still there. */
+    /* Entries added before an allocation failed are still there. */
     HG_CHECK_EQ_U64(map.count, ret == 0 ? key : key - 1);
     hg_map_fini(&map);
     return ret;
@@ -397,7 +397,7 @@ HG_TEST(slots_are_refused_past_the_limit)
     uint64_t id = 77;
 
     hg_test_expect_log("more than 16777200 objects");
-    /* Full, as far as an addition looks. */
+    /* Full, as far as an addition searches. */
     hg_slots_init(&slots);
     slots.capacity = HG_SLOTS_LIMIT;
     slots.count = HG_SLOTS_LIMIT;

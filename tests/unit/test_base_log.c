@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: levels, filter, sink, rate limits, lines on stderr, the environment.
+ * The log: levels, filter, log function, rate limits, lines on stderr, the
+ * environment.
  */
 #include "support/library.h"
 
@@ -27,7 +28,7 @@ static void log_sink(int level, const char *subsys, const char *line, void *arg)
     seen->level = level;
     snprintf(seen->subsys, sizeof(seen->subsys), "%s", subsys);
     snprintf(seen->line, sizeof(seen->line), "%s", line);
-    errno = EDOM; /* a sink may spoil it */
+    errno = EDOM; /* a log function may change it */
 }
 
 static int log_evaluated(unsigned *count)
@@ -53,9 +54,9 @@ HG_TEST(log_levels_are_obeyed)
         hg_log_info("rpc", "i%d", log_evaluated(&evaluated));
         hg_log_debug("rpc", "d%d", log_evaluated(&evaluated));
         HG_CHECK_EQ_U64(seen.count, i);
-        /* What is off costs not even its arguments. */
+        /* For a disabled level not even the arguments are evaluated. */
         HG_CHECK_EQ_U64(evaluated, i);
-        /* The plugins' way in asks too. */
+        /* The plugins' log function checks the level, too. */
         seen.count = 0;
         hg_log_line(HG_LOG_LEVEL_DEBUG, "rpc", "late");
         HG_CHECK_EQ_U64(seen.count, i == 4);
@@ -70,7 +71,7 @@ HG_TEST(log_default_level_is_error)
     struct log_seen seen = {0};
 
     HG_CHECK(unsetenv("HG_LOG_LEVEL") == 0);
-    hg_log_read_environment(); /* the harness asks for more */
+    hg_log_read_environment(); /* the harness sets another level */
     HG_Set_log_func(log_sink, &seen);
     hg_log_warning("rpc", "no");
     HG_CHECK_EQ_U64(seen.count, 0);
@@ -95,14 +96,15 @@ HG_TEST(log_setter_refuses_unknown_levels)
     HG_CHECK_EQ_U64(seen.count, 4);
 }
 
-/* Whether `subsys` speaks under the filter `list`. */
+/* Whether `subsys` is logged under the filter `list`. */
 static bool log_admits(const char *list, const char *subsys)
 {
-    static struct log_seen seen; /* the sink stays when this returns */
+    /* The log function stays set when this returns. */
+    static struct log_seen seen;
 
     HG_Set_log_func(log_sink, &seen);
     HG_CHECK_OK(HG_Set_log_subsys(list));
-    seen.count = 0; /* of warnings about the list */
+    seen.count = 0; /* warnings about the list */
     hg_log_error(subsys, "heard");
     return seen.count == 1;
 }
@@ -117,7 +119,7 @@ HG_TEST(log_filter_chooses_subsystems)
     HG_CHECK(log_admits("rpc", "rpc"));
     HG_CHECK(!log_admits("rpc", "bulk"));
     HG_CHECK(log_admits("cls, bulk,rpc", "bulk"));
-    /* A name that no subsystem has does not silence the others. */
+    /* An unknown name does not disable the others. */
     HG_CHECK(log_admits("rpcx", "rpc"));
     HG_CHECK(log_admits("rp", "rpc"));
     HG_CHECK(log_admits("nosuch,~zmq", "rpc"));
@@ -141,8 +143,8 @@ HG_TEST(log_filter_chooses_subsystems)
     HG_CHECK_OK(HG_Set_log_subsys(list));
 }
 
-/* Lines that the filter or the rate leaves out count as begun, so that callers
- * do not log a second one. */
+/* Lines suppressed by the filter or the rate limit count as written, so that
+ * callers do not log a second one. */
 HG_TEST(log_suppressed_lines_count_as_written)
 {
     struct log_seen seen = {0};
@@ -293,7 +295,8 @@ HG_TEST(log_counts_more_sites_than_it_has_entries)
 
 /* ---- On stderr ---- */
 
-/* Let stderr be `fd` and the sink be the default; gives the old one. */
+/* Redirect stderr to `fd` and restore the default log function; returns the old
+ * descriptor. */
 static int log_redirect(int fd)
 {
     int old = dup(STDERR_FILENO);
@@ -310,7 +313,7 @@ static void log_restore(int old)
     close(old);
 }
 
-/* Log once with stderr a datagram socket: what one write brought. */
+/* Log once with stderr a datagram socket: returns the data of one write. */
 static size_t log_capture(const char *text, char *buf, size_t size)
 {
     int ends[2];
@@ -358,8 +361,8 @@ HG_TEST(log_lines_are_cut_at_1000_bytes)
     HG_CHECK_EQ_STR(buf + 995, "x...\n");
 }
 
-/* Lines are dropped, and counted, while nobody reads stderr. A line that
- * blocked would end with the watchdog. */
+/* Lines are dropped and counted while no process reads stderr. If a line
+ * blocked, the watchdog would end the case. */
 static void log_fill(int read_end, int write_end)
 {
     char buf[128 * 1024];
@@ -405,7 +408,7 @@ HG_TEST(log_drops_lines_that_a_full_socket_does_not_take)
     log_fill(ends[0], ends[1]);
 }
 
-/* Several threads, of which one fills the pipe after the other has asked. */
+/* Several threads, one of which fills the pipe after another has checked it. */
 static void *log_flood(void *arg)
 {
     unsigned i;
@@ -456,7 +459,7 @@ HG_TEST(log_survives_a_closed_stderr)
     HG_CHECK(!sigismember(&mask, SIGPIPE));
 }
 
-/* One that waits for the application already is not taken away. */
+/* A signal that is pending for the application stays pending. */
 HG_TEST(log_leaves_a_pending_sigpipe_that_it_did_not_raise)
 {
     sigset_t pending;
@@ -483,7 +486,7 @@ HG_TEST(log_leaves_a_pending_sigpipe_that_it_did_not_raise)
 
 /* ---- The environment ---- */
 
-/* Says how many lines of error, warning and debug level come through. */
+/* Prints how many lines of the levels error, warning and debug are written. */
 HG_TEST_ROLE(log_counter)
 {
     struct log_seen seen = {0};
@@ -499,8 +502,8 @@ HG_TEST_ROLE(log_counter)
     hg_test_write_parent(text);
 }
 
-/* The count of lines of a process with this environment, and what it wrote
- * to stderr by itself. */
+/* The number of lines of a process with this environment, and what it wrote to
+ * stderr itself. */
 static unsigned log_run(
     const char *level, const char *subsys, char *err, size_t size)
 {
@@ -565,7 +568,7 @@ HG_TEST(log_reads_mercury_variables_from_the_environment)
     HG_CHECK_EQ_STR(err, "");
 }
 
-/* tests/lint sees to it that the list has each name that gen/ uses. */
+/* tests/lint checks that the list has each name that gen/ uses. */
 HG_TEST(log_knows_its_own_subsystems)
 {
     char err[500];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms clock, lock and waker. What must hold for the eventfd and for
- * the pipe alike is compiled with each: HG_ENABLE_EPOLL 0 is a flavour of
- * the whole suite.
+ * The modules clock, lock and waker. Tests of the waker hold for the eventfd
+ * and for the pipe: the whole suite is also built with HG_ENABLE_EPOLL 0.
  */
 #include "support/library.h"
 
@@ -37,7 +36,7 @@ HG_TEST(clock_rounds_up)
     uint64_t deadline = hg_clock_now() + 20 * HG_CLOCK_MS;
     int ms;
 
-    /* While time is left there is at least a millisecond to sleep. */
+    /* While time is left, at least a millisecond is slept. */
     do {
         uint64_t now = hg_clock_now();
 
@@ -50,7 +49,7 @@ HG_TEST(clock_rounds_up)
     } while (ms > 0);
 }
 
-/* An age is what the clock says, give or take a part of it. */
+/* An age matches the clock, within a small fraction. */
 HG_TEST(clock_computes_ages)
 {
     struct hg_clock_pair born;
@@ -101,7 +100,7 @@ struct waker_door {
     bool open;
 };
 
-/* Others get in while a thread pauses. */
+/* Other threads get the lock while a thread pauses. */
 static void *waker_open_door(void *arg)
 {
     struct waker_door *door = (struct waker_door *) arg;
@@ -131,7 +130,7 @@ HG_TEST(lock_is_free_during_a_pause)
     hg_monitor_fini(&door.monitor);
 }
 
-/* A thread that goes on with a lock lets those in who wait for it. */
+/* A thread that continues with a lock lets waiting threads have it. */
 HG_TEST(lock_is_passed_to_a_waiting_thread)
 {
     struct waker_door door;
@@ -217,7 +216,7 @@ static void waker_on_alarm(int signal_number)
 
 HG_TEST(waker_sleep_ends_with_a_signal)
 {
-    /* Again and again: the first may come before the sleep. */
+    /* Repeated: the first signal may come before the sleep. */
     static const struct itimerval often = {{0, 5000}, {0, 5000}};
     static const struct itimerval never = {{0, 0}, {0, 0}};
     struct sigaction action;
@@ -257,8 +256,8 @@ HG_TEST(waker_reports_missing_descriptors)
 #define WAKER_HANDOVERS 20000u
 #define WAKER_SLEEPERS 3u
 
-/* A place for one number, and who waits to find it empty or full. The number
- * itself orders nothing: that is the wakers' part. */
+/* A place for one number, and the threads that wait for it to be empty or full.
+ * The number has no memory order of its own: the wakers must provide it. */
 struct waker_mailbox {
     atomic_uint number;
     struct hg_waker full;
@@ -277,7 +276,7 @@ static void waker_delay(uint64_t *state)
         hg_clock_relax();
 }
 
-/* Wait until the mailbox is full, or empty; its number. */
+/* Wait until the mailbox is full, or empty; returns its number. */
 static unsigned waker_await(struct waker_mailbox *box, bool full)
 {
     struct hg_waker *waker = full ? &box->full : &box->empty;
@@ -337,7 +336,7 @@ HG_TEST_SECONDS(waker_loses_no_message_between_two_threads, 60)
     hg_waker_fini(&box.empty);
 }
 
-/* Goods that several threads sleep for on one waker. */
+/* Items that several threads wait for with one waker. */
 struct waker_store {
     atomic_uint goods;
     atomic_uint taken;
@@ -412,15 +411,15 @@ HG_TEST_SECONDS(waker_serves_several_sleepers, 60)
 
 #define WAKER_MEETINGS 50000u
 
-/* Two threads that step at the same instant, again and again: one changes
- * something and rings, the other arms and looks. */
+/* Two threads that act at the same instant, again and again: one makes a change
+ * and rings, the other arms and checks. */
 struct waker_meeting {
     _Alignas(64) atomic_uint arrived;
     _Alignas(64) atomic_uint change;
     struct hg_waker waker;
 };
 
-/* Go on when both threads are here for the `count`th time. */
+/* Continue when both threads are here for the `count`th time. */
 static void waker_meet(struct waker_meeting *meeting, unsigned count)
 {
     unsigned spins = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The modules bulk and transfer: two layers in one process, joined by the
- * loop transport, so that each side's memory is remote to the other; and with
- * bulk on a class of its own.
+ * The modules bulk and transfer: two layers in one process, connected by the
+ * loop transport, so that the memory of each is remote to the other; also with
+ * a separate class for bulk data.
  */
 #include "support/library.h"
 
@@ -18,7 +18,7 @@ static void bulk_begin(struct engine *engine)
     HG_CHECK_OK(engine_open(engine, BULK_EAGER, NULL));
 }
 
-/* `bulk` of one end as the other one sees it. */
+/* `bulk` of one side as the other side sees it. */
 static struct hg_bulk *bulk_as_remote(
     struct hg_bulk *bulk, struct hg_bulk_layer *layer)
 {
@@ -38,7 +38,7 @@ static struct hg_bulk *bulk_as_remote(
 }
 
 struct bulk_result {
-    struct hg_transfer transfer; /* first */
+    struct hg_transfer transfer; /* must be first */
     unsigned ends;
     hg_return_t ret;
 };
@@ -66,7 +66,7 @@ static hg_return_t bulk_begin_transfer(struct bulk_result *result,
     return ret;
 }
 
-/* A transfer of `b`. */
+/* A transfer started by `b`. */
 static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
     struct hg_bulk *origin, size_t origin_offset, struct hg_bulk *local,
     size_t local_offset, size_t size, struct bulk_result *result)
@@ -77,7 +77,7 @@ static hg_return_t bulk_start(struct engine *engine, hg_bulk_op_t op,
     return bulk_begin_transfer(result, &engine->b.context->transfers, &args);
 }
 
-/* ---- Bytes ---- */
+/* ---- Serialized handles ---- */
 
 static const char *const bulk_pictures[] = {"bulk", "bulk_owner", "bulk_bound"};
 
@@ -88,12 +88,12 @@ static struct hg_bulk *bulk_golden_handle(struct hg_bulk_layer *layer,
     struct hg_bulk *bulk = NULL;
 
     HG_CHECK_OK(hg_bulk_create(layer, count, NULL, sizes, flags, &bulk));
-    /* Published once, so that the numbers below are not drawn again. */
+    /* Published once, so that the ids below do not change. */
     HG_CHECK_OK(hg_bulk_serialize(bulk, scratch, sizeof(scratch)));
     return bulk;
 }
 
-/* A bound handle, which is passed on as it came, with a mark. */
+/* A bound handle, which is passed on unchanged, with a mark. */
 static void bulk_compare_bound(struct engine *engine, struct golden *golden)
 {
     size_t size = 16;
@@ -189,7 +189,7 @@ HG_TEST(bulk_handle_matches_its_golden_file)
     golden_close(golden);
 }
 
-/* Which flags there are; those of versions to come are refused. */
+/* The known flags; flags of later versions are refused. */
 HG_TEST(bulk_handle_with_unknown_flags_is_refused)
 {
     size_t size = 16;
@@ -221,8 +221,8 @@ HG_TEST(bulk_handle_with_unknown_flags_is_refused)
     engine_close(&engine);
 }
 
-/* A handle that was passed on learns where its memory is from one of the same
- * memory that came before, and from no other. */
+/* A handle that was passed on gets its owner's address from an earlier handle
+ * of the same memory, and from no other. */
 HG_TEST(bulk_handle_from_a_third_party_finds_its_owner)
 {
     size_t size = 100;
@@ -261,8 +261,8 @@ HG_TEST(bulk_handle_from_a_third_party_finds_its_owner)
     engine_close(&engine);
 }
 
-/* Whatever bytes say: a code and one log line, or a handle with which every
- * transfer is refused or harmless; no leak. */
+/* Random bytes give an error code and one log line, or a handle whose transfers
+ * are refused or harmless; and no leak. */
 HG_TEST_SECONDS(bulk_handle_may_be_garbage, 60)
 {
     struct golden *golden = golden_open("tests/golden/bulk.hex");
@@ -339,13 +339,13 @@ HG_TEST(bulk_handle_truncated_anywhere_is_refused)
 /* A description of memory of emulated RMA, as a peer may write it. */
 struct bulk_lie {
     const char *what;
-    uint32_t magic; /* added to what is right, as all numbers here */
+    uint32_t magic; /* added to the correct value, as all numbers here */
     uint8_t version;
     uint64_t size;
     uint64_t segments;
     size_t owner_size;
-    const char *owner;  /* of as many bytes; NULL: of letters */
-    uint64_t told_size; /* as the memory handle has it */
+    const char *owner;  /* of so many bytes; NULL: of letters */
+    uint64_t told_size; /* in the memory handle */
     uint32_t length;
     hg_return_t ret;
 };
@@ -432,7 +432,7 @@ HG_TEST(bulk_handle_with_false_fields_is_refused)
     engine_close(&engine);
 }
 
-/* Also one that this process made itself, and that came back cut. */
+/* Also a handle that this process serialized, and that came back truncated. */
 HG_TEST(bulk_handle_of_this_process_is_refused_when_truncated)
 {
     size_t size = 16;
@@ -457,7 +457,7 @@ HG_TEST(bulk_handle_of_this_process_is_refused_when_truncated)
     engine_close(&engine);
 }
 
-/* ---- Transfers, against a model ---- */
+/* ---- Transfers, compared with a model ---- */
 
 #define BULK_MAX_SEGMENTS 40
 
@@ -506,7 +506,7 @@ static void bulk_free_shape(struct bulk_shape *shape)
     free(shape->memory);
 }
 
-/* Where logical byte `offset` of a shape lies in its memory. */
+/* Where logical byte `offset` of a layout is in its memory. */
 static size_t bulk_place(const struct bulk_shape *shape, size_t offset)
 {
     size_t at = 1;
@@ -576,7 +576,7 @@ HG_TEST_SECONDS(bulk_moves_every_segment_layout, 60)
     engine_close(&engine);
 }
 
-/* One that fails while it runs. */
+/* A transfer that fails while it runs. */
 HG_TEST(bulk_transfer_completes_once_with_the_first_error)
 {
     enum { COUNT = 300, PIECE = 20000 };
@@ -626,8 +626,8 @@ HG_TEST(bulk_transfer_completes_once_with_the_first_error)
     engine_close(&engine);
 }
 
-/* Of memory of this process, both ends are held or none: a copy that does not
- * start keeps nobody from freeing the other one. */
+/* Within one process, a copy references both handles or none: if it does not
+ * start, the other handle can be freed. */
 HG_TEST(bulk_copy_that_does_not_start_references_neither_handle)
 {
     size_t size = 100;
@@ -657,9 +657,9 @@ HG_TEST(bulk_copy_that_does_not_start_references_neither_handle)
     engine_close(&engine);
 }
 
-/* ---- Transfers that must not start ---- */
+/* ---- Transfers that must be refused ---- */
 
-/* Transfers that must not start, and what the log says, which is limited for
+/* Transfers that must be refused, and their log lines, which are limited for
  * peers' handles. */
 static void bulk_try_wrong(struct engine *engine, struct hg_bulk *read_only,
     struct hg_bulk *write_only, struct hg_bulk *remote_read,
@@ -728,7 +728,7 @@ HG_TEST(bulk_transfer_checks_arguments_before_it_starts)
     HG_CHECK_RET(hg_bulk_check_access(remote_read, 0, 1, HG_BULK_READ_ONLY),
         HG_OPNOTSUPPORT);
     HG_CHECK_EQ_INT(engine.b.context->transfers.count, 0);
-    /* Those of which a peer's memory is the cause. */
+    /* Errors caused by a peer's memory. */
     HG_CHECK_EQ_U64(NA_Get_counter(engine.b.na_class, "bulk_refused"), 4);
     hg_bulk_unref(read_only);
     hg_bulk_unref(write_only);
@@ -737,13 +737,14 @@ HG_TEST(bulk_transfer_checks_arguments_before_it_starts)
     engine_close(&engine);
 }
 
-/* Give up a transfer of many pieces after so many turns of both ends, with the
- * local memory in use for something else from then on. */
+/* Abandon a transfer of many pieces after so many rounds of progress on both
+ * sides; from then on the local memory is used for something else. */
 static hg_return_t bulk_give_up(
     struct engine *engine, hg_bulk_op_t op, unsigned turns)
 {
     enum { COUNT = 100, PIECE = 100 };
-    static unsigned char memory[2][COUNT * PIECE]; /* the origin's, the local */
+    /* The origin's, then the local one. */
+    static unsigned char memory[2][COUNT * PIECE];
     struct bulk_result result;
     struct hg_bulk *bulks[2];
     struct hg_bulk *remote;
@@ -774,15 +775,15 @@ static hg_return_t bulk_give_up(
     engine_settle(engine);
     HG_CHECK_EQ_INT(result.ends, 1);
     for (i = 0; i < sizeof(memory[0]); i++) {
-        HG_CHECK_EQ_INT(memory[1][i], 0xee); /* nobody wrote there */
-        HG_CHECK(memory[0][i] != 0xee);      /* ... or read */
+        HG_CHECK_EQ_INT(memory[1][i], 0xee); /* no data was written there */
+        HG_CHECK(memory[0][i] != 0xee);      /* or read there */
     }
     hg_bulk_unref(remote);
     hg_bulk_unref(bulks[0]);
     return result.ret;
 }
 
-/* A transfer that may not be made leaves no ticket. */
+/* A transfer that is refused leaves no ticket. */
 HG_TEST(bulk_transfer_that_is_refused_leaves_no_ticket)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -839,13 +840,14 @@ HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
     engine_close(&engine);
 }
 
-/* Cancel a transfer of many pieces after so many turns of both ends; once it
- * has ended its local memory is in use for something else. */
+/* Cancel a transfer of many pieces after so many rounds of progress on both
+ * sides; once it has completed, its local memory is used for something else. */
 static hg_return_t bulk_take_back(
     struct engine *engine, hg_bulk_op_t op, unsigned turns)
 {
     enum { COUNT = 100, PIECE = 100 };
-    static unsigned char memory[2][COUNT * PIECE]; /* the origin's, the local */
+    /* The origin's, then the local one. */
+    static unsigned char memory[2][COUNT * PIECE];
     struct hg_transfer_list *home = &engine->b.context->transfers;
     struct bulk_result result;
     struct hg_bulk *remote;
@@ -873,17 +875,17 @@ static hg_return_t bulk_take_back(
         engine_turn(i % 2 == 0 ? &engine->b : &engine->a);
     if (result.ends == 0) {
         hg_transfer_cancel(home, &result.transfer);
-        while (result.ends == 0) /* its own side is enough */
+        while (result.ends == 0) /* progress on its own side suffices */
             engine_turn(&engine->b);
     }
-    for (i = 0; i < sizeof(memory[0]); i++) /* all of it, or not all */
+    for (i = 0; i < sizeof(memory[0]); i++) /* all of it, or a part */
         HG_CHECK(result.ret != HG_SUCCESS || memory[0][i] == memory[1][i]);
     memset(memory[1], 0xee, sizeof(memory[1]));
     engine_settle(engine);
     HG_CHECK_EQ_INT(result.ends, 1);
     for (i = 0; i < sizeof(memory[0]); i++) {
-        HG_CHECK_EQ_INT(memory[1][i], 0xee); /* nobody wrote there */
-        HG_CHECK(memory[0][i] != 0xee);      /* ... or read */
+        HG_CHECK_EQ_INT(memory[1][i], 0xee); /* no data was written there */
+        HG_CHECK(memory[0][i] != 0xee);      /* or read there */
     }
     hg_bulk_unref(remote);
     hg_bulk_unref(bulks[0]);
@@ -915,7 +917,7 @@ HG_TEST(bulk_transfer_ends_when_it_is_canceled)
     engine_close(&engine);
 }
 
-/* An RMA operation that is not given back in time, nor canceled. */
+/* An RMA operation that neither completes in time nor can be canceled. */
 static struct na_op *bulk_stuck;
 
 static na_return_t bulk_stuck_get(struct na_op *op)
@@ -924,8 +926,8 @@ static na_return_t bulk_stuck_get(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Its transfer outlives the RPC layer: it goes on looking at its handles, and
- * tells nobody when it ends. */
+/* Its transfer outlives the RPC layer: it keeps using its handles, and no
+ * callback runs when it completes. */
 HG_TEST(bulk_transfer_that_does_not_complete_is_abandoned)
 {
     static struct hg_context *left; /* for leak checkers: on purpose */
@@ -949,7 +951,7 @@ HG_TEST(bulk_transfer_that_does_not_complete_is_abandoned)
     remote = bulk_as_remote(origin, engine.b.layer);
     core = na_class_core_of(engine.b.na_class);
     emul = core->emul;
-    core->emul = NULL; /* as with a transport that has RMA */
+    core->emul = NULL; /* as with a transport that has native RMA */
     core->ops.get = bulk_stuck_get;
     HG_CHECK_OK(
         bulk_start(&engine, HG_BULK_PULL, remote, 0, local, 0, size, &result));
@@ -958,7 +960,8 @@ HG_TEST(bulk_transfer_that_does_not_complete_is_abandoned)
     hg_bulk_unref(remote);
     hg_bulk_unref(local);
     hg_test_expect_log("0 calls, 0 sends and 1 transfers did not end");
-    hg_test_expect_log("2 bulk handles outlive the layer"); /* its own */
+    /* Including its own. */
+    hg_test_expect_log("2 bulk handles outlive the layer");
     hg_test_expect_log("addresses 1, memory handles 0");
     hg_context_destroy(left);
     engine.b.context = NULL;
@@ -999,7 +1002,7 @@ HG_TEST(bulk_handle_takes_as_many_segments_as_the_transport)
     engine_close(&engine);
 }
 
-/* ---- Bulk on a class of its own ---- */
+/* ---- A separate class for bulk data ---- */
 
 struct bulk_separate {
     na_class_t *rpc_class;
@@ -1090,7 +1093,7 @@ HG_TEST(bulk_may_use_a_separate_na_class)
     HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
     HG_CHECK_EQ_MEM(local->segments[0].address, bytes, size);
 
-    /* The owner was looked up once; when it died, it is looked up again. */
+    /* The owner was looked up once; after its death it is looked up again. */
     owner = remote->addr;
     HG_CHECK(owner != NULL);
     HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
@@ -1105,8 +1108,8 @@ HG_TEST(bulk_may_use_a_separate_na_class)
     bulk_close_separate(&b);
 }
 
-/* Also one whose transport has no descriptor: who sleeps looks after it all the
- * same. */
+/* Also a class whose transport has no descriptor: a sleeping thread still polls
+ * it. */
 HG_TEST(bulk_class_without_a_descriptor_is_polled)
 {
     struct bulk_separate side;
@@ -1125,7 +1128,7 @@ HG_TEST(bulk_class_without_a_descriptor_is_polled)
     bulk_close_separate(&side);
 }
 
-/* Also one whose owner is known by its name alone. */
+/* Also a transfer whose owner is known by its name only. */
 HG_TEST(bulk_transfer_to_a_named_owner_is_canceled)
 {
     struct hg_transfer_args args = {HG_BULK_PULL, NULL, NULL, 0, NULL, 0, 100};
@@ -1152,7 +1155,7 @@ HG_TEST(bulk_transfer_to_a_named_owner_is_canceled)
     HG_CHECK_EQ_INT(result.ends, 1);
     HG_CHECK_RET(result.ret, HG_CANCELED);
 
-    /* Left alone it finds its way. */
+    /* Without a cancellation it succeeds. */
     HG_CHECK_OK(bulk_begin_transfer(&result, home, &args));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(result.ends, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How calls end before their answer: at a deadline, canceled, with an error and
- * its text; in every order of what may come between, and nothing is left.
+ * Calls that end before their response: at a deadline, canceled, or with an
+ * error and its text; in every order of the events between, with no state left.
  */
 #include "support/library.h"
 
@@ -27,7 +27,7 @@ static enum loop_fate ends_meet(
     return tap->fate;
 }
 
-/* ---- A call that is kept, and what its handler hears ---- */
+/* ---- A call that is kept, and the notifications of its handler ---- */
 
 static unsigned ends_executed;
 static unsigned ends_told;
@@ -91,7 +91,7 @@ static void ends_start(struct engine *engine, hg_id_t id, size_t size,
     free(in.bytes);
 }
 
-/* Its time is over now; nothing if it has ended. */
+/* Its deadline passes now; no effect if it has completed. */
 static void ends_pass_time(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -135,7 +135,7 @@ HG_TEST(deadline_ends_a_call_never_too_early)
     HG_CHECK_EQ_STR(call.handle->text, "it timed out");
     HG_CHECK_EQ_INT(hg_handle_time_left(call.handle), 0);
     engine_settle(&engine);
-    HG_CHECK_EQ_INT(ends_told, 1); /* its handler, too */
+    HG_CHECK_EQ_INT(ends_told, 1); /* its handler is notified, too */
     HG_CHECK_EQ_INT(HG_Get_time_left(engine_kept[0]), 0);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     engine_settle(&engine);
@@ -143,7 +143,7 @@ HG_TEST(deadline_ends_a_call_never_too_early)
     ends_end(&engine);
 }
 
-/* A call that is answered in time ends then, and no timer is left of it. */
+/* A call that is answered in time completes then, and leaves no timer. */
 HG_TEST(deadline_is_removed_when_its_call_completes)
 {
     struct engine_call call;
@@ -158,14 +158,16 @@ HG_TEST(deadline_is_removed_when_its_call_completes)
     HG_CHECK_OK(call.ret);
     HG_CHECK_EQ_INT(engine.a.context->deadline.count, 0);
     engine_forget(&call);
-    ends_start(&engine, id, 100000, 60000, &call); /* it fetches, too */
+    /* It fetches its output, too. */
+    ends_start(&engine, id, 100000, 60000, &call);
     engine_settle(&engine);
     HG_CHECK_OK(call.ret);
     engine_forget(&call);
     ends_end(&engine);
 }
 
-/* The target goes by its own clock: nothing tells it that the call is over. */
+/* The target uses its own clock: no message tells it that the call has
+ * ended. */
 HG_TEST(deadline_drops_a_call_that_was_not_executed)
 {
     struct ends_tap tap = {LOOP_DROP, HG_HEADER_CANCEL, 0};
@@ -183,7 +185,7 @@ HG_TEST(deadline_drops_a_call_that_was_not_executed)
         engine_turn(&engine.a);
     HG_CHECK_RET(call.ret, HG_TIMEOUT);
     HG_CHECK_EQ_INT(tap.count, 1);
-    (void) poll(NULL, 0, 6); /* it counts from when it heard of the call */
+    (void) poll(NULL, 0, 6); /* counted from the arrival of the call */
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 0);
     HG_CHECK_EQ_U64(
@@ -196,7 +198,7 @@ HG_TEST(deadline_drops_a_call_that_was_not_executed)
     ends_end(&engine);
 }
 
-/* A timer that expired just when the call ended is not the next one's. */
+/* A timer that expired just when its call ended does not end the next call. */
 HG_TEST(deadline_of_an_earlier_call_ends_no_other)
 {
     struct engine_call call;
@@ -213,7 +215,7 @@ HG_TEST(deadline_of_an_earlier_call_ends_no_other)
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     engine_forget(&call);
-    ends_start(&engine, id, 10, 0, &call); /* has all the time */
+    ends_start(&engine, id, 10, 0, &call); /* without a deadline */
     hg_forward_expired(call.handle);
     HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_SENT);
     HG_CHECK_OK(hg_forward_cancel(call.handle));
@@ -259,7 +261,7 @@ HG_TEST(deadline_ends_the_fetch_of_an_output)
     ends_end(&engine);
 }
 
-/* Whoever took it back first tells how it ends. */
+/* The first cancellation decides the result. */
 HG_TEST(fetch_of_an_output_ends_for_the_first_reason)
 {
     struct engine_call call;
@@ -299,7 +301,7 @@ HG_TEST(cancel_drops_a_call_that_was_not_executed)
     HG_CHECK_EQ_U64(
         atomic_load(&engine.b.context->counts[HG_COUNT_EXPIRED]), 0);
     HG_CHECK_RET(calls[1].ret, HG_CANCELED);
-    HG_CHECK_EQ_INT(ends_told, 0); /* nobody else's */
+    HG_CHECK_EQ_INT(ends_told, 0); /* no other handler's */
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
     engine_settle(&engine);
@@ -308,7 +310,7 @@ HG_TEST(cancel_drops_a_call_that_was_not_executed)
     ends_end(&engine);
 }
 
-/* The target is fetching, or about to, or has what it fetched. */
+/* The target is fetching, or about to fetch, or has fetched. */
 HG_TEST(cancel_ends_the_fetch_of_an_input)
 {
     unsigned turns;
@@ -345,8 +347,8 @@ HG_TEST(cancel_ends_the_fetch_of_an_input)
     }
 }
 
-/* Every piece of an input has its time: who sends the first one and no more
- * keeps neither the call nor its memory. */
+/* Every piece of an input has a time limit: a peer that sends only the first
+ * piece holds neither the call nor its memory. */
 HG_TEST(fetch_of_an_input_may_be_canceled_halfway)
 {
     struct hg_context *context;
@@ -379,7 +381,8 @@ HG_TEST(fetch_of_an_input_may_be_canceled_halfway)
     ends_end(&engine);
 }
 
-/* The answer was on its way: its holder hears at once that it need not wait. */
+/* The response was in flight: the target learns at once that it can release the
+ * output. */
 HG_TEST(cancel_releases_a_large_response_that_arrives_late)
 {
     struct engine_call call;
@@ -401,7 +404,8 @@ HG_TEST(cancel_releases_a_large_response_that_arrives_late)
     ends_end(&engine);
 }
 
-/* Set after it happened it runs soon; answered or taken back it does not. */
+/* If it is set after the cancellation it runs soon; after a response or a
+ * cancellation by the caller it does not. */
 HG_TEST(cancel_callback_runs_while_the_call_is_open)
 {
     enum { NEVER, LATE, ANSWERED, FREED, UNSET, WAYS };
@@ -480,7 +484,7 @@ HG_TEST(cancel_from_another_peer_is_ignored)
     ends_end(&engine);
 }
 
-/* A message of `source` arrives at `b`. */
+/* Deliver a message of `source` to `b`. */
 static void ends_inject(struct engine *engine, struct na_addr *source,
     uint8_t type, hg_id_t id, uint64_t sequence, uint8_t origin_context)
 {
@@ -496,7 +500,7 @@ static void ends_inject(struct engine *engine, struct na_addr *source,
     loop_inject(engine->b.na_class, source, bytes, sizeof(bytes));
 }
 
-/* A notice arrives; the `fail`th allocation that it causes fails, 0: none. */
+/* Deliver a CANCEL; the `fail`th allocation that it causes fails, 0: none. */
 static void ends_inject_cancel(struct engine *engine, struct na_addr *source,
     uint64_t sequence, uint8_t origin_context, uint64_t fail)
 {
@@ -507,8 +511,8 @@ static void ends_inject_cancel(struct engine *engine, struct na_addr *source,
     hg_test_alloc_fail_at(0);
 }
 
-/* The first notice enters all calls in a table. Later ones visit no call but
- * theirs: they find it while the list of calls is out of reach. */
+/* The first CANCEL enters all calls into a table. Later ones access no call but
+ * their own: they find it while the list of calls is unreachable. */
 HG_TEST(cancel_finds_its_call_in_constant_time)
 {
     enum { CALLS = 60 };
@@ -526,7 +530,7 @@ HG_TEST(cancel_finds_its_call_in_constant_time)
         ends_start(&engine, id, 10, 0, &calls[i]);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(engine_kept_count, CALLS);
-    HG_CHECK(map->entries == NULL); /* nothing is entered before */
+    HG_CHECK(map->entries == NULL); /* it is empty before */
     ends_inject_cancel(&engine, engine.b.peer, UINT64_MAX, 0, 0);
     HG_CHECK_EQ_U64(map->count, CALLS);
     for (i = 1; i < CALLS; i++) {
@@ -558,7 +562,7 @@ HG_TEST(cancel_finds_its_call_in_constant_time)
     ends_end(&engine);
 }
 
-/* A call arrives from a context of `source`. */
+/* Deliver a call from a context of `source`. */
 static void ends_inject_call(struct engine *engine, struct na_addr *source,
     hg_id_t id, uint64_t sequence, uint8_t origin_context)
 {
@@ -567,8 +571,8 @@ static void ends_inject_call(struct engine *engine, struct na_addr *source,
     engine_settle(engine);
 }
 
-/* A peer dies. Meanwhile calls to others are out of reach, and of the calls
- * that arrived those before `last`, or all where that is NULL. */
+/* A peer dies. Meanwhile calls to other peers are unreachable, and of the calls
+ * that arrived those before `last`, or all if that is NULL. */
 static void ends_kill_peer(
     struct engine *engine, const struct na_addr *peer, struct hg_handle *last)
 {
@@ -588,7 +592,7 @@ static void ends_kill_peer(
 }
 
 /* End the calls to `peer`. Meanwhile those that were forwarded before `last`,
- * or all where that is NULL, are out of reach. */
+ * or all if that is NULL, are unreachable. */
 static void ends_end_calls(
     struct engine *engine, const struct na_addr *peer, struct hg_handle *last)
 {
@@ -604,7 +608,7 @@ static void ends_end_calls(
     link->prev = prev;
 }
 
-/* Of the calls that others made before, none is visited. */
+/* No older call of another peer is visited. */
 HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
 {
     enum { CALLS = 20, THEIRS = 3 };
@@ -648,7 +652,7 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
     ends_end(&engine);
 }
 
-/* Of the calls that were forwarded to others before, none is visited. */
+/* No older call to another peer is visited. */
 HG_TEST(end_of_the_calls_to_a_dead_peer_visits_the_newest_calls_only)
 {
     enum { CALLS = 20 };
@@ -695,8 +699,8 @@ HG_TEST(end_of_the_calls_to_a_dead_peer_visits_the_newest_calls_only)
     ends_end(&engine);
 }
 
-/* The application may keep the handle of a call after its answer. Such a call
- * is none of those that the peer waits for. */
+/* The application may keep the handle of a call after its response. The peer
+ * does not wait for such a call. */
 HG_TEST(cancel_of_a_dead_peer_skips_calls_that_are_answered)
 {
     enum { CALLS = 6 };
@@ -729,8 +733,8 @@ HG_TEST(cancel_of_a_dead_peer_skips_calls_that_are_answered)
     ends_end(&engine);
 }
 
-/* A call beyond the peer's share has not been refused yet when the peer dies.
- * It counts for nothing, so the older call of the peer is canceled, too. */
+/* A call beyond the peer's quota has not been refused yet when the peer dies.
+ * It is not counted, so the older call of the peer is canceled, too. */
 HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_refused_ones)
 {
     struct engine_call calls[2];
@@ -765,9 +769,8 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_refused_ones)
     ends_end(&engine);
 }
 
-/* A large call one way is canceled when its input has just been fetched, and
- * its peer dies before that call is dropped. The older call of the peer is
- * canceled, too. */
+/* The input of a large one-way call has just been fetched when its peer dies,
+ * before that call is dropped. The older call of the peer is canceled, too. */
 HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
 {
     struct blob in = engine_new_blob(100000, 4);
@@ -812,7 +815,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
     ends_end(&engine);
 }
 
-/* Two contexts of a peer number their calls alike. */
+/* Two contexts of a peer use the same sequence numbers. */
 HG_TEST(cancel_distinguishes_contexts_of_a_peer)
 {
     struct engine_call call;
@@ -842,8 +845,8 @@ HG_TEST(cancel_distinguishes_contexts_of_a_peer)
     ends_end(&engine);
 }
 
-/* A peer uses a number again while the handle of the earlier call exists. The
- * end of that handle leaves the later call in the table. */
+/* A peer reuses a number while the handle of the earlier call exists. The end
+ * of that handle leaves the later call in the table. */
 HG_TEST(cancel_finds_a_call_whose_number_was_used_before)
 {
     struct engine_call call;
@@ -871,7 +874,7 @@ HG_TEST(cancel_finds_a_call_whose_number_was_used_before)
     ends_end(&engine);
 }
 
-/* There is no memory at all when the call is taken back. */
+/* Every allocation fails when the call is canceled. */
 HG_TEST(cancel_needs_no_memory)
 {
     struct ends_tap tap = {LOOP_LATER, HG_HEADER_CANCEL, 0};
@@ -902,11 +905,11 @@ HG_TEST(cancel_needs_no_memory)
 /* ---- Every order ---- */
 
 enum ends_step {
-    ENDS_ARRIVE = 0, /* what was sent to the target arrives, ... */
-    ENDS_ARRIVE_TOO, /* ... again */
+    ENDS_ARRIVE = 0, /* messages to the target arrive */
+    ENDS_ARRIVE_TOO, /* once more */
     ENDS_EXECUTE,
     ENDS_RESPOND,
-    ENDS_RETURN, /* what was sent to the origin arrives */
+    ENDS_RETURN, /* messages to the origin arrive */
     ENDS_CANCEL,
     ENDS_EXPIRE,
     ENDS_DIE,
@@ -916,15 +919,15 @@ enum ends_step {
 struct ends_order {
     struct engine engine;
     struct engine_call call;
-    hg_return_t want; /* how it is to end, once that is clear */
+    hg_return_t want; /* the expected result, once it is known */
     bool clear;
     bool answered;
     uint8_t steps[ENDS_STEPS];
     uint64_t runs;
-    unsigned stride; /* of so many runs only the first is one */
+    unsigned stride; /* of so many runs only the first is executed */
 };
 
-/* The call ends so, unless it has ended. */
+/* The call must end with this result, unless it has ended. */
 static void ends_expect(struct ends_order *order, hg_return_t ret)
 {
     if (order->clear)
@@ -948,8 +951,8 @@ static void ends_respond(struct ends_order *order)
     HG_CHECK_OK(engine_answer_size(engine_kept[0], 10));
 }
 
-/* The answer may be among what comes, and then the call has ended, or its
- * output is being fetched. */
+/* If the response arrives, the call has completed, or its output is being
+ * fetched. */
 static void ends_return(struct ends_order *order)
 {
     enum hg_handle_state state;
@@ -992,8 +995,8 @@ static void ends_do(struct ends_order *order, enum ends_step step)
     }
 }
 
-/* Two that live; both begin anew now and then, so that the dead do not pile
- * up. */
+/* Two live engines; both are restarted now and then, so that dead addresses do
+ * not accumulate. */
 static hg_id_t ends_revive(struct engine *engine, uint64_t round)
 {
     if (round % 128 != 0) {
@@ -1039,7 +1042,7 @@ static void ends_run_order(struct ends_order *order)
     ends_check_empty(engine);
 }
 
-/* Every order of the steps from `first` on, the two that are alike in one. */
+/* Every order of the steps from `first` on; the two equal steps count once. */
 static void ends_permute(struct ends_order *order, unsigned first)
 {
     unsigned i;
@@ -1081,7 +1084,7 @@ HG_TEST_SECONDS(calls_complete_once_in_every_order_of_events, 120)
     ends_end(&order.engine);
 }
 
-/* Two or three calls at a time, large and small, with steps of any of them. */
+/* Two or three calls at once, large and small, with steps of any of them. */
 static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
 {
     static const size_t sizes[] = {0, 10, 20000, 300000};
@@ -1210,9 +1213,9 @@ HG_TEST(error_carries_the_text_it_was_given)
     ends_text = longer;
     ends_check_text(&engine, id, HG_PERMISSION, longest);
     memcpy(longer + HG_ERROR_TEXT_MAX - 3, "\xe2\x82\xac", 3);
-    longest[HG_ERROR_TEXT_MAX - 3] = '\0'; /* no half of a character */
+    longest[HG_ERROR_TEXT_MAX - 3] = '\0'; /* no partial character */
     ends_check_text(&engine, id, HG_PERMISSION, longest);
-    ends_code = HG_TIMEOUT; /* which would mean that it has not ended */
+    ends_code = HG_TIMEOUT; /* it would mean that the call has not completed */
     ends_text = "in vain";
     ends_check_text(&engine, id, HG_OTHER_ERROR, "in vain");
     ends_end(&engine);
@@ -1224,8 +1227,8 @@ static hg_return_t ends_give_up(hg_handle_t handle)
     return ends_code;
 }
 
-/* A handler's codes mean what it has them from: only of its input does the
- * library know. */
+/* Codes of a handler get no text: the library only knows the cause of errors of
+ * its input. */
 HG_TEST(error_of_a_handler_has_no_guessed_text)
 {
     struct engine engine;
@@ -1240,7 +1243,7 @@ HG_TEST(error_of_a_handler_has_no_guessed_text)
     ends_end(&engine);
 }
 
-/* Where there is no memory for it the code travels alone. */
+/* If there is no memory for the text, the code is sent without it. */
 HG_TEST(error_arrives_without_text_if_memory_is_short)
 {
     struct engine_call call;
@@ -1340,7 +1343,7 @@ HG_TEST(damaged_request_is_answered_with_a_text)
     ends_end(&engine);
 }
 
-/* ---- Handles that are used again ---- */
+/* ---- Reused handles ---- */
 
 static hg_return_t ends_count_call(const struct hg_cb_info *info)
 {
@@ -1360,8 +1363,8 @@ static void ends_turn_context(hg_context_t *context)
     while (count > 0);
 }
 
-/* The handle of a call that was canceled may call again, though the message has
- * yet to leave. */
+/* The handle of a canceled call can be used for the next call, although the
+ * message has not been sent. */
 HG_TEST(handle_is_freed_while_its_message_is_queued)
 {
     struct ends_tap tap = {LOOP_STUCK, HG_HEADER_REQUEST, 0};
@@ -1405,8 +1408,8 @@ HG_TEST(handle_is_freed_while_its_message_is_queued)
     loop_set_tap(NULL, NULL);
 }
 
-/* After its peer's death a handle is among the calls as before: what ends them
- * all finds it. */
+/* After its peer's death a handle is in the list of calls again: ending all
+ * calls finds it. */
 HG_TEST(handle_that_outlives_its_peer_is_listed_again)
 {
     struct ends_tap tap = {LOOP_DROP, HG_HEADER_REQUEST, 0};
@@ -1446,13 +1449,13 @@ HG_TEST(handle_that_outlives_its_peer_is_listed_again)
     loop_set_tap(NULL, NULL);
 }
 
-/* ---- An answer that cannot be encoded, while nobody waits any more ---- */
+/* ---- A response that cannot be encoded, for a canceled call ---- */
 
 struct ends_try {
     hg_context_t *context;
     hg_handle_t origin;
     hg_handle_t kept;
-    bool cancel; /* while it is being encoded; else it hears of it then */
+    bool cancel; /* during encoding; else its notification comes then */
 };
 
 static struct ends_try ends_try;
@@ -1476,7 +1479,7 @@ static hg_return_t ends_encode_nothing(hg_proc_t proc, void *data)
     return HG_PROTOCOL_ERROR;
 }
 
-/* It is told when there is no answer. */
+/* The handler is notified when there is no response. */
 HG_TEST(cancel_is_handled_while_a_response_fails)
 {
     hg_class_t *hg_class = HG_Init2("self://", HG_TRUE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The room checksum: checksums as objects. */
+/* The module checksum: checksums as objects. */
 #include "support/library.h"
 
 #include "harness.h"
@@ -22,7 +22,7 @@ HG_TEST(checksum_is_crc64)
     HG_CHECK_EQ_INT(hg_checksum_get(checksum, value, 8, 1), 0);
     HG_CHECK_EQ_MEM(value, "\xfa\x39\x19\xdf\xbb\xc9\x5d\x99", 8);
 
-    /* Finalized: it can be read, not continued; a reset begins anew. */
+    /* After finalizing it can be read, not continued; a reset starts again. */
     hg_test_expect_log("finalized; reset it first");
     HG_CHECK_EQ_INT(hg_checksum_update(checksum, "x", 1), -1);
     HG_CHECK_EQ_INT(hg_checksum_get(checksum, again, 8, 0), 0);

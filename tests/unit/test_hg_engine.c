@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms handle, overflow, forward, serve and context: two engines in one
- * process, whose messages the test may change, hold back, swallow or make up.
+ * The modules handle, overflow, forward, serve and context: two engines in one
+ * process, whose messages the test may change, delay, drop or forge.
  */
 #include "support/library.h"
 
@@ -10,13 +10,13 @@
 
 #define ENGINE_EAGER 4096
 
-/* ---- What the tests do to messages ---- */
+/* ---- Changes of messages ---- */
 
 struct engine_trouble {
     enum loop_fate fate;
-    uint8_t type;     /* of the messages meant */
-    unsigned flip_at; /* the byte to turn over; 0: none */
-    unsigned count;   /* messages meant, so far */
+    uint8_t type;     /* of the affected messages */
+    unsigned flip_at; /* offset of the byte to invert; 0: none */
+    unsigned count;   /* affected messages, so far */
 };
 
 static enum loop_fate engine_tap(
@@ -58,7 +58,7 @@ static void engine_begin(
     HG_CHECK_OK(engine_open(engine, eager, options));
 }
 
-/* A call without arguments, which `callback` has, or had. */
+/* A call without arguments, which `callback` receives, or has received. */
 static void engine_begin_call(struct engine *engine,
     const struct hg_options *options, hg_rpc_cb_t callback,
     struct engine_trouble *trouble, struct engine_call *call)
@@ -114,7 +114,7 @@ static void engine_echo_size(struct engine *engine, hg_id_t id, size_t size)
         atomic_load(&engine->a.context->counts[HG_COUNT_OUTPUTS_FETCHED]) -
             outputs,
         large);
-    /* The acknowledgement took the output's memory back. */
+    /* The acknowledgement released the output's memory. */
     engine_check_empty(engine);
 }
 
@@ -205,7 +205,7 @@ HG_TEST(overflow_output_is_released_when_nobody_fetches_it)
     HG_CHECK_EQ_INT(trouble.count, 1);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
     HG_CHECK_EQ_INT(call.ends, 0);
-    /* Progress sleeps until the time is up, not longer. */
+    /* Progress sleeps until the timeout, not longer. */
     while (engine_held(engine.b.context, NULL) > 0)
         (void) engine_progress(
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
@@ -249,7 +249,7 @@ static hg_return_t engine_answer_large_and_keep(hg_handle_t handle)
     return engine_answer_size(handle, 100000);
 }
 
-/* The notice that an output was fetched cancels no call. */
+/* The acknowledgement of an output cancels no call. */
 HG_TEST(overflow_output_that_was_fetched_is_not_canceled)
 {
     struct blob in = {0, NULL};
@@ -321,7 +321,7 @@ HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
     id = engine_register(&engine, "large", engine_answer_large);
-    /* After each number of turns: before, during and after the fetch. */
+    /* After each number of rounds: before, during and after the fetch. */
     for (turns = 0; turns < 8; turns++) {
         unsigned i;
 
@@ -337,7 +337,8 @@ HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
         if (turns <= 1)
             HG_CHECK_RET(call.ret, HG_CANCELED);
         engine_forget(&call);
-        if (engine_held(engine.b.context, NULL) > 0) { /* nobody acknowledged */
+        /* It was not acknowledged. */
+        if (engine_held(engine.b.context, NULL) > 0) {
             hg_overflow_release_all(engine.b.context);
             engine_settle(&engine);
         }
@@ -346,8 +347,8 @@ HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
     engine_close(&engine);
 }
 
-/* It came, and nothing of it was asked for yet: there is no transfer to cancel,
- * but the call is. */
+/* The request has arrived, and its input is not being fetched yet: there is no
+ * transfer to cancel, but the call is canceled. */
 HG_TEST(overflow_fetch_can_be_canceled_before_it_begins)
 {
     struct blob in = {0, NULL};
@@ -369,7 +370,7 @@ HG_TEST(overflow_fetch_can_be_canceled_before_it_begins)
     engine_end(&engine);
 }
 
-/* A layer that ends does not first fetch what it will not execute. */
+/* A layer that ends does not fetch inputs of calls that it will not execute. */
 HG_TEST(overflow_fetch_stops_when_the_layer_ends)
 {
     struct blob in = engine_new_blob((size_t) 40 << 20, 3);
@@ -396,16 +397,16 @@ HG_TEST(overflow_fetch_stops_when_the_layer_ends)
     engine_end(&engine);
 }
 
-/* ---- Lies about large arguments ---- */
+/* ---- False descriptions of large arguments ---- */
 
 struct engine_lie {
     uint64_t size;
-    uint32_t length; /* of the memory handle, as told */
+    uint32_t length; /* of the memory handle, as announced */
     size_t cut;      /* bytes missing at the end */
     hg_return_t ret;
 };
 
-/* A description of memory that is not there, in a message that is whole. */
+/* A description of memory that does not exist, in a correct message. */
 static size_t engine_lie_message(unsigned char *bytes,
     const struct engine_lie *lie, uint8_t type, hg_id_t id, uint64_t sequence)
 {
@@ -434,7 +435,7 @@ static size_t engine_lie_message(unsigned char *bytes,
 
 static const struct engine_lie engine_lies[] = {
     {1000, 24, 0, HG_NOENTRY},  /* no such key */
-    {1001, 24, 0, HG_OVERFLOW}, /* more than the memory has */
+    {1001, 24, 0, HG_OVERFLOW}, /* larger than the memory */
     {0, 24, 0, HG_PROTOCOL_ERROR},
     {1000, 23, 0, HG_PROTOCOL_ERROR},
     {1000, 25, 0, HG_PROTOCOL_ERROR},
@@ -453,7 +454,8 @@ static hg_return_t engine_never(hg_handle_t handle)
     hg_test_fail("engine_never", "the handler ran");
 }
 
-/* A call that ends with what the lies tell: messages of `type` to `to`. */
+/* A call that ends with the error of the false description: messages of `type`
+ * to `to`. */
 static void engine_tell_lies(
     struct engine *engine, struct engine_end *to, uint8_t type)
 {
@@ -470,7 +472,7 @@ static void engine_tell_lies(
         unsigned char bytes[256];
         size_t size;
 
-        /* The call's own message is swallowed, the lie takes its place. */
+        /* The call's own message is dropped, and replaced by the false one. */
         loop_set_tap(engine_tap, &trouble);
         HG_CHECK_OK(engine_start(engine, id, &in, &call));
         loop_set_tap(NULL, NULL);
@@ -503,7 +505,7 @@ HG_TEST(overflow_response_with_false_fields_ends_the_call)
     engine_close(&engine);
 }
 
-/* An answer that is an error has no large output, whatever its flags say: the
+/* A response with an error has no large output, whatever its flags say: the
  * caller fetches nothing and sends no CANCEL. */
 HG_TEST(overflow_response_with_an_error_is_not_fetched)
 {
@@ -538,7 +540,7 @@ HG_TEST(overflow_response_with_an_error_is_not_fetched)
     engine_end(&engine);
 }
 
-/* ---- Messages damaged, lost, delayed, made up ---- */
+/* ---- Messages damaged, lost, delayed, forged ---- */
 
 HG_TEST(forward_ends_with_the_error_of_a_damaged_response)
 {
@@ -552,7 +554,7 @@ HG_TEST(forward_ends_with_the_error_of_a_damaged_response)
     id = engine_register(&engine, "echo", engine_echo);
     loop_set_tap(engine_tap, &trouble);
 
-    trouble.flip_at = 40; /* in the header, behind what identifies the call */
+    trouble.flip_at = 40; /* in the header, after the identity of the call */
     hg_test_expect_log("the answer was damaged in transit");
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_settle(&engine);
@@ -592,8 +594,8 @@ static void engine_set_level(
     end->hg_class->sum_messages = level == HG_CHECKSUM_RPC_HEADERS;
 }
 
-/* The sender decides whether a message has a CRC64; a receiver checks the one
- * that is there, and takes messages without one. */
+/* The sender decides whether a message has a CRC64; a receiver verifies one
+ * that is present, and accepts messages without one. */
 static void engine_try_checksum(
     hg_checksum_level_t from, hg_checksum_level_t to, uint8_t type)
 {
@@ -660,7 +662,7 @@ HG_TEST(checksum_level_decides_which_messages_have_one)
     }
 }
 
-/* A peer may send a text that is longer than texts are. */
+/* A peer may send a text that is too long. */
 HG_TEST(forward_truncates_an_error_text_that_is_too_long)
 {
     struct engine_trouble trouble = {LOOP_DROP, HG_HEADER_REQUEST, 0, 0};
@@ -701,7 +703,7 @@ static hg_return_t engine_respond(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Not even from one context to another. */
+/* Not between contexts either. */
 HG_TEST(checksum_is_not_used_within_a_process)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -740,7 +742,7 @@ HG_TEST(checksum_is_not_used_within_a_process)
     HG_CHECK_OK(HG_Finalize2(hg_class));
 }
 
-/* The flag of a call that is one way. */
+/* The flag of a one-way call. */
 static enum loop_fate engine_turn_flag(
     void *arg, na_class_t *from, unsigned char *data, size_t *size)
 {
@@ -751,9 +753,8 @@ static enum loop_fate engine_turn_flag(
     return LOOP_PASS;
 }
 
-/* Neither what identifies a call nor what else its header says is believed of a
- * message that is damaged: its caller gets an answer even if the message seems
- * to be one way. */
+/* No field of a damaged header is trusted: the caller gets a response even if
+ * the message seems to be one-way. */
 HG_TEST(serve_answers_a_request_with_any_damaged_field)
 {
     static const unsigned fields[] = {1, 14, 32, 36, 40, HG_HEADER_MIN};
@@ -787,8 +788,8 @@ HG_TEST(serve_answers_a_request_with_any_damaged_field)
     engine_end(&engine);
 }
 
-/* Arguments outside of the message that change after they were encoded: nobody
- * gets them, in either direction, unless the sender computes no checksum. */
+/* Large arguments that change after they were encoded are refused, in either
+ * direction, unless the sender computes no checksum. */
 static void engine_damage_large(bool answer, bool checked)
 {
     struct blob in = engine_new_blob(answer ? 0 : (size_t) 3 << 20, 1);
@@ -916,7 +917,7 @@ HG_TEST(forward_ends_when_its_request_cannot_be_sent)
     engine_end(&engine);
 }
 
-/* An answer that could not leave holds nothing for ever. */
+/* A response that cannot be sent holds nothing for ever. */
 HG_TEST(serve_releases_a_response_that_cannot_be_sent)
 {
     struct engine_trouble trouble = {LOOP_FAIL, HG_HEADER_RESPONSE, 0, 0};
@@ -953,7 +954,7 @@ HG_TEST(calls_never_sent_are_not_counted)
     engine_end(&engine);
 }
 
-/* Answers that fit nothing are counted, no more. */
+/* Responses without a matching call are only counted. */
 HG_TEST(messages_without_a_call_are_counted)
 {
     unsigned char bytes[HG_HEADER_MIN];
@@ -978,7 +979,7 @@ HG_TEST(messages_without_a_call_are_counted)
     header.type = HG_HEADER_RESPONSE;
     header.sequence = call.handle->sequence;
     header.rpc_id = id;
-    hg_header_encode(&header, bytes, true); /* right, but of somebody else */
+    hg_header_encode(&header, bytes, true); /* valid, but from another peer */
     loop_inject(engine.a.na_class, stranger, bytes, sizeof(bytes));
     header.rpc_id = id + 1;
     hg_header_encode(&header, bytes, true);
@@ -994,7 +995,7 @@ HG_TEST(messages_without_a_call_are_counted)
     HG_CHECK_EQ_INT(call.ends, 0);
     HG_CHECK_EQ_U64(engine_late(&engine.a), 3);
 
-    header.type = 77; /* a type nobody knows */
+    header.type = 77; /* an unknown type */
     hg_header_encode(&header, bytes, true);
     loop_inject(engine.a.na_class, engine.a.peer, bytes, sizeof(bytes));
     loop_inject(engine.a.na_class, engine.a.peer, bytes, 0);
@@ -1030,7 +1031,7 @@ HG_TEST(forward_ends_once_when_the_peer_dies)
     for (i = 0; i < 10; i++)
         HG_CHECK_OK(
             engine_start(&engine, id, i % 2 == 0 ? &in : &small, &calls[i]));
-    /* Some have arrived, and some of their arguments are being fetched. */
+    /* Some have arrived, and the arguments of some are being fetched. */
     engine_turn(&engine.b);
     engine_turn(&engine.a);
     engine_turn(&engine.b);
@@ -1070,7 +1071,7 @@ HG_TEST(serve_releases_what_it_held_for_a_dead_peer)
     engine_end(&engine);
 }
 
-/* ---- What a thread does while another one drives ---- */
+/* ---- Events while another thread makes progress ---- */
 
 struct engine_driver {
     struct hg_context *context;
@@ -1090,7 +1091,7 @@ static void *engine_drive(void *arg)
     return NULL;
 }
 
-/* A thread drives `end` and sleeps. */
+/* A thread makes progress on `end` and sleeps. */
 static void engine_start_driver(
     struct engine_driver *driver, struct engine_end *end)
 {
@@ -1109,8 +1110,7 @@ static void engine_stop_driver(struct engine_driver *driver)
     HG_CHECK(pthread_join(driver->thread, NULL) == 0);
 }
 
-/* Whether the context has no timers; in much
- * less time than a driver sleeps. */
+/* Whether the context has no timers, well before the thread wakes by itself. */
 static void engine_await_quiet(struct hg_context *context)
 {
     uint64_t end = hg_clock_after_ms(5000);
@@ -1125,7 +1125,7 @@ static void engine_await_quiet(struct hg_context *context)
     HG_CHECK(quiet);
 }
 
-/* The driver had no timer when it went to sleep. */
+/* The thread had no timer when it went to sleep. */
 HG_TEST(driver_is_woken_for_a_timer_set_by_another_thread)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -1148,7 +1148,7 @@ HG_TEST(driver_is_woken_for_a_timer_set_by_another_thread)
     engine_end(&engine);
 }
 
-/* There was no memory for an answer; there is soon, and it is sent then. */
+/* There was no memory for a response; soon there is, and it is sent then. */
 HG_TEST(driver_is_woken_for_a_response_to_retry)
 {
     struct engine_trouble trouble = {LOOP_LATER, HG_HEADER_RESPONSE, 0, 0};
@@ -1172,9 +1172,9 @@ HG_TEST(driver_is_woken_for_a_response_to_retry)
     engine_end(&engine);
 }
 
-/* ---- The gates ---- */
+/* ---- Initializing ---- */
 
-/* A beginning that fails leaves nothing. */
+/* A failed initialization leaves nothing. */
 HG_TEST(layer_that_fails_to_initialize_holds_nothing)
 {
     hg_return_t ret = HG_NOMEM;
@@ -1202,8 +1202,8 @@ HG_TEST(layer_that_fails_to_initialize_holds_nothing)
 
 /* ---- Limits ---- */
 
-/* What was answered lies in the handle: who answers again, or asks for a buffer
- * to do so, neither moves nor overwrites it. */
+/* A response stays in the handle: a second response, or a request for its
+ * buffer, neither moves nor overwrites it. */
 HG_TEST(serve_keeps_a_response_unchanged)
 {
     struct blob large = engine_new_blob(100000, 5);
@@ -1248,7 +1248,7 @@ static hg_return_t engine_keep_burst(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* The pool is limited: in handles, in the size of a buffer, and in bytes. */
+/* The pool is limited in handles, in the size of a buffer, and in bytes. */
 static void engine_check_pool(struct hg_context *context)
 {
     const struct na_link *link;
@@ -1307,8 +1307,9 @@ HG_TEST(idle_handles_hold_little_memory)
     engine_end(&engine);
 }
 
-/* A burst of calls with large messages both ways; each handle of the target is
- * in use until all calls have arrived. The bytes that stay allocated. */
+/* A burst of calls with large messages in both directions; each handle of the
+ * target is in use until all calls have arrived. Returns the bytes that stay
+ * allocated. */
 static int64_t engine_burst(
     struct engine *engine, hg_id_t id, unsigned count, size_t size)
 {
@@ -1338,7 +1339,7 @@ static int64_t engine_burst(
     return hg_test_alloc_bytes() - before;
 }
 
-/* The pool keeps the handles of a burst, but only a part of their buffers. */
+/* The pool keeps the handles of a burst, but only some of their buffers. */
 HG_TEST(handles_release_large_buffers)
 {
     const size_t size = 60000; /* 31 handles keep two such buffers each */
@@ -1355,17 +1356,17 @@ HG_TEST(handles_release_large_buffers)
     HG_CHECK(grown < 2 * (int64_t) HG_HANDLE_POOL_BYTES + (1 << 20));
     engine_check_pool(engine.a.context);
     engine_check_pool(engine.b.context);
-    /* The buffers that are kept are used again. */
+    /* The kept buffers are reused. */
     HG_CHECK_EQ_INT(engine_burst(&engine, id, 20, size), 0);
     HG_CHECK(engine_burst(&engine, id, ENGINE_BURST, 10) < 1 << 20);
     engine_end(&engine);
 }
 
-/* The buffer for an output by hand shows nobody what an earlier call left in
- * it; what the handler itself wrote stays. */
+/* The buffer for an output by hand contains no bytes of an earlier call; bytes
+ * written by the handler itself stay. */
 HG_TEST(serve_leaks_no_bytes_of_earlier_calls)
 {
-    enum { CALLS = 30 }; /* more than the pool has fresh handles */
+    enum { CALLS = 30 }; /* more than the pool has unused handles */
     static const unsigned char zeros[8192] = {0};
     struct blob in = engine_new_blob(10, 3);
     struct engine engine;
@@ -1461,7 +1462,7 @@ HG_TEST(serve_refuses_calls_beyond_its_limit)
     engine_end(&engine);
 }
 
-/* ---- The end ---- */
+/* ---- Destroying contexts ---- */
 
 HG_TEST(context_destroy_ends_everything_in_flight)
 {
@@ -1480,7 +1481,7 @@ HG_TEST(context_destroy_ends_everything_in_flight)
     live = hg_test_alloc_live();
     loop_register();
     options.drain_ms = 20;
-    /* Stopped after each number of turns. */
+    /* Stopped after each number of rounds. */
     for (turns = 0; turns < 6; turns++) {
         hg_id_t keep;
         hg_id_t large;
@@ -1510,8 +1511,8 @@ HG_TEST(context_destroy_ends_everything_in_flight)
     free(in.bytes);
 }
 
-/* A send that the transport does not give back in time: it goes on looking at
- * the call's bytes, and tells the context in the end. */
+/* A send that the transport does not complete in time: it keeps using the
+ * call's bytes, and refers to the context when it completes. */
 HG_TEST(context_memory_stays_while_a_send_does_not_complete)
 {
     static struct hg_context *left; /* for leak checkers: on purpose */
@@ -1552,7 +1553,8 @@ HG_TEST(context_memory_stays_while_a_send_does_not_complete)
     engine_close(&engine);
 }
 
-/* A call that comes while the context ends is refused, not left behind. */
+/* A call that arrives while the context is destroyed is refused, not left
+ * behind. */
 HG_TEST(context_refuses_calls_while_it_is_destroyed)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -1572,7 +1574,8 @@ HG_TEST(context_refuses_calls_while_it_is_destroyed)
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_AGAIN);
     engine_forget(&call);
-    /* It stands in the queue, as if it came right before the sink was gone. */
+    /* It is in the queue, as if it had arrived just before the sink was
+     * removed. */
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     (void) na_class_ops(engine.b.na_class)->poll(engine.b.context->na_context);
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 1);
@@ -1585,7 +1588,7 @@ HG_TEST(context_refuses_calls_while_it_is_destroyed)
     engine_close(&engine);
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Out of memory ---- */
 
 static int engine_scenario(void *arg)
 {
@@ -1606,7 +1609,7 @@ static int engine_scenario(void *arg)
     ret = id != 0 ? engine_start(&engine, id, &in, &call) : HG_NOMEM;
     if (ret == HG_SUCCESS) {
         engine_settle(&engine);
-        /* Whatever failed: the caller is told. */
+        /* Whatever failed, the caller gets a result. */
         HG_CHECK_EQ_INT(call.ends, 1);
         ret = call.ret;
         if (ret == HG_SUCCESS)
@@ -1662,7 +1665,7 @@ static bool engine_is_driven(const struct hg_context *context)
     return driven;
 }
 
-/* Until a thread makes progress and so many sleep. */
+/* Wait until a thread makes progress and so many others sleep. */
 static void engine_await_waiters(
     const struct hg_context *context, unsigned sleepers)
 {
@@ -1680,7 +1683,7 @@ static void engine_await_waiters(
     } while (!engine_is_driven(context) || count != sleepers);
 }
 
-/* Those whose waits are over leave; somebody who stays has to drive. */
+/* These waits end; a thread that still waits must make progress. */
 static void engine_end_waits(struct engine_waiter *waiters, unsigned count)
 {
     struct hg_context *context = waiters[0].context;
@@ -1710,14 +1713,15 @@ HG_TEST(wait_that_ends_hands_progress_to_another_waiter)
             &waiters[i].thread, NULL, engine_wait, &waiters[i]));
         engine_await_waiters(engine.a.context, i);
     }
-    /* The driver, and the sleeper that it would wake for the role. */
+    /* The thread that makes progress, and the sleeper it would wake to take
+     * over. */
     engine_end_waits(waiters, 2);
     engine_await_waiters(engine.a.context, 1);
     engine_end_waits(&waiters[2], 2);
     engine_close(&engine);
 }
 
-/* Nothing ends while a thread waits. */
+/* The layer is not finalized while a thread waits. */
 HG_TEST(finalize_is_busy_while_a_thread_waits)
 {
     struct engine_waiter waiter;
@@ -1743,7 +1747,7 @@ struct engine_step {
     hg_return_t ret;
 };
 
-/* A step of progress, which runs code that waits. */
+/* A progress callback that runs code that waits. */
 static void engine_run_step(struct na_completion *completion)
 {
     static _Atomic bool never = false;
@@ -1789,8 +1793,8 @@ static hg_return_t engine_note_waits(hg_handle_t handle)
     return engine_echo(handle);
 }
 
-/* A thread that executes a call, and comes back for the next one, counts as one
- * that waits: the layer does not end between the two. */
+/* A thread that executes a call and then waits for the next one counts as
+ * waiting: the layer is not finalized between the two. */
 HG_TEST(thread_between_two_calls_counts_as_waiting)
 {
     struct blob in = engine_new_blob(10, 3);
@@ -1819,7 +1823,7 @@ HG_TEST(thread_between_two_calls_counts_as_waiting)
     engine_close(&engine);
 }
 
-/* A call that has who waits for calls come back. */
+/* A call after which the waits for calls return. */
 static void engine_call_server(
     struct engine *engine, hg_id_t id, const struct engine_waiter *server)
 {
@@ -1836,8 +1840,8 @@ static void engine_call_server(
     free(in.bytes);
 }
 
-/* Who drives for its own result only looks for calls, too, once somebody sleeps
- * who runs handlers, and wakes that one. */
+/* A thread that makes progress for its own result looks for calls, too, once a
+ * thread that runs handlers sleeps, and wakes that thread. */
 HG_TEST(driver_without_handlers_wakes_a_thread_that_runs_them)
 {
     struct engine engine;
@@ -1863,7 +1867,7 @@ HG_TEST(driver_without_handlers_wakes_a_thread_that_runs_them)
     engine_close(&engine);
 }
 
-/* A handler that lasts until somebody drives meanwhile. */
+/* A handler that lasts until another thread makes progress. */
 static hg_return_t engine_echo_driven(hg_handle_t handle)
 {
     unsigned ms = 0;
@@ -1875,8 +1879,8 @@ static hg_return_t engine_echo_driven(hg_handle_t handle)
     return engine_echo(handle);
 }
 
-/* Who drives and then runs a handler leaves the role to a sleeper: what that
- * one waits for does not wait for the handler. */
+/* A thread that makes progress and then runs a handler lets a sleeping thread
+ * take over progress: what that one waits for does not wait for the handler. */
 HG_TEST(driver_that_runs_a_handler_hands_progress_to_a_sleeper)
 {
     struct engine engine;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an event loop of the callback model is woken by: besides the network,
- * which tests/conform sees to, the library's own timers.
+ * What wakes an event loop of the callback model besides the network, which
+ * tests/conform covers: the library's own timers.
  */
 #include "engine.h"
 
@@ -53,7 +53,7 @@ HG_TEST(event_loop_is_woken_for_a_timer)
 
         HG_CHECK(!hg_context_event_ready(event.context));
         HG_CHECK_EQ_INT(poll(&event.pfd, 1, 0), 0);
-        /* It is set while the loop sleeps, which is to sleep shorter. */
+        /* It is set while the loop sleeps, and shortens the sleep. */
         when = hg_clock_after_ms(50);
         event_set_timer(&event, when);
         HG_CHECK_EQ_INT(poll(&event.pfd, 1, 10000), 1);
@@ -71,7 +71,7 @@ HG_TEST(event_loop_is_woken_for_a_timer)
     event_close(&event);
 }
 
-/* Who only pokes brings nothing that HG_Trigger could run. */
+/* A poke alone gives HG_Trigger nothing to run. */
 HG_TEST(poked_progress_returns_timeout)
 {
     struct event_end event;
@@ -86,8 +86,8 @@ HG_TEST(poked_progress_returns_timeout)
     event_close(&event);
 }
 
-/* The emulation asks a transport after a while whether it still moves pieces of
- * withdrawn memory: it does not until `due`. */
+/* After a while the emulation asks a transport whether it still moves pieces of
+ * withdrawn memory: it does until `due`. */
 static struct na_mem_core event_mem;
 static uint64_t event_due;
 
@@ -110,7 +110,7 @@ static void event_touch(struct na_emul *emul, uint64_t due)
     hg_leave(core->lock);
 }
 
-/* Nor does anybody wake for what emulated RMA tries again after a while. */
+/* Retries of emulated RMA after a while wake the loop, too. */
 HG_TEST(event_loop_is_woken_for_emulation)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -144,8 +144,9 @@ HG_TEST(event_loop_is_woken_for_emulation)
     engine_close_end(&end);
 }
 
-/* The same without the RPC engine, of a class or a part: its application asked
- * for the descriptor before there was anything to wait for. */
+/* The same check without the RPC engine, for a class or one of its parts: its
+ * application asked for the descriptor before there was anything to wait
+ * for. */
 static void event_try_na(const char *string, unsigned part)
 {
     na_class_t *na_class = NA_Initialize(string, NA_TRUE);
@@ -176,7 +177,7 @@ static void event_try_na(const char *string, unsigned part)
             HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
         }
         HG_CHECK(hg_clock_now() >= due);
-        /* It is silent again. */
+        /* It is not readable again. */
         while (NA_Poll_try_wait(na_class, context) == NA_FALSE)
             HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
         HG_CHECK_EQ_INT(poll(&pfd, 1, 0), 0);

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handles of the callback model that are used again while something of the call
- * before is still on its way: bytes that somebody looks at stay where they are,
- * and whose message is of no more use may make the next call.
+ * Handles of the callback model that are reused while the previous call is not
+ * finished: bytes that may still be read stay in place, and a handle whose
+ * message is no longer needed can be used for the next call.
  */
 #include "support/library.h"
 
 #include "engine.h"
 
 #define REUSE_SMALL 16
-#define REUSE_LARGE 3000 /* fits a message, but not the room of a small one */
+#define REUSE_LARGE 3000 /* fits into a message, but not into a small buffer */
 #define REUSE_OVERFLOW 100000
 
-/* Two ends, and a handle of `a` to call `b`. */
+/* Two sides, and a handle of `a` to call `b`. */
 struct again {
     hg_class_t *classes[2];
     hg_context_t *contexts[2];
     na_addr_t addr;
     hg_id_t id;
     hg_handle_t handle;
-    enum loop_fate fate; /* of messages of a type */
+    enum loop_fate fate; /* for messages of a type */
     uint8_t type;
     unsigned met;
     bool cancel; /* the first one, while it is handed over */
-    bool answer; /* it, as if it had arrived; what comes then is stuck */
+    bool answer; /* as if it had arrived; later messages are stuck */
     unsigned ends;
-    unsigned max;      /* calls to make in all */
-    size_t size;       /* of what callbacks send */
-    hg_return_t again; /* what the last HG_Forward in a callback returned */
-    hg_return_t ret;   /* how the last call ended */
+    unsigned max;      /* total number of calls to make */
+    size_t size;       /* of the calls made by callbacks */
+    hg_return_t again; /* result of the last HG_Forward in a callback */
+    hg_return_t ret;   /* result of the last call */
 };
 
 static struct again reuse_now;
@@ -91,7 +91,8 @@ static void reuse_turn(void)
     }
 }
 
-/* A target answers what it has not got, as it guessed the number: no room. */
+/* A target answers a call that it has not received, with a guessed number: it
+ * is full. */
 static void reuse_answer(void)
 {
     unsigned char bytes[HG_HEADER_MIN];
@@ -106,7 +107,7 @@ static void reuse_answer(void)
     reuse_trigger(0);
 }
 
-/* What a thread beside the sender's does is done here, in the midst of it. */
+/* The work of a second thread is done here, during the sender's. */
 static enum loop_fate reuse_meet(
     void *arg, na_class_t *from, unsigned char *data, size_t *size)
 {
@@ -176,8 +177,8 @@ static void reuse_end(void)
     loop_set_tap(NULL, NULL);
 }
 
-/* A call one way ends when its message has left: who sends it need not have
- * come back from that. */
+/* A one-way call ends when its message was sent, perhaps before the sending
+ * function returns. */
 HG_TEST(handle_is_reusable_when_its_message_was_sent)
 {
     reuse_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
@@ -196,7 +197,7 @@ HG_TEST(handle_is_reusable_when_its_message_was_sent)
     reuse_end();
 }
 
-/* The same of one that could not leave. */
+/* As before, for a message that cannot be sent. */
 HG_TEST(handle_is_reusable_when_its_message_cannot_be_sent)
 {
     reuse_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
@@ -225,7 +226,7 @@ static hg_return_t reuse_answer_large(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* That the last output was not wanted is nothing to the next one. */
+/* A canceled fetch does not affect the next output. */
 HG_TEST(handle_repeats_a_fetch_that_was_canceled)
 {
     reuse_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
@@ -251,8 +252,9 @@ HG_TEST(handle_repeats_a_fetch_that_was_canceled)
     reuse_end();
 }
 
-/* The next call is made while the message of this one waits to leave, which is
- * a copy: the arguments may be larger, also where the application has them. */
+/* The next call is made while the message of the previous one waits to be sent;
+ * that is a copy. The arguments may be larger, even in the application's
+ * buffer. */
 HG_TEST(queued_message_does_not_delay_the_next_call)
 {
     hg_size_t size = 0;
@@ -274,7 +276,7 @@ HG_TEST(queued_message_does_not_delay_the_next_call)
     HG_CHECK_EQ_INT(reuse_now.ends, 2);
 }
 
-/* What becomes of a message is not told to the next call. */
+/* A late send error of a message is not reported to the next call. */
 HG_TEST(send_error_of_an_earlier_call_ends_no_later_call)
 {
     reuse_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
@@ -293,7 +295,7 @@ HG_TEST(send_error_of_an_earlier_call_ends_no_later_call)
     HG_CHECK_EQ_INT(reuse_now.ends, 2);
 }
 
-/* ---- What is told of an answer ---- */
+/* ---- The callback of a response ---- */
 
 static unsigned reuse_told;
 static hg_return_t reuse_told_ret;
@@ -306,8 +308,8 @@ static hg_return_t reuse_hear(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Memory is short for each part of an answer that has to wait. What HG_Respond
- * has refused is not told, and may be done once more. */
+/* Memory is short for each part of a response that has to wait. If HG_Respond
+ * refuses, there is no callback, and it can be called once more. */
 HG_TEST(response_callback_runs_after_a_send_without_memory)
 {
     struct blob out = engine_new_blob(REUSE_LARGE, 8);
@@ -339,7 +341,7 @@ HG_TEST(response_callback_runs_after_a_send_without_memory)
 
 /* ---- Buffers, and HG_Reset ---- */
 
-/* A buffer that is asked for is no reason to move what a peer may fetch. */
+/* Asking for a buffer does not move bytes that a peer may fetch. */
 HG_TEST(buffer_of_a_call_in_progress_is_not_moved)
 {
     struct blob out = engine_new_blob(REUSE_SMALL, 6);
@@ -358,7 +360,7 @@ HG_TEST(buffer_of_a_call_in_progress_is_not_moved)
     reuse_now.fate = LOOP_PASS;
     reuse_now.max = 2;
     HG_CHECK_OK(reuse_forward(REUSE_SMALL));
-    /* Asked for before: it lies there still. */
+    /* Requested before: it is still there. */
     HG_CHECK_OK(HG_Get_input_buf(reuse_now.handle, &buf, &size));
     reuse_turn();
     HG_CHECK(reuse_kept != HG_HANDLE_NULL);
@@ -373,7 +375,7 @@ HG_TEST(buffer_of_a_call_in_progress_is_not_moved)
     reuse_end();
 }
 
-/* A handle that was reset has all of its time. */
+/* A handle that was reset has its full time limit again. */
 HG_TEST(reset_restores_the_deadline_of_a_handle)
 {
     reuse_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
@@ -389,7 +391,7 @@ HG_TEST(reset_restores_the_deadline_of_a_handle)
     reuse_end();
 }
 
-/* It takes no room, nor memory, which may be short. */
+/* It takes no quota, nor memory, which may be short. */
 HG_TEST(reset_of_a_handle_is_not_counted_as_a_call)
 {
     hg_test_alloc_install();
@@ -407,8 +409,8 @@ HG_TEST(reset_of_a_handle_is_not_counted_as_a_call)
     HG_CHECK_EQ_INT(reuse_now.ends, 1);
 }
 
-/* Callbacks that call again and again do not keep a context from ending in its
- * time, here with HG_BUSY. */
+/* Callbacks that call again and again do not keep HG_Context_destroy from
+ * returning in time, here with HG_BUSY. */
 HG_TEST_SECONDS(context_destroy_ends_in_time_when_callbacks_forward_again, 30)
 {
     reuse_begin(LOOP_PASS, HG_HEADER_REQUEST, UINT_MAX);
@@ -423,7 +425,7 @@ HG_TEST_SECONDS(context_destroy_ends_in_time_when_callbacks_forward_again, 30)
     reuse_end();
 }
 
-/* A call one way counts until it is executed, not until its input was
+/* A one-way call counts until it is executed, not until its input was
  * fetched. */
 HG_TEST(one_way_call_counts_as_input_until_it_is_executed)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms header, registry and deadline: bytes, names and times, without
- * anything that moves.
+ * The modules header, registry and deadline: encoding, names and timers,
+ * without a transport.
  */
 #include "support/library.h"
 
@@ -86,7 +86,7 @@ static void header_check_fields(const struct hg_header *got,
     HG_CHECK(got->payload == message + HG_HEADER_MIN);
 }
 
-/* Write it, compare; read it, compare. */
+/* Encode and compare; decode and compare. */
 static void header_compare(
     struct golden *golden, const struct header_vector *vector)
 {
@@ -147,8 +147,8 @@ HG_TEST(header_matches_its_golden_file)
     golden_close(golden);
 }
 
-/* Each cut and each turned bit is noticed, in the header and in the payload,
- * but for bits of the magic and the major version by the CRC64. */
+/* Each truncation and each flipped bit is detected, in the header and in the
+ * payload: by the CRC64, except for bits of the magic and the major version. */
 HG_TEST(header_refuses_every_truncation_and_every_flipped_bit)
 {
     struct golden *golden = golden_open("tests/golden/header.hex");
@@ -196,9 +196,9 @@ HG_TEST(header_refuses_every_truncation_and_every_flipped_bit)
     golden_close(golden);
 }
 
-/* A message without a checksum is judged by its sizes alone: its header is as
- * long as its fields at least, and not longer than the message, whatever lies
- * behind that in memory. */
+/* A message without a checksum is checked by its sizes alone: its header is at
+ * least as long as its fields, and not longer than the message, whatever bytes
+ * follow in memory. */
 HG_TEST(header_fits_its_fields_and_its_message)
 {
     unsigned char bytes[2 * HG_HEADER_MIN] = {0};
@@ -228,8 +228,8 @@ HG_TEST(header_fits_its_fields_and_its_message)
     } while (!checksum);
 }
 
-/* What stood in the struct before is not taken for what a refused message
- * says: there is nothing but what every version shares. */
+/* Old contents of the struct are not mistaken for fields of a refused message:
+ * only the fields common to all versions are set. */
 HG_TEST(header_of_a_refused_message_is_cleared)
 {
     static const hg_return_t rets[] = {HG_PROTOCOL_ERROR, HG_CHECKSUM_ERROR};
@@ -354,8 +354,8 @@ HG_TEST(registry_holds_many_names)
     registry_end(&registry);
 }
 
-/* The text is copied, its fingerprint is never 0, and two definitions with
- * other types exclude each other until one is forgotten. */
+/* The text is copied, its hash is never 0, and two definitions with other types
+ * are refused until one is removed. */
 HG_TEST(registry_keeps_type_hashes)
 {
     char types[] = "(int32_t) -> (float)";
@@ -384,7 +384,7 @@ HG_TEST(registry_keeps_type_hashes)
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK(found.fingerprint != 0 && found.fingerprint != fingerprint);
 
-    /* By hand: it has no types, and any may follow. */
+    /* Registered by hand: it has no types, and any definition may follow. */
     HG_CHECK(hg_registry_add(&registry, "typed", NULL, &rpc) == id);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK(hg_registry_types(&found) == NULL && found.fingerprint == 0);
@@ -392,8 +392,8 @@ HG_TEST(registry_keeps_type_hashes)
     registry_end(&registry);
 }
 
-/* Again and again, with other procs and forgotten in between: what is held is
- * what there was, each way of it once. */
+/* Repeated with other procs, and removed in between: the memory held is that of
+ * one registration of each kind. */
 HG_TEST(registry_does_not_grow_with_time)
 {
     static const char name[] = "function";
@@ -434,11 +434,11 @@ HG_TEST(registry_does_not_grow_with_time)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-/* ---- Times ---- */
+/* ---- Timers ---- */
 
 #define HEADER_TIMERS 500
 
-/* Against the simplest model: look at all of them. */
+/* Compared with the simplest model: check all of them. */
 HG_TEST(deadline_pops_in_the_order_of_time)
 {
     static struct hg_timer timers[HEADER_TIMERS];
@@ -475,7 +475,7 @@ HG_TEST(deadline_pops_in_the_order_of_time)
         HG_CHECK(timer != NULL && timer->index == 0 && timer->when >= last);
         last = timer->when;
     }
-    hg_deadline_remove(&deadline, &timers[0]); /* is in none: nothing */
+    hg_deadline_remove(&deadline, &timers[0]); /* it is in none: no effect */
     hg_deadline_fini(&deadline);
 }
 
@@ -497,10 +497,10 @@ HG_TEST(deadline_survives_a_failing_allocation)
 
 /* ---- Tickets ---- */
 
-/* No ticket of one life of the layer names anything in the next. */
+/* A ticket of one generation of the layer is invalid in the next. */
 HG_TEST(ticket_of_an_earlier_generation_is_invalid)
 {
-    static struct hg_tickets tickets; /* as the layer's: never made */
+    static struct hg_tickets tickets; /* as in the layer: no initialization */
     int objects[3];
     uintptr_t before[3];
     uintptr_t now = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Histograms: which bucket a time falls into, and what percentiles say.
+ * Histograms: the bucket of a latency, and percentiles.
  */
 #include "support/library.h"
 

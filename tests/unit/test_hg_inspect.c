@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * HG_Dump keeps nobody waiting: what is the application's, its stream and what
- * it frees, is used without a lock.
+ * HG_Dump blocks no other thread: the application's stream and its free
+ * function are used without a lock.
  */
 #include "support/library.h"
 
@@ -11,7 +11,7 @@ static hg_class_t *inspect_class;
 static hg_context_t *inspect_context;
 static unsigned inspect_count;
 
-/* Where the application has the processor. */
+/* Called where application code runs. */
 static void inspect_check_locks(void)
 {
     HG_CHECK(pthread_mutex_trylock(&hg_class_lock) == 0);
@@ -48,7 +48,8 @@ static void inspect_begin(void)
     inspect_count = 0;
 }
 
-/* A call that waits to be executed, and its handle, which is its callback's. */
+/* A call that waits to be executed, and its handle, which belongs to its
+ * callback. */
 static hg_handle_t inspect_call(void)
 {
     hg_id_t id = HG_Register_name(
@@ -65,7 +66,7 @@ static hg_handle_t inspect_call(void)
     return handle;
 }
 
-/* A transfer, of which the callback has yet to run. */
+/* A transfer whose callback has not run yet. */
 static hg_bulk_t inspect_move(void)
 {
     hg_size_t size = 64;

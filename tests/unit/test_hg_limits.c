@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flow control (limit.h), and what it is for: a server between a peer that
- * sends calls and leaves it at that, and one that wants an answer. The bad one
- * is made of messages that the test injects; nobody makes progress for it.
+ * Flow control (limit.h): a server between a peer that sends calls and never
+ * completes them, and one that waits for a response. The test injects the
+ * messages of the bad peer, which makes no progress.
  */
 #include "support/library.h"
 
@@ -11,7 +11,7 @@
 #define LIMITS_EAGER 4096
 #define LIMITS_LARGE ((size_t) 1 << 20)
 
-/* ---- The threshold ---- */
+/* ---- Thresholds ---- */
 
 HG_TEST(limit_leaves_quota_for_new_peers)
 {
@@ -36,22 +36,22 @@ HG_TEST(limit_leaves_quota_for_new_peers)
         HG_CHECK(!hg_limit_fits(limits, peers[i], HG_LIMIT_CALLS, 1));
     }
     HG_CHECK(limits[HG_LIMIT_CALLS].used < 128);
-    /* The kinds have nothing to do with each other. */
+    /* The kinds of quota are independent. */
     HG_CHECK(hg_limit_take(limits, peers[0], HG_LIMIT_HELD, 64));
     HG_CHECK(!hg_limit_take(limits, peers[0], HG_LIMIT_HELD, 1));
     HG_CHECK(hg_limit_take(limits, peers[1], HG_LIMIT_HELD, 32));
     HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, UINT64_MAX));
-    /* Alone anything is allowed. */
+    /* A single peer may use everything. */
     HG_CHECK(hg_limit_fits(limits, peers[2], HG_LIMIT_FETCHED, 65));
-    /* 64 + 32 are taken: 16 more make that, twice, 128; 17 are too many, and
-     * so are 16 where 97 are taken. */
+    /* 64 + 32 are used: 16 more make that, twice, 128; 17 are too many, and so
+     * are 16 when 97 are used. */
     HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 17));
     hg_limit_add(limits, peers[3], HG_LIMIT_HELD, 1);
     HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 16));
     hg_limit_give(limits, peers[3], HG_LIMIT_HELD, 1);
     HG_CHECK(hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 16));
     HG_CHECK(!hg_limit_fits(limits, peers[2], HG_LIMIT_HELD, 1));
-    /* What the first gives back is there for the others. */
+    /* What the first peer releases is available to the others. */
     hg_limit_give(limits, peers[0], HG_LIMIT_CALLS, had[0]);
     HG_CHECK(hg_limit_take(limits, peers[1], HG_LIMIT_CALLS, 1));
     hg_limit_give(limits, peers[1], HG_LIMIT_CALLS, 1);
@@ -63,7 +63,7 @@ HG_TEST(limit_leaves_quota_for_new_peers)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Nobody is refused as long as all have no more than the limit. */
+/* No peer is refused as long as all together use no more than the limit. */
 HG_TEST(limit_refuses_no_call_below_it)
 {
     uint64_t state = hg_test_seed();
@@ -103,7 +103,7 @@ HG_TEST(limit_refuses_no_call_below_it)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* ---- A server and a peer that takes ---- */
+/* ---- A server and a greedy peer ---- */
 
 struct limits_attack {
     struct engine engine;
@@ -150,7 +150,7 @@ static void limits_close(struct limits_attack *attack)
     HG_CHECK_OK(NA_Finalize(attack->bad));
 }
 
-/* A call of the bad peer's; of `claim` bytes that it will never send, or with
+/* A call of the bad peer, of `claim` bytes that it never sends, or with
  * none. */
 static void limits_attack(
     struct limits_attack *attack, hg_id_t id, uint64_t claim)
@@ -188,7 +188,7 @@ static void limits_turn(struct limits_attack *attack, unsigned turns)
     }
 }
 
-/* The good peer's call of `size` bytes; its result. */
+/* The good peer's call of `size` bytes; returns its result. */
 static hg_return_t limits_try_call(
     struct limits_attack *attack, hg_id_t id, size_t size)
 {
@@ -203,7 +203,7 @@ static hg_return_t limits_try_call(
     return call.ret;
 }
 
-/* It is answered, however slowly the server is rid of the bad one. */
+/* It is answered, however slowly the server releases the bad peer's calls. */
 static void limits_good_call(
     struct limits_attack *attack, hg_id_t id, size_t size)
 {
@@ -216,7 +216,7 @@ static uint64_t limits_total(
     return attack->engine.b.hg_class->limits[kind].used;
 }
 
-/* It announces arguments, as large as they may be, and sends none. */
+/* It announces arguments, as large as allowed, and sends none. */
 HG_TEST(limit_holds_against_inputs_that_never_arrive)
 {
     struct limits_attack attack;
@@ -228,18 +228,18 @@ HG_TEST(limit_holds_against_inputs_that_never_arrive)
     for (i = 0; i < 10; i++)
         limits_attack(&attack, attack.echo, 4 * LIMITS_LARGE);
     limits_turn(&attack, 20);
-    /* The first one takes all that a peer alone may use. */
+    /* The first one takes all that a single peer may use. */
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_FETCHED), 4 * LIMITS_LARGE);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 1);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 9);
     limits_good_call(&attack, attack.echo, 10);
     limits_good_call(&attack, attack.echo, LIMITS_LARGE);
-    /* Half of the limit is left, and not more. */
+    /* Half of the limit is left, and no more. */
     limits_good_call(&attack, attack.echo, 2 * LIMITS_LARGE - 8);
     HG_CHECK_RET(
         limits_try_call(&attack, attack.echo, 2 * LIMITS_LARGE), HG_AGAIN);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_FETCHED), 4 * LIMITS_LARGE);
-    /* As many small ones as its calls go. */
+    /* As many small ones as it may call. */
     for (i = 0; i < 200; i++)
         limits_attack(&attack, attack.keep, 0);
     limits_turn(&attack, 20);
@@ -247,7 +247,7 @@ HG_TEST(limit_holds_against_inputs_that_never_arrive)
     HG_CHECK_EQ_U64(
         atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 9 + 1 + 185);
     limits_good_call(&attack, attack.echo, LIMITS_LARGE);
-    /* It dies: nothing is left of it. */
+    /* It dies: nothing of it is left. */
     for (i = 0; i < engine_kept_count; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
     loop_kill(attack.engine.b.na_class, attack.bad_addr);
@@ -257,7 +257,7 @@ HG_TEST(limit_holds_against_inputs_that_never_arrive)
     limits_close(&attack);
 }
 
-/* The same, and it lives on: its time is up. */
+/* As before, but it stays alive: its time limit passes. */
 HG_TEST(limit_is_released_for_inputs_that_never_arrive)
 {
     struct limits_attack attack;
@@ -280,7 +280,7 @@ HG_TEST(limit_is_released_for_inputs_that_never_arrive)
     limits_close(&attack);
 }
 
-/* It has outputs made and fetches none. */
+/* It causes outputs and fetches none. */
 HG_TEST(limit_holds_against_outputs_that_are_never_fetched)
 {
     struct limits_attack attack;
@@ -305,8 +305,8 @@ HG_TEST(limit_holds_against_outputs_that_are_never_fetched)
     limits_close(&attack);
 }
 
-/* What was taken back but is still on its way to a peer counts against what is
- * held for it next, and for no longer than that takes. */
+/* Memory that was canceled but is still in flight to a peer counts against the
+ * peer's quota, but no longer than that. */
 HG_TEST(limit_counts_lingering_bytes_only_while_they_linger)
 {
     struct limits_attack attack;
@@ -337,7 +337,7 @@ HG_TEST(limit_counts_lingering_bytes_only_while_they_linger)
     limits_close(&attack);
 }
 
-/* It does not even take its refusals, so its connection ends. */
+/* It does not even read its refusals, so its connection is closed. */
 HG_TEST(limit_of_queued_refusals_holds)
 {
     struct limits_attack attack;
@@ -353,7 +353,7 @@ HG_TEST(limit_of_queued_refusals_holds)
     limits_attack(&attack, attack.echo, 0);
     limits_attack(&attack, attack.echo + 1, 0);
     limits_turn(&attack, 5);
-    /* A call that it may make is none of them. */
+    /* A call within its quota does not count as one. */
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_DROPPED]), 0);
     HG_CHECK_EQ_U64(
         atomic_load(&context->counts[HG_COUNT_REQUESTS_RECEIVED]), 2);
@@ -369,7 +369,7 @@ HG_TEST(limit_of_queued_refusals_holds)
     limits_close(&attack);
 }
 
-/* An answer on its way counts; so a refusal that waits for room. */
+/* A response in flight counts, and so does a refusal that waits to be sent. */
 static enum loop_fate limits_tap(
     void *arg, na_class_t *from, unsigned char *data, size_t *size)
 {
@@ -397,13 +397,13 @@ HG_TEST(limit_counts_calls_until_their_response_is_sent)
     loop_unstick();
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 0);
-    limits_attack(&attack, attack.echo + 1, 0); /* nobody serves it */
+    limits_attack(&attack, attack.echo + 1, 0); /* not registered */
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 1);
     loop_unstick();
     limits_turn(&attack, 3);
     HG_CHECK(hg_limit_take(limits, attack.bad_addr, HG_LIMIT_CALLS, 16));
-    limits_attack(&attack, attack.echo, 0); /* beyond its share */
+    limits_attack(&attack, attack.echo, 0); /* beyond its quota */
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_REFUSALS), 1);
     loop_unstick();
@@ -414,7 +414,7 @@ HG_TEST(limit_counts_calls_until_their_response_is_sent)
     limits_close(&attack);
 }
 
-/* To oneself nothing has to leave: the answer is the end of it, however long
+/* To oneself nothing has to be sent: the response ends the call, however long
  * the handler keeps its handle. */
 HG_TEST(limit_counts_calls_to_oneself_until_they_are_answered)
 {
@@ -462,7 +462,7 @@ HG_TEST(response_with_an_invalid_code_ends_the_call)
         struct hg_header header;
 
         HG_CHECK_OK(engine_start(&attack.engine, attack.echo, &in, &call));
-        loop_set_tap(limits_tap, &fate); /* the right answer gets lost */
+        loop_set_tap(limits_tap, &fate); /* the correct response is lost */
         memset(&header, 0, sizeof(header));
         header.type = HG_HEADER_RESPONSE;
         header.code = codes[i];
@@ -482,7 +482,7 @@ HG_TEST(response_with_an_invalid_code_ends_the_call)
     limits_close(&attack);
 }
 
-/* ---- Memory that its owner takes back ---- */
+/* ---- Memory that its owner withdraws ---- */
 
 struct limits_owner {
     struct hg_bulk *bulk;
@@ -531,7 +531,7 @@ HG_TEST(bulk_memory_is_not_freed_during_a_copy)
     HG_CHECK(!atomic_load(&owner.freed));
     hg_test_expect_log("a bulk handle of this process was freed");
     HG_CHECK_RET(hg_bulk_check_access(alias, 0, 1, 0), HG_NOENTRY);
-    /* Nor does a description that an alias is just writing expose it again. */
+    /* An alias that is just being serialized does not expose it again. */
     HG_CHECK_RET(hg_bulk_publish(owner.bulk), HG_NOENTRY);
     HG_CHECK(!atomic_load(&owner.freed));
     hg_enter(lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of a class of the callback model: which of them each version's
- * layout has, and where they go.
+ * The options of a class of the callback model: which of them the layout of
+ * each version has, and what they affect.
  */
 #include "harness.h"
 #include "support/library.h"
 
-/* Nothing is its default. */
+/* No value equals its default. */
 static const struct hg_init_info options_all = {
     .na_init_info = {.ip_subnet = "192.0.2.0/24",
         .max_unexpected_size = 1000,
@@ -76,7 +76,7 @@ HG_TEST(options_of_each_version_reach_the_class)
     size_t i;
 
 #if HG_ENABLE_SM
-    /* The newest one has it: where it cannot be honoured, it is refused. */
+    /* The newest version has it: if it cannot be honored, it is refused. */
     hg_test_expect_log("bulk_checksum: ");
     HG_CHECK(HG_Init_opt2("sm://", HG_TRUE, versions[3], &info) == NULL);
 #endif
@@ -93,7 +93,7 @@ HG_TEST(options_of_each_version_reach_the_class)
     HG_CHECK_OK(HG_Finalize2(hg_class));
 }
 
-/* What must be honoured goes to the transport, too. */
+/* Options that must be honored reach the transport, too. */
 HG_TEST(options_about_access_reach_the_transport)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two engines, one of which runs out of memory at any moment and gets none for
- * a while: its peer is answered or loses its connection, and what was held is
- * let go.
+ * Two engines, one of which runs out of memory at any moment for a while: its
+ * peer is answered or loses its connection, and what was held is released.
  */
 #include "support/library.h"
 
@@ -11,9 +10,9 @@
 #define OOM_EAGER 4096
 #define OOM_CALLS 8
 
-/* Allocations still granted; then none. */
+/* Allocations still granted; then all fail. */
 static uint64_t oom_granted = UINT64_MAX;
-static bool oom_refused; /* one was asked for in vain */
+static bool oom_refused; /* an allocation failed */
 
 static bool oom_grant(void)
 {
@@ -52,8 +51,9 @@ static void oom_begin(struct engine *engine)
     HG_CHECK_OK(engine_open(engine, OOM_EAGER, NULL));
 }
 
-/* The wheels turn, `end` has `granted` allocations left and then none, until
- * nothing more can happen; then memory is back. Whether it was missed. */
+/* Both make progress; `end` has `granted` allocations left, then all fail,
+ * until nothing more can happen; then memory is available again. Returns
+ * whether an allocation failed. */
 static bool oom_settle(
     struct engine *engine, struct engine_end *end, uint64_t granted)
 {
@@ -92,7 +92,7 @@ static hg_return_t oom_large(hg_handle_t handle)
 }
 
 /* Calls of `size` bytes, with memory running out at each allocation of one
- * end. Returns how often it was missed. */
+ * side. Returns how often an allocation failed. */
 static unsigned oom_run(bool server, size_t size, hg_rpc_cb_t callback)
 {
     struct blob in = engine_new_blob(size, 3);
@@ -117,7 +117,8 @@ static unsigned oom_run(bool server, size_t size, hg_rpc_cb_t callback)
             HG_CHECK(missed || calls[i].ret == HG_SUCCESS);
             engine_forget(&calls[i]);
         }
-        /* What a CANCEL did not find for want of memory has its time. */
+        /* An output that a CANCEL did not find for lack of memory stays until
+         * its time limit. */
         hg_overflow_release_all(engine.b.context);
         engine_settle(&engine);
         engine_check_empty(&engine);
@@ -157,7 +158,7 @@ HG_TEST_SECONDS(client_without_memory_releases_large_outputs, 60)
     HG_CHECK(oom_run(false, 10, oom_large) > OOM_CALLS);
 }
 
-/* The server asks the client for memory that it cannot even refuse yet. */
+/* The server asks the client for memory when the client cannot even refuse. */
 HG_TEST_SECONDS(client_without_memory_serves_or_refuses_large_inputs, 60)
 {
     struct engine engine;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms proc and proc_types where all is well: every type both ways, the
- * buffer that grows up to its limit, the golden vectors. What goes wrong is
- * in test_hg_proc_fail.c.
+ * The modules proc and proc_types without errors: every type in both
+ * directions, the buffer that grows up to its limit, the golden vectors.
+ * test_hg_proc_fail.c tests the errors.
  */
 #include "support/library.h"
 
@@ -14,10 +14,10 @@
 #include <float.h>
 #include <math.h>
 
-/* ---- Types, both ways ---- */
+/* ---- Types, in both directions ---- */
 
-/* Each of `count` values of `size` bytes comes back as it was, and takes as
- * many bytes on the wire. */
+/* Each of `count` values of `size` bytes is decoded unchanged, and is encoded
+ * in as many bytes. */
 static void proc_round(
     hg_proc_cb_t proc_cb, const void *values, size_t count, size_t size)
 {
@@ -63,7 +63,7 @@ HG_TEST(proc_numbers_round_trip)
     PROC_ROUND(hg_bool_t, HG_FALSE, HG_TRUE);
 }
 
-/* Each NaN keeps its bits, signalling or not. */
+/* Each NaN keeps its bits, signaling or not. */
 HG_TEST(proc_nans_keep_their_bits)
 {
     const uint32_t singles[] = {0x7fc00000, 0x7f800001, 0xffffffff};
@@ -156,14 +156,14 @@ HG_TEST(proc_null_string_stays_null)
     HG_CHECK(got == NULL);
     HG_CHECK_OK(proc_decode(hg_proc_hg_const_string_t, bytes, size, &constant));
     HG_CHECK(constant == NULL);
-    /* To free it is nothing, however often. */
+    /* Freeing it has no effect, however often. */
     proc_free(hg_proc_hg_string_t, &got);
     proc_free(hg_proc_hg_string_t, &got);
     proc_free(hg_proc_hg_const_string_t, &constant);
     free(bytes);
 }
 
-/* ---- Strings that are none ---- */
+/* ---- Invalid strings ---- */
 
 struct proc_bad_string {
     const char *bytes;
@@ -201,7 +201,7 @@ static const struct proc_bad_string proc_bad_strings[] = {
     {"", 0, HG_OVERFLOW, "needs 8 bytes, and 0"},
 };
 
-/* Refused with its cause, and before anything is allocated. */
+/* Refused with its cause, and before any allocation. */
 HG_TEST(proc_bad_strings_are_refused)
 {
     size_t i;
@@ -272,7 +272,7 @@ HG_TEST(proc_rich_type_round_trips)
     proc_check_rich(&got);
     proc_free(hg_proc_rich_t, &got);
     HG_CHECK(got.names.items == NULL && got.text == NULL);
-    /* Freed, it can be freed again. */
+    /* Once freed, it can be freed again. */
     proc_free(hg_proc_rich_t, &got);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
     memset(&got, 0, sizeof(got));
@@ -311,7 +311,7 @@ HG_TEST(proc_fixed_buffer_is_filled_and_not_passed)
     free(bytes);
 }
 
-/* ---- Raw bytes and bytes passed over ---- */
+/* ---- Raw bytes and ignored bytes ---- */
 
 static hg_return_t proc_gap(hg_proc_t proc, void *data)
 {
@@ -341,7 +341,7 @@ HG_TEST(proc_ignored_bytes_are_zeros_and_count)
     bytes = buf.data + PROC_RESERVE;
     HG_CHECK_EQ_U64(size, 1004);
     HG_CHECK_EQ_MEM(bytes + 2, zeros, 1000);
-    /* What the sender had there does not matter to the value. */
+    /* The sender's bytes there do not affect the value. */
     memset(bytes + 2, 0x77, 1000);
     HG_CHECK_OK(proc_decode(proc_gap, bytes, size, got));
     HG_CHECK_EQ_MEM(got, pair, sizeof(pair));
@@ -371,7 +371,7 @@ HG_TEST(proc_raw_bytes_round_trip)
     memset(got, '.', sizeof(got));
     HG_CHECK_OK(proc_decode(proc_raw_10, bytes, size, got));
     HG_CHECK_EQ_MEM(got, "ab\0cdefghi..", 12);
-    /* Nothing to free: not where decoding never came to, either. */
+    /* Nothing to free, not even what decoding did not reach. */
     hg_proc_init_free(&proc);
     HG_CHECK_OK(hg_proc_raw(&proc, NULL, 1 << 20));
     HG_CHECK_OK(hg_proc_ignore(&proc, 1 << 20));
@@ -399,7 +399,7 @@ static hg_return_t proc_many(hg_proc_t proc, void *data)
     return ret;
 }
 
-/* A buffer grows by doubling: a MiB takes a dozen steps, and comes back. */
+/* A buffer grows by doubling: a MiB takes a dozen steps, and round-trips. */
 HG_TEST(proc_buffer_grows_geometrically)
 {
     struct hg_buf buf = {NULL, 0, false};
@@ -424,7 +424,7 @@ HG_TEST(proc_buffer_grows_geometrically)
     hg_buf_fini(&buf);
 }
 
-/* What is in front of the arguments survives that the buffer moves. */
+/* The bytes before the arguments survive a move of the buffer. */
 HG_TEST(proc_growth_keeps_the_reserve)
 {
     struct hg_buf buf = {NULL, 0, false};
@@ -444,8 +444,8 @@ HG_TEST(proc_growth_keeps_the_reserve)
     hg_buf_fini(&buf);
 }
 
-/* The limit is met exactly, with a fresh buffer and with one that is larger
- * than the limit already. */
+/* The limit is exact, with a new buffer and with one that is already larger
+ * than the limit. */
 HG_TEST(proc_limit_is_exact)
 {
     struct hg_buf buf = {NULL, 0, false};
@@ -485,7 +485,7 @@ HG_TEST(proc_buf_reserve_keeps_its_limit)
     hg_buf_fini(&buf);
 }
 
-/* No arguments are a message too. */
+/* A message without arguments is valid. */
 HG_TEST(proc_empty_value_round_trips)
 {
     struct hg_buf buf = {NULL, 0, false};
@@ -551,7 +551,7 @@ static hg_return_t proc_golden_ignore(hg_proc_t proc, void *data)
     return hg_proc_ignore(proc, 3);
 }
 
-/* The golden bytes, which `value` gives. */
+/* Encode `value`, and compare with the golden bytes. */
 static const unsigned char *proc_golden_encode(struct golden *golden,
     const char *name, hg_proc_cb_t proc_cb, const void *value, size_t *size_p)
 {
@@ -565,8 +565,8 @@ static const unsigned char *proc_golden_encode(struct golden *golden,
     return want;
 }
 
-/* `value`, of `size` bytes and without pointers, gives the golden bytes, and
- * they give it. */
+/* `value`, of `size` bytes and without pointers, encodes to the golden bytes,
+ * and they decode to it. */
 static void proc_golden(struct golden *golden, const char *name,
     hg_proc_cb_t proc_cb, const void *value, size_t size)
 {
@@ -659,7 +659,7 @@ static void proc_golden_array(struct golden *golden)
     proc_free(hg_proc_rich_names_t, &got);
 }
 
-/* The checksum of `size` bytes is the golden one. */
+/* The checksum of `size` bytes equals the golden one. */
 static void proc_golden_crc(
     struct golden *golden, const char *name, const void *bytes, size_t size)
 {

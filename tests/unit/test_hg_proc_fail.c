@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms proc and proc_types where something is wrong: bytes cut off or
- * changed, procs that fail, checksums, memory that runs out, arguments.
+ * The modules proc and proc_types with errors: truncated or changed bytes,
+ * procs that fail, checksums, failing allocations, wrong arguments.
  */
 #include "support/library.h"
 
@@ -10,10 +10,10 @@
 #include "support/fuzz.h"
 #include "support/rich.h"
 
-/* ---- Bytes that are wrong ---- */
+/* ---- Wrong bytes ---- */
 
-/* Every beginning of a valid message is refused, for want of bytes, and
- * leaves nothing allocated, whatever the struct held before. */
+/* Every truncation of a valid message is refused, because bytes are missing,
+ * and leaves nothing allocated, whatever the struct held before. */
 HG_TEST(proc_every_truncation_is_refused)
 {
     unsigned char *bytes;
@@ -35,7 +35,7 @@ HG_TEST(proc_every_truncation_is_refused)
             proc_decode(hg_proc_rich_t, exact, given, &got), HG_OVERFLOW);
         HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 
-        /* The application's own way: zeroed before, freed after. */
+        /* As an application does: zeroed before, freed after. */
         memset(&got, 0, sizeof(got));
         HG_CHECK_OK(hg_proc_create(exact, given, HG_DECODE, &proc));
         HG_CHECK_RET(hg_proc_rich_t(proc, &got), HG_OVERFLOW);
@@ -49,8 +49,8 @@ HG_TEST(proc_every_truncation_is_refused)
     free(bytes);
 }
 
-/* Changed bytes under a right checksum: refused, or a value that encodes to
- * those bytes; never a leak, never a step past the end. */
+/* Changed bytes with a correct checksum are refused, or give a value that
+ * encodes to those bytes; never a leak, never an access past the end. */
 HG_TEST_SECONDS(proc_mutated_bytes_are_safe, 60)
 {
     uint64_t state = hg_test_seed();
@@ -98,7 +98,7 @@ HG_TEST_SECONDS(proc_mutated_bytes_are_safe, 60)
 
 /* ---- Failures ---- */
 
-/* One step of each type, whose code is `want`; returns how many. */
+/* One step of each type, which must return `want`; returns how many. */
 static unsigned proc_try_all(hg_proc_t proc, hg_return_t want)
 {
     static const hg_proc_cb_t steps[] = {hg_proc_int8_t, hg_proc_uint8_t,
@@ -122,7 +122,7 @@ static unsigned proc_try_all(hg_proc_t proc, hg_return_t want)
     return count + 4;
 }
 
-/* The first failure is everyone's, and told once. */
+/* The first failure holds for all later steps, and is logged once. */
 HG_TEST(proc_failure_is_permanent)
 {
     unsigned char bytes[64];
@@ -140,7 +140,7 @@ HG_TEST(proc_failure_is_permanent)
     HG_CHECK_RET(hg_proc_uint8_t(&proc, NULL), HG_PROTOCOL_ERROR);
     HG_CHECK_RET(hg_proc_fail(&proc, HG_OTHER_ERROR), HG_PROTOCOL_ERROR);
     HG_CHECK_EQ_INT(hg_test_log_count("a bool is the byte 34"), 1);
-    /* Silence of the proc function does not make it good. */
+    /* The failure stays although the proc function ignores it. */
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_PROTOCOL_ERROR);
     HG_CHECK_EQ_INT(hg_test_log_count("a bool is the byte 34"), 1);
 
@@ -152,8 +152,7 @@ HG_TEST(proc_failure_is_permanent)
     hg_buf_fini(&buf);
 }
 
-/* What the proc function says comes before what its steps said; each is
- * told. */
+/* The proc function's code precedes the codes of its steps; each is logged. */
 HG_TEST(proc_finish_returns_the_cause)
 {
     unsigned char bytes[8] = {0};
@@ -213,7 +212,7 @@ HG_TEST(proc_bytes_do_not_depend_on_the_size_of_steps)
     hg_buf_fini(&buf);
 }
 
-/* ---- What decoding made ---- */
+/* ---- Memory allocated by decoding ---- */
 
 static unsigned proc_unmade;
 
@@ -251,7 +250,7 @@ HG_TEST(proc_failure_frees_what_was_decoded)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-/* A careful proc function, which itself releases what it made. */
+/* A careful proc function, which frees what it allocated itself. */
 static hg_return_t proc_careful(hg_proc_t proc, void *data)
 {
     void **kept = (void **) data;
@@ -287,7 +286,7 @@ HG_TEST(proc_released_memory_is_not_freed_again)
     hg_proc_release(NULL, kept);
 }
 
-/* Where no memory is left to keep count with, nothing is made. */
+/* If the allocation cannot be recorded for lack of memory, it is not made. */
 HG_TEST(proc_decodes_everything_or_fails)
 {
     struct hg_proc proc;
@@ -306,7 +305,7 @@ HG_TEST(proc_decodes_everything_or_fails)
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
-/* A count is nothing to allocate by. */
+/* No memory is allocated for a count alone. */
 HG_TEST(proc_claimed_counts_allocate_nothing)
 {
     static const char claim[] = "\xff\xff\xff\xff"
@@ -321,7 +320,7 @@ HG_TEST(proc_claimed_counts_allocate_nothing)
     HG_CHECK(!hg_test_alloc_failed());
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Out of memory ---- */
 
 static int proc_oom_round(void *arg)
 {
@@ -351,7 +350,7 @@ static int proc_oom_round(void *arg)
         goto free_buf;
     proc_free(hg_proc_rich_t, &got);
 
-    /* The application's own way. */
+    /* As an application does. */
     ret = hg_proc_create(buf.data + PROC_RESERVE, size, HG_DECODE, &proc);
     if (ret != HG_SUCCESS)
         goto free_buf;
@@ -369,11 +368,11 @@ free_buf:
 HG_TEST(proc_survives_every_failing_allocation)
 {
     hg_test_alloc_install();
-    /* 43 strings and arrays twice, what is kept of them, the buffer. */
+    /* 43 strings and arrays twice, the records of them, the buffer. */
     HG_CHECK(hg_test_oom_loop(proc_oom_round, NULL) > 90);
 }
 
-/* ---- Arguments that are wrong ---- */
+/* ---- Wrong arguments ---- */
 
 HG_TEST(proc_null_data_is_refused)
 {
@@ -406,7 +405,7 @@ HG_TEST(proc_null_data_is_refused)
     HG_CHECK_EQ_INT(hg_test_log_count("a proc's data is NULL"), lines);
 }
 
-/* A mistake while freeing does not keep the rest from being freed. */
+/* An error while freeing does not keep the rest from being freed. */
 HG_TEST(proc_free_continues_after_a_failure)
 {
     struct hg_proc proc;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The room proc_own, where its procs are not the application's own: those of a
- * call, which the engine tells whom they work for.
+ * The module proc_own, with procs of a call, for which the engine sets the
+ * handle they belong to. test_mercury_proc.c covers procs that the application
+ * creates.
  */
 #include "support/library.h"
 
@@ -24,7 +25,7 @@ HG_TEST(proc_of_a_call_knows_its_handle)
     HG_CHECK(hg_proc_get_class(&proc) == hg_class);
     HG_CHECK(hg_proc_get_handle(&proc) == handle);
 
-    /* Nothing else is its own. */
+    /* No other handle is. */
     HG_CHECK_EQ_INT(hg_proc_get_flags(&proc), 0);
     HG_CHECK(hg_proc_get_extra_buf(&proc) == NULL);
     HG_CHECK_EQ_U64(hg_proc_get_extra_size(&proc), 0);
@@ -55,8 +56,8 @@ HG_TEST(proc_of_a_call_grows_its_buffer)
     hg_buf_fini(&buf);
 }
 
-/* A string object that was decoded is unmade once when decoding fails later,
- * and belongs to nobody in the library when it succeeds. */
+/* A decoded string object is freed once if decoding fails later; if decoding
+ * succeeds, it belongs to the application. */
 HG_TEST(proc_of_a_call_frees_string_objects)
 {
     unsigned char bytes[] = {3, 0, 0, 0, 0, 0, 0, 0, 'h', 'g', 0, 0, 0, 1};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages that an earlier life of a peer has left behind. A transport that
- * knows peers by their names alone, as the loop does here, may deliver them
- * when the peer's next life has calls already.
+ * Messages left over from an earlier incarnation of a peer. A transport that
+ * knows peers only by their names, as the loop does here, may deliver them when
+ * the peer's next incarnation already has calls.
  */
 #include "support/library.h"
 
 #include "engine.h"
 
-/* Another address by the peer's name: of another life. */
+/* Another address with the peer's name: of another incarnation. */
 static struct na_addr *restart_other(struct engine *engine)
 {
     struct na_addr *addr =
@@ -26,7 +26,7 @@ static uint64_t restart_late(const struct engine_end *end)
     return counters.late;
 }
 
-/* What would answer the call, from there. */
+/* A response to the call, from there. */
 static void restart_answer(struct engine *engine,
     const struct engine_call *call, struct na_addr *source)
 {
@@ -67,7 +67,7 @@ HG_TEST(restart_drops_responses_of_an_earlier_incarnation)
     restart_answer(&engine, &call, before);
     HG_CHECK_EQ_INT(call.ends, 0);
     HG_CHECK_EQ_U64(restart_late(&engine.a), 1);
-    /* The same of one that lives is an answer. */
+    /* From the live peer it is a response. */
     restart_answer(&engine, &call, engine.a.peer);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_BUSY);
@@ -87,8 +87,8 @@ static enum loop_fate restart_meet(
     return (*met)++ > 0 ? LOOP_STUCK : LOOP_PASS;
 }
 
-/* A connection is gone, but not the peer: what went by it is not answered any
- * more, what has yet to leave goes by the next one. */
+/* A connection is lost, but not the peer: calls sent over it get no response
+ * any more; calls not sent yet use the next connection. */
 HG_TEST(restart_of_a_connection_ends_calls_that_were_sent)
 {
     struct blob in = {0, NULL};
@@ -111,7 +111,7 @@ HG_TEST(restart_of_a_connection_ends_calls_that_were_sent)
     HG_CHECK_EQ_INT(calls[0].ends, 1);
     HG_CHECK_RET(calls[0].ret, HG_DISCONNECT);
     HG_CHECK_EQ_INT(calls[1].ends, 0);
-    loop_unstick(); /* it cannot leave at all */
+    loop_unstick(); /* it cannot be sent at all */
     engine_settle(&engine);
     HG_CHECK_EQ_INT(calls[1].ends, 1);
     loop_set_tap(NULL, NULL);

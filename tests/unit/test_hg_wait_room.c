@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * HG_Wait_room in the callback model; the tests set the limits of the class.
- * Over sm where it is, so that threads wait in a context in which another one
- * makes progress.
+ * Over sm if it is available, so that threads wait in a context in which
+ * another thread makes progress.
  */
 #include "support/library.h"
 
@@ -47,7 +47,7 @@ static void room_close(struct room_end *end)
     HG_CHECK_OK(HG_Finalize2(end->hg_class));
 }
 
-/* Turn a wheel for others, in waits that nothing but a poke ends early. */
+/* Make progress for others, in waits that only a poke ends early. */
 static void *room_drive(void *arg)
 {
     struct room_end *end = (struct room_end *) arg;
@@ -111,8 +111,9 @@ static void *room_push(void *arg)
     return NULL;
 }
 
-/* Stop the thread that drives an end by the callback of one more call, which
- * that thread runs: it does not stop before that call is over. */
+/* Stop the thread that makes progress on an endpoint with the callback of one
+ * more call, which that thread runs: it does not stop before that call has
+ * completed. */
 static void room_stop(struct room_end *end, pthread_t thread)
 {
     HG_CHECK_OK(room_forward(end, room_stopped));
@@ -136,7 +137,8 @@ static void room_push_all(struct room_end *end)
     HG_CHECK_EQ_U64(*hg_limit_of(end->target, HG_LIMIT_IN_FLIGHT), 0);
 }
 
-/* The target is oneself: who drives executes the calls, too. */
+/* The target is this process: the thread that makes progress executes the
+ * calls, too. */
 HG_TEST(wait_room_wakes_threads_that_make_no_progress)
 {
     struct room_end end;
@@ -153,7 +155,8 @@ HG_TEST(wait_room_wakes_threads_that_make_no_progress)
 
 #if HG_ENABLE_SM
 
-/* An end, and a server that another thread drives, in one process. */
+/* An endpoint, and a server for which another thread makes progress, in one
+ * process. */
 struct room_pair {
     struct room_end end;
     struct room_end server;
@@ -182,7 +185,7 @@ static void room_close_pair(struct room_pair *pair)
     room_close(&pair->server);
 }
 
-/* Waiters that have the wheel, or find it taken. */
+/* Waiters that make progress themselves, or find another thread doing so. */
 HG_TEST(wait_room_returns_while_another_thread_makes_progress)
 {
     struct room_pair pair;
@@ -196,7 +199,7 @@ HG_TEST(wait_room_returns_while_another_thread_makes_progress)
     room_close_pair(&pair);
 }
 
-/* Nobody else turns it, nor runs what has ended. */
+/* No other thread makes progress or runs callbacks. */
 HG_TEST(wait_room_makes_progress_itself)
 {
     struct room_pair pair;
@@ -242,8 +245,9 @@ static void room_await_progress(hg_context_t *context)
     } while (!progressing);
 }
 
-/* No call may be made, so that a thread waits in both contexts in turn: that in
- * which it is just then is not destroyed, and the wait goes on in any case. */
+/* No call can be made, so a thread waits in both contexts in turn: the context
+ * in which it currently waits is not destroyed, and the wait continues in any
+ * case. */
 static void room_end_under_a_wait(const char *string)
 {
     struct room_quota quota;
@@ -295,7 +299,7 @@ static void *room_wait_often(void *arg)
     return NULL;
 }
 
-/* A thread waits in all contexts while others come and go. */
+/* A thread waits in all contexts while others are created and destroyed. */
 HG_TEST(wait_room_uses_no_destroyed_context)
 {
     struct room_end end;
@@ -320,7 +324,8 @@ HG_TEST(wait_room_uses_no_destroyed_context)
     room_close(&end);
 }
 
-/* A context that did not end, as a handle was left, serves as before. */
+/* A context that was not destroyed, since it has a handle left, works as
+ * before. */
 HG_TEST(wait_room_works_in_a_context_whose_destruction_failed)
 {
     hg_handle_t handle = HG_HANDLE_NULL;
@@ -336,7 +341,7 @@ HG_TEST(wait_room_works_in_a_context_whose_destruction_failed)
     room_close(&end);
 }
 
-/* The end of each call wakes who waits for room, who looks again by itself only
+/* The end of each call wakes the waiting thread, which checks by itself only
  * now and then. */
 HG_TEST(wait_room_returns_when_a_call_completes)
 {
@@ -357,7 +362,7 @@ HG_TEST(wait_room_returns_when_a_call_completes)
     room_close(&end);
 }
 
-/* ---- What the target refuses ---- */
+/* ---- Refusals of the target ---- */
 
 struct room_fates {
     unsigned good;
@@ -403,7 +408,7 @@ static hg_return_t room_work(hg_handle_t handle)
     return room_answer(handle);
 }
 
-/* So many calls, each when there is room; all have ended. */
+/* So many calls, each when there is quota; all have completed. */
 static void room_send_many(struct room_end *end, struct room_fates *fates)
 {
     unsigned sent;
@@ -420,8 +425,8 @@ static void room_send_many(struct room_end *end, struct room_fates *fates)
         room_turn(end);
 }
 
-/* Who waits for room sends as many as the target takes, and few more, once it
- * has shown what that is. */
+/* A thread that calls HG_Wait_room sends as many calls as the target accepts,
+ * and few more, once the target has refused some. */
 HG_TEST(wait_room_learns_the_limit_of_the_target)
 {
     struct room_fates fates;
@@ -443,7 +448,8 @@ HG_TEST(wait_room_learns_the_limit_of_the_target)
 
 /* ---- Several peers ---- */
 
-/* A peer alone has the limit; what one has is not there for all others. */
+/* A single peer may use the whole limit; what one uses is not available to the
+ * others. */
 HG_TEST(wait_room_shares_the_limit_among_peers)
 {
     struct room_pair pair;
@@ -459,7 +465,7 @@ HG_TEST(wait_room_shares_the_limit_among_peers)
     limits = pair.end.hg_class->limits;
     limits[HG_LIMIT_IN_FLIGHT].max = UINT64_C(16) * HG_LIMIT_CALL;
     target = pair.end.target;
-    /* as much as a dozen calls, which none of them ends */
+    /* as much as a dozen calls, which none of them releases */
     hg_limit_add(
         limits, target, HG_LIMIT_IN_FLIGHT, UINT64_C(12) * HG_LIMIT_CALL);
     while (room_forward(&pair.end, room_ended) == HG_SUCCESS)
@@ -482,7 +488,8 @@ HG_TEST(wait_room_shares_the_limit_among_peers)
 
 #endif
 
-/* A call of any size counts for it, whole, and alone has room. */
+/* A call of any size counts with all its bytes; a single call is always
+ * allowed. */
 HG_TEST(wait_room_counts_bytes_beyond_32_bits)
 {
     struct room_end end;

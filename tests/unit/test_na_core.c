@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms of NA's core from inside: uri, queue, op, addr, plugins, and
- * progress; then NA's promises on a transport that spoils what passes.
+ * The modules of NA's core: uri, queue, op, addr, plugins and progress; then
+ * NA's guarantees on a transport that injects faults.
  */
 #include "support/library.h"
 
@@ -60,7 +60,7 @@ HG_TEST(uri_refuses_strings_past_its_limit)
 /* ---- queue ---- */
 
 struct core_entry {
-    struct na_completion done; /* first */
+    struct na_completion done; /* must be first */
     struct na_queue *queue;
     unsigned *counter;
     unsigned ran_as;
@@ -200,7 +200,7 @@ HG_TEST(queue_wakes_a_waiting_thread)
     free(entries);
 }
 
-/* Runs whatever is behind it before it returns. */
+/* Runs the entries after it before it returns. */
 static void core_entry_run_rest(struct na_completion *done)
 {
     struct core_entry *entry = (struct core_entry *) (void *) done;
@@ -212,7 +212,8 @@ static void core_entry_run_rest(struct na_completion *done)
     hg_enter(entry->queue->lock);
 }
 
-/* Entries that were pushed together are there for others, one by one. */
+/* Entries that were pushed together are available to other threads one by
+ * one. */
 HG_TEST(queue_delivers_entries_while_another_one_runs)
 {
     struct core_entry entries[3];
@@ -234,7 +235,8 @@ HG_TEST(queue_delivers_entries_while_another_one_runs)
     na_queue_fini(&queue);
 }
 
-/* Two push at a time: each one's entries keep their order, and all come. */
+/* Two threads push at once: the entries of each keep their order, and all
+ * arrive. */
 HG_TEST(queue_keeps_the_order_of_each_producer)
 {
     struct core_entry *entries =
@@ -268,7 +270,7 @@ HG_TEST(queue_keeps_the_order_of_each_producer)
     free(entries);
 }
 
-/* Without a descriptor to sleep on a wait looks again and again. */
+/* Without a descriptor to sleep on, a wait checks again and again. */
 HG_TEST(queue_waits_without_descriptors)
 {
     struct rlimit limit;
@@ -313,7 +315,7 @@ static void live_check(unsigned i, bool there)
     HG_CHECK(!na_live_has(NA_LIVE_CLASS, live_objects[i]));
 }
 
-/* Also after many were added and removed, of which marks are left. */
+/* Also after many were added and removed, which leaves marks. */
 HG_TEST(live_objects_are_found_until_they_are_removed)
 {
     uint32_t random = (uint32_t) hg_test_seed();
@@ -321,7 +323,7 @@ HG_TEST(live_objects_are_found_until_they_are_removed)
     unsigned i;
 
     HG_CHECK(!na_live_has(NA_LIVE_CONTEXT, NULL));
-    /* A pointer that was read from freed memory. */
+    /* A pointer read from freed memory. */
     HG_CHECK(!na_live_has(NA_LIVE_CONTEXT, (const char *) live_objects[0] + 1));
     for (i = 0; i < 4 * NA_LIVE_MAX; i++) {
         unsigned one;
@@ -375,7 +377,7 @@ HG_TEST(live_table_recognizes_finalized_classes)
     HG_CHECK_RET(NA_Finalize(gone), NA_INVALID_ARG);
 }
 
-/* What a layer uses is not closed under it. */
+/* A class that a layer uses is not finalized. */
 HG_TEST(live_class_in_use_by_a_layer_is_not_finalized)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -439,7 +441,7 @@ HG_TEST(op_ids_are_unique)
         na_op_put(op); /* never started */
         na_context_leave(core);
     }
-    HG_CHECK_EQ_INT(core->op_count, COUNT); /* used again, not more */
+    HG_CHECK_EQ_INT(core->op_count, COUNT); /* reused, no more */
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -461,15 +463,16 @@ HG_TEST(addr_names_and_deaths_are_reported_once)
     HG_CHECK(!strncmp(text, "self+self://peer-", 17));
     HG_CHECK(!na_addr_same(peer, twin));
     HG_CHECK_OK(na_addr_set_name(peer, "self://b"));
-    HG_CHECK_OK(na_addr_set_name(peer, "self://c")); /* the first stands */
+    HG_CHECK_OK(na_addr_set_name(peer, "self://c")); /* the first name stays */
     HG_CHECK_EQ_STR(peer->name, "self://b");
     HG_CHECK(na_addr_same(peer, twin));
-    /* What it said before it died can still be heard; then no more. */
+    /* Messages that arrived before its death can be received; later ones
+     * cannot. */
     HG_CHECK_OK(
         na_msg_arrived(na_class, peer, NA_MSG_EXPECTED, 0, 5, "hello", 6));
     HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended, &ended,
         got, sizeof(got), peer, 6, NA_OP_ID_IGNORE));
-    na_addr_abandon(peer); /* a transport without a way of its own */
+    na_addr_abandon(peer); /* a transport without its own function for that */
     na_class->core->addr_dead(peer, NA_HOSTUNREACH);
     HG_CHECK(na_addr_is_dead(peer) == NA_TRUE);
     na_addr_abandon(na_class->self_addr);
@@ -504,8 +507,8 @@ static na_bool_t core_proves_nothing(
     return NA_FALSE;
 }
 
-/* Until a transport knows who a peer is, its name tells. Another process may
- * have a dead peer's name. */
+/* Until a transport knows a peer's identity, names are compared. Another
+ * process may have a dead peer's name. */
 HG_TEST(addr_names_compare_living_peers_only)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -529,8 +532,8 @@ HG_TEST(addr_names_compare_living_peers_only)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* A peer sends what is expected of another one, before the receive is posted
- * and after: only the other one's message is taken for it. */
+/* A peer sends messages that are expected from another one, before the receive
+ * is posted and after: the receive accepts only the other one's message. */
 HG_TEST(expected_messages_of_other_peers_are_not_taken)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -568,7 +571,7 @@ HG_TEST(expected_messages_of_other_peers_are_not_taken)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* Twice the limit is more than a number can be. */
+/* Twice the limit exceeds the largest number. */
 HG_TEST(messages_are_kept_within_the_largest_limits)
 {
     static const size_t limits[] = {SIZE_MAX / 2 + 1, SIZE_MAX};
@@ -587,7 +590,7 @@ HG_TEST(messages_are_kept_within_the_largest_limits)
     }
 }
 
-/* How many messages of one byte the class keeps for this peer now, up to a
+/* How many messages of one byte the class accepts from this peer now, up to a
  * number. */
 static unsigned core_fill(
     na_class_t *na_class, struct na_addr *source, unsigned most)
@@ -617,13 +620,14 @@ HG_TEST(messages_of_a_dead_peer_free_their_quota)
     HG_CHECK(dead != NULL && alive != NULL && late != NULL);
     all = core_fill(na_class, dead, UINT_MAX);
     HG_CHECK(all > 10);
-    half = core_fill(na_class, alive, UINT_MAX); /* it has its share */
+    half = core_fill(na_class, alive, UINT_MAX); /* it has its quota */
     HG_CHECK(half >= all / 2 - 1 && half <= all / 2 + 1);
     na_class->core->addr_dead(dead, NA_DISCONNECT);
     HG_CHECK_EQ_INT(core_fill(na_class, alive, UINT_MAX), all - half);
     HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(dead)->refs), 1);
     na_addr_unref(dead);
-    /* What comes after its sender's death is the first to go, too. */
+    /* Messages that arrive after their sender's death are the first to be
+     * dropped, too. */
     na_class->core->addr_dead(late, NA_DISCONNECT);
     HG_CHECK_EQ_INT(core_fill(na_class, late, 3), 3);
     HG_CHECK_RET(
@@ -635,8 +639,7 @@ HG_TEST(messages_of_a_dead_peer_free_their_quota)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* What is refused must not cost a walk over all that waits: that would be
- * minutes here. */
+/* A refusal must not walk all queued messages: that would take minutes here. */
 HG_TEST_SECONDS(flood_is_refused_in_constant_time, 10)
 {
     enum { KEPT = 30000, REFUSED = 300000 };
@@ -754,7 +757,7 @@ static void *core_say_b(void *arg)
     return NULL;
 }
 
-/* Also those that come while it is being set. */
+/* Including those that arrive while the sink is being set. */
 HG_TEST(sink_receives_all_messages_in_order)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -859,7 +862,7 @@ HG_TEST(plugins_are_checked_and_completed)
     HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
     bad.get = na_emul_get;
     HG_CHECK_RET(NA_Register_plugin(&bad), NA_INVALID_ARG);
-    /* An old table ends early; nothing past its end is looked at. */
+    /* An old table ends early; nothing past its end is read. */
     bad = *na_self_table();
     bad.size = offsetof(struct na_plugin, poll_fd);
     na_plugins_fill(&bad, &filled);
@@ -926,7 +929,7 @@ HG_TEST(counters_have_names)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* ---- The numbers of sinks ---- */
+/* ---- The ids of sinks ---- */
 
 static na_return_t core_count_rpc(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
@@ -958,8 +961,8 @@ static na_return_t core_deliver(struct na_class_core *core,
     return ret;
 }
 
-/* One that is asked for is given once; and the ones in between that nobody has
- * keep nobody from hearing of a death. */
+/* A requested id is given once; unused ids between do not keep the others from
+ * being notified of a death. */
 HG_TEST(sinks_get_the_ids_they_ask_for)
 {
     static const int wanted[3] = {NA_CORE_CONTEXTS - 1, 7, 0};
@@ -992,7 +995,7 @@ HG_TEST(sinks_get_the_ids_they_ask_for)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* A number belongs to one sink, and to nobody once that is taken away. */
+/* An id belongs to one sink, and to none once the sink is closed. */
 HG_TEST(sinks_release_their_ids)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -1010,7 +1013,7 @@ HG_TEST(sinks_release_their_ids)
         HG_CHECK_EQ_INT(number, i);
     }
     na_sink_close(na_class, 1);
-    /* The one behind the gap hears of deaths all the same. */
+    /* The sink after the gap is also notified of deaths. */
     na_class->core->addr_dead(early, NA_DISCONNECT);
     HG_CHECK_EQ_U64(got[0], 100);
     HG_CHECK_EQ_U64(got[1], 0);
@@ -1032,7 +1035,7 @@ HG_TEST(sinks_release_their_ids)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* ---- Wake-ups ---- */
+/* ---- Wakeups ---- */
 
 struct core_sleeper {
     na_class_t *na_class;
@@ -1049,7 +1052,8 @@ static void *core_sleep(void *arg)
     return NULL;
 }
 
-/* Let a thread progress; it found nothing, and sleeps or is about to. */
+/* Let a thread make progress; it has found nothing, and sleeps or is about
+ * to. */
 static void core_put_to_sleep(struct core_sleeper *sleeper)
 {
     const struct hg_waker *waker =
@@ -1067,8 +1071,8 @@ static na_return_t core_count_success(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* The queue is full of other messages, and stays so: the new receive is what
- * lets the one held back pass. */
+/* The queue is full of other messages, and stays so: only the new receive lets
+ * the message that is held back pass. */
 HG_TEST(receive_wakes_a_transport_that_retries)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -1116,7 +1120,7 @@ static void *core_sleep_in_trigger(void *arg)
     return NULL;
 }
 
-/* A context is not destroyed under a thread that sleeps in it. */
+/* A context is not destroyed while a thread sleeps in it. */
 HG_TEST(context_is_in_use_while_a_thread_waits_in_trigger)
 {
     struct core_sleeper sleeper;
@@ -1165,10 +1169,10 @@ static int core_poke(na_context_t *context)
     return NA_POLL_FD_IDLE;
 }
 
-/* Also in the last moment before it arms, when no ring would be heard. */
+/* Also in the last moment before it arms, when a ring would be missed. */
 HG_TEST(thread_poked_before_it_sleeps_returns)
 {
-    static struct na_plugin table; /* borrowed for ever */
+    static struct na_plugin table; /* borrowed, never unregistered */
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
     na_context_t *context;
@@ -1186,8 +1190,9 @@ HG_TEST(thread_poked_before_it_sleeps_returns)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* A thread of the transport queues the end of a send, and then the answer to
- * it: who makes progress has seen the end when it tells of the answer. */
+/* A thread of the transport queues the end of a send, then the response to it:
+ * the thread that makes progress has processed the end when it reports the
+ * response. */
 HG_TEST(progress_runs_internal_steps_before_completions)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -1221,8 +1226,8 @@ static void *core_progress_for_nothing(void *arg)
     return NULL;
 }
 
-/* An entry that is there already is found although another thread makes
- * progress, which waits for none. */
+/* An entry that is already queued is returned although another thread makes
+ * progress for something else. */
 HG_TEST(progress_returns_an_entry_while_another_thread_makes_progress)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
@@ -1253,7 +1258,7 @@ HG_TEST(progress_returns_an_entry_while_another_thread_makes_progress)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* ---- Awake among others ---- */
+/* ---- Spinning among other threads ---- */
 
 #ifdef __linux__
 static void *core_take_processor(void *arg)
@@ -1263,7 +1268,7 @@ static void *core_take_processor(void *arg)
     return NULL;
 }
 
-/* Milliseconds of processor that this thread used. */
+/* Milliseconds of processor time that this thread used. */
 static double core_used_ms(void)
 {
     struct timespec used;
@@ -1286,7 +1291,8 @@ static void core_stay_on_one_processor(void)
     HG_CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
 }
 
-/* A yield that takes longer than the window may be is the last for a while. */
+/* After a yield that took longer than the window may be, spinning pauses for a
+ * while. */
 HG_TEST(window_is_zero_while_other_threads_want_the_processor)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -1317,7 +1323,7 @@ HG_TEST(window_is_zero_while_other_threads_want_the_processor)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* With a second to stay awake, on the processor of somebody who wants it. */
+/* With a second to spin, on a processor that another thread wants. */
 HG_TEST(spinning_thread_yields_the_processor)
 {
     enum { WAIT_MS = 300 };
@@ -1347,7 +1353,7 @@ HG_TEST(spinning_thread_yields_the_processor)
 }
 #endif
 
-/* When news come. */
+/* When the next event comes. */
 static uint64_t core_news_at;
 
 static unsigned core_news(struct na_context *context)
@@ -1359,7 +1365,7 @@ static unsigned core_news(struct na_context *context)
     return 1;
 }
 
-/* How long a context spins after so many waits for news like that; and how
+/* How long a context spins after so many waits for events like that; and how
  * often it polled in the last one. */
 static uint64_t core_wait_for_news(
     na_context_t *context, uint64_t after, unsigned waits)
@@ -1401,11 +1407,11 @@ static void core_close_news(na_context_t *context)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* The window is what it may be at most while news come in that time, and
- * shrinks to nothing while they do not. */
+/* The window has its maximum while events come within that time, and shrinks to
+ * zero while they do not. */
 HG_TEST(window_adapts_to_the_latency_of_events)
 {
-    static struct na_plugin table; /* borrowed for ever */
+    static struct na_plugin table; /* borrowed, never unregistered */
     uint64_t limit = 4 * HG_CLOCK_MS;
     na_context_t *context;
     unsigned tries = 0;
@@ -1413,7 +1419,7 @@ HG_TEST(window_adapts_to_the_latency_of_events)
     table = *na_self_table();
     context = core_open_news(&table, "news", 4000);
     HG_CHECK_EQ_U64(na_context_core_of(context)->window, limit);
-    /* Again if the thread did not run meanwhile. */
+    /* Repeated if the thread did not run meanwhile. */
     while (core_wait_for_news(context, 3 * limit, 1) >= 100)
         HG_CHECK(tries++ < 1000);
     HG_CHECK(tries >= 10);
@@ -1423,11 +1429,11 @@ HG_TEST(window_adapts_to_the_latency_of_events)
     core_close_news(context);
 }
 
-/* Without a descriptor an adaptive wait stays awake longer than it sleeps: it
- * would poll a few times in a millisecond otherwise. */
+/* Without a descriptor an adaptive wait spins longer than it sleeps: otherwise
+ * it would poll only a few times in a millisecond. */
 HG_TEST(wait_without_a_descriptor_spins_longer_than_it_sleeps)
 {
-    static struct na_plugin table; /* borrowed for ever */
+    static struct na_plugin table; /* borrowed, never unregistered */
     na_context_t *context;
     unsigned tries = 0;
 
@@ -1470,7 +1476,7 @@ HG_TEST(plugin_slots_are_called_in_order)
         hg_test_trace_take(), "context_destroy close addr_release ");
 }
 
-/* ---- A transport that spoils what passes ---- */
+/* ---- A transport that injects faults ---- */
 
 enum { CORE_OPS = 300, CORE_SIZE = 20000 };
 
@@ -1480,7 +1486,7 @@ struct core_call {
     na_addr_t addr;
     na_op_id_t id;
     na_tag_t tag;
-    unsigned *good; /* of its storm, by type */
+    unsigned *good; /* of its operations, by type */
 };
 
 struct core_storm {
@@ -1566,7 +1572,7 @@ static void core_storm_open(struct core_storm *storm, const char *name)
         storm->na_class, &storm->remote, bytes, size));
 }
 
-/* How many operations have not ended. */
+/* How many operations have not completed. */
 static unsigned core_storm_turn(struct core_storm *storm)
 {
     unsigned left = 0, count, i;
@@ -1579,8 +1585,8 @@ static unsigned core_storm_turn(struct core_storm *storm)
     return left;
 }
 
-/* Start everything, let the storm rage, then cancel what is left: each
- * operation that started ends exactly once. */
+/* Start everything, run with faults, then cancel the rest: each operation that
+ * started completes exactly once. */
 static void core_storm_run(struct core_storm *storm)
 {
     uint64_t deadline;
@@ -1645,8 +1651,8 @@ static void core_storms(const struct hg_test_faults *worst, unsigned rounds)
         core_storm_close(&storm);
         HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
     }
-    /* It was a storm: every rate that was set has hit; and not the end of the
-     * world: operations of each type got through. */
+    /* Every rate that was set had an effect, and operations of each type
+     * succeeded. */
     for (i = NA_CB_SEND_UNEXPECTED; i <= NA_CB_GET; i++)
         HG_CHECK(storm.good[i] > 0);
     count = hg_test_faults_counts();

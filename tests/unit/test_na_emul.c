@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The module emul, and cursors, when all goes well, or is
- * refused: data of every shape, windows, turns, refusals.
+ * The module emul, and cursors, with transfers that succeed or are refused:
+ * data of every layout, windows, scheduling, refusals.
  */
 #include "emul_pair.h"
 
 /* ---- Moving data ---- */
 
-/* A few transfers of random shape at once, on memory of their own. */
+/* A few transfers of random layout at once, each with its own memory. */
 #define EMUL_AT_ONCE 3
 
 static void emul_shapes_round(struct emul_pair *pair)
@@ -57,8 +57,8 @@ static void emul_shapes_round(struct emul_pair *pair)
     }
 }
 
-/* A copy to oneself is an operation, and uses registered memory: deregistering
- * that has to wait for it, as for the local side and for the context. */
+/* A copy to oneself is an operation on registered memory: deregistering waits
+ * for it on both sides, and so does destroying the context. */
 HG_TEST(emul_copies_to_oneself_hold_both_registrations)
 {
     struct na_emul_xfer xfer;
@@ -122,8 +122,7 @@ HG_TEST(emul_receives_into_the_final_memory)
     emul_close(pair);
 }
 
-/* A transfer that is canceled ends when the transport has let go of its
- * memory. */
+/* A canceled transfer completes when the transport has released its memory. */
 HG_TEST(emul_keeps_memory_until_it_is_unplaced)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -147,7 +146,7 @@ HG_TEST(emul_keeps_memory_until_it_is_unplaced)
     emul_close(pair);
 }
 
-/* Where an answer of so much belongs, as `source` sends it. */
+/* Where the data of an answer of that size goes, as `source` sends it. */
 static void *emul_try_place(struct emul_pair *pair, struct na_addr *source,
     uint64_t id, uint64_t offset, size_t size)
 {
@@ -169,8 +168,8 @@ static void *emul_try_place(struct emul_pair *pair, struct na_addr *source,
     return memory;
 }
 
-/* Memory is placed for the peer that was asked, as much as was asked for, and
- * not for a transfer that sends. */
+/* Memory is placed only for the peer that was asked, only for the size that was
+ * asked for, and not for a transfer that sends. */
 HG_TEST(emul_places_only_what_was_asked_for)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -205,7 +204,7 @@ HG_TEST(emul_places_only_what_was_asked_for)
     emul_close(pair);
 }
 
-/* Memory that a put is received in stays registered until it was unplaced. */
+/* Memory that receives a put stays registered until it is unplaced. */
 static void *emul_unplace_later(void *arg)
 {
     struct emul_pair *pair = (struct emul_pair *) arg;
@@ -296,7 +295,7 @@ HG_TEST(emul_gathers_only_short_pieces)
     emul_settle(pair);
     emul_check_end(&call, NA_SUCCESS);
     HG_CHECK_EQ_MEM(local.handle->segments[0].address, bytes, sizeof(bytes));
-    /* The two in front together; the long one and the last as they are. */
+    /* The first two together; the long one and the last one separately. */
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_bytes_copied_source"), 200);
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_frames"), 3);
     HG_CHECK_OK(NA_Mem_handle_free(&pair->a.core.pub, remote));
@@ -332,7 +331,7 @@ HG_TEST(emul_walks_65536_segments)
     }
     emul_mem_check(&local);
     emul_mem_check(&owned);
-    /* 7 bytes a piece, yet only as many frames as buffers fill. */
+    /* 7 bytes a segment, yet only as many frames as fill the buffers. */
     HG_CHECK(emul_counter(&pair->b, "rma_frames") <= 3);
     HG_CHECK_OK(NA_Mem_handle_free(&pair->a.core.pub, remote));
     emul_mem_free(&local);
@@ -356,7 +355,7 @@ HG_TEST_SECONDS(emul_moves_5_gib, 120)
     enum { COUNT = 1280 };
     struct emul_pair *pair = emul_open(0, 0, EMUL_RELEASE_ARRIVAL);
     const uint64_t total = (uint64_t) COUNT << 22;
-    /* Elsewhere only what lies around 4 GiB. */
+    /* In other builds only the part around 4 GiB. */
     const uint64_t start = hg_test_is_plain() ? 0 : UINT64_C(4091) << 20;
     const uint64_t size = hg_test_is_plain() ? total : UINT64_C(9) << 20;
     static struct na_segment segments[COUNT];
@@ -403,7 +402,7 @@ HG_TEST_SECONDS(emul_moves_5_gib, 120)
     emul_close(pair);
 }
 
-/* ---- Turns ---- */
+/* ---- Scheduling ---- */
 
 HG_TEST(emul_small_transfer_overtakes_a_large_one)
 {
@@ -431,7 +430,7 @@ HG_TEST(emul_small_transfer_overtakes_a_large_one)
             (void) emul_deliver(&pair->a);
             (void) emul_poll(&pair->a);
         }
-        /* It waited for what was on its way, not for the rest. */
+        /* It waited for the data in flight, not for the rest. */
         HG_CHECK(emul_counter(source, frames) - before <= 14);
         HG_CHECK_EQ_INT(atomic_load(&big.call.ends), 0);
         emul_settle(pair);
@@ -466,7 +465,7 @@ HG_TEST(emul_shares_the_window_between_transfers)
     emul_close(pair);
 }
 
-/* The initiator of a get says how much may be on its way to it. */
+/* The initiator of a get limits the data in flight to it. */
 HG_TEST(emul_obeys_the_requested_window)
 {
     struct emul_pair *pair = emul_open(65536, 0, EMUL_RELEASE_ARRIVAL);
@@ -519,7 +518,7 @@ HG_TEST(emul_retries_when_the_transport_is_full)
     for (put = 0; put < 2; put++) {
         pair->again = 5;
         HG_CHECK_OK(emul_plain_start(&plain, pair, put != 0, 50000));
-        /* Nothing to do until the transport says so: progress may sleep. */
+        /* Nothing to do until the transport wakes us: progress may sleep. */
         HG_CHECK_EQ_U64(emul_poll(&pair->a), 0);
         HG_CHECK(na_emul_due(pair->a.core.emul) < HG_CLOCK_NEVER);
         emul_settle(pair);
@@ -554,10 +553,10 @@ HG_TEST(emul_reports_errors_of_the_transport)
     emul_close(pair);
 }
 
-/* ---- Sums ---- */
+/* ---- Checksums ---- */
 
-/* A bit of the n-th frame with data changes on the way to `side`; true: there
- * was such a frame. */
+/* A bit of frame n with data is flipped on the way to `side`; returns whether
+ * there was such a frame. */
 static bool emul_flip(struct emul_side *side, unsigned *n)
 {
     struct emul_pipe_frame *frame;
@@ -571,7 +570,7 @@ static bool emul_flip(struct emul_side *side, unsigned *n)
     return true;
 }
 
-/* The code of a transfer, of which a bit changes in its n-th frame. */
+/* The result of a transfer with a bit flipped in frame n. */
 static na_return_t emul_damage(bool put, size_t size, unsigned n, bool places)
 {
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_COPY);
@@ -621,7 +620,8 @@ HG_TEST(emul_finds_a_changed_bit_in_each_frame)
     }
 }
 
-/* Without the option nobody looks; with it a frame without a sum is refused. */
+/* Without the option no checksum is verified; with it, a frame without one is
+ * refused. */
 HG_TEST(emul_computes_checksums_only_on_request)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -650,7 +650,7 @@ HG_TEST(emul_computes_checksums_only_on_request)
     HG_CHECK(emul_flip(&pair->b, &n));
     emul_settle(pair);
     emul_check_end(&plain.call, NA_SUCCESS);
-    pair->a.core.ops.put = NULL; /* the transport moves some itself */
+    pair->a.core.ops.put = NULL; /* so the transport moves some itself */
     HG_CHECK_RET(na_emul_sum_frames(&pair->a.core.pub, true), NA_OPNOTSUPPORT);
     HG_CHECK_OK(na_emul_sum_frames(&pair->a.core.pub, false));
     emul_plain_free(&plain);
@@ -723,8 +723,8 @@ HG_TEST(emul_reports_refusals)
     emul_close(pair);
 }
 
-/* No correct peer asks for so much at a time, right or wrong: its connection
- * ends. */
+/* No correct peer requests so much at once, valid or not: its connection is
+ * closed. */
 HG_TEST(emul_ends_a_connection_that_asks_for_too_much)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -755,7 +755,7 @@ HG_TEST(emul_ends_a_connection_that_asks_for_too_much)
     emul_close(pair);
 }
 
-/* Memory of the class itself is copied without a frame, under the same
+/* Memory of the class itself is copied without a frame, with the same
  * checks. */
 HG_TEST(emul_copies_within_a_process)
 {

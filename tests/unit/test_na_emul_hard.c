@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Emulated RMA when things end early: canceled, withdrawn, dead,
- * out of memory, lied to, and all of it from several threads.
+ * Emulated RMA that ends early: canceled, withdrawn, dead peers, out of memory,
+ * false frames, and all of these with several threads.
  */
 #include "emul_pair.h"
 
 #include <sys/mman.h>
 
-/* ---- Endings, at every step ---- */
+/* ---- Early ends, at every step ---- */
 
 enum emul_ending {
     EMUL_END_CANCEL,
     EMUL_END_DEREGISTER,
-    EMUL_END_DEATH_HERE,  /* the initiator hears of it first */
+    EMUL_END_DEATH_HERE,  /* the initiator learns of it first */
     EMUL_END_DEATH_THERE, /* the target does */
     EMUL_END_CONTEXT
 };
@@ -27,7 +27,7 @@ static void emul_kill(struct emul_side *side, na_return_t ret)
     na_emul_addr_dead(side->peer, ret);
 }
 
-/* The two are connected again. */
+/* Connect the two again. */
 static void emul_revive(struct emul_pair *pair)
 {
     pair->abandoned = pair->a.drop = pair->b.drop = false;
@@ -35,8 +35,8 @@ static void emul_revive(struct emul_pair *pair)
     atomic_store(&na_addr_core_of(pair->b.peer)->dead, NA_SUCCESS);
 }
 
-/* Have every frame to `side` arrive, and its memory given back: who waits for
- * that in this one thread would wait for ever. */
+/* Deliver every frame to `side` and release its memory: a wait for that in this
+ * single thread would never end. */
 static void emul_flush(struct emul_side *side)
 {
     while (emul_deliver(side))
@@ -86,8 +86,8 @@ static na_return_t emul_ending_code(enum emul_ending ending)
                                         : NA_HOSTUNREACH;
 }
 
-/* A transfer that meets its end after `steps` events. True: the ending was
- * in time to make a difference. */
+/* A transfer that is ended after `steps` events. Returns whether the end came
+ * early enough to make a difference. */
 static bool emul_ends_at(enum emul_ending ending, bool put, bool pieces,
     enum emul_release release, unsigned steps)
 {
@@ -112,7 +112,7 @@ static bool emul_ends_at(enum emul_ending ending, bool put, bool pieces,
     if (ending == EMUL_END_CONTEXT)
         HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 1);
     if (atomic_load(&plain.call.ends) != 0) {
-        /* Whatever comes now may not touch the local memory. */
+        /* From now on the local memory must not be accessed. */
         poisoned = true;
         memset(plain.local.store, 0xee, plain.local.store_size);
         memset(plain.local.want, 0xee, plain.local.store_size);
@@ -142,7 +142,7 @@ static void emul_ends_everywhere(enum emul_ending ending)
         while (emul_ends_at(ending, shape % 2 != 0, shape / 2 % 2 != 0,
             (enum emul_release)(shape / 4), steps))
             steps++;
-        HG_CHECK(steps > 10); /* the transfer is not over at once */
+        HG_CHECK(steps > 10); /* the transfer takes several steps */
     }
 }
 
@@ -167,7 +167,7 @@ HG_TEST(emul_ends_a_context_at_every_step)
     emul_ends_everywhere(EMUL_END_CONTEXT);
 }
 
-/* Operations of another context go on. */
+/* Operations of another context continue. */
 HG_TEST(emul_ends_one_context_only)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -186,7 +186,7 @@ HG_TEST(emul_ends_one_context_only)
     emul_close(pair);
 }
 
-/* A dead peer starts nothing, and gets no answer. */
+/* No operation with a dead peer starts, and it gets no answer. */
 HG_TEST(emul_refuses_dead_peers)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -209,7 +209,7 @@ HG_TEST(emul_refuses_dead_peers)
     emul_close(pair);
 }
 
-/* ---- Memory that runs out ---- */
+/* ---- Out of memory ---- */
 
 static int emul_oom_transfer(struct emul_pair *pair, bool put, bool pieces)
 {
@@ -230,7 +230,7 @@ static int emul_oom_transfer(struct emul_pair *pair, bool put, bool pieces)
         ret = emul_plain_start(&plain, pair, put, size);
     if (ret == NA_SUCCESS) {
         emul_settle(pair);
-        if (pair->abandoned) { /* there was no memory for an answer */
+        if (pair->abandoned) { /* there was no memory for a response */
             emul_kill(&pair->a, NA_NOMEM);
             emul_kill(&pair->b, NA_NOMEM);
             emul_settle(pair);
@@ -293,7 +293,7 @@ static uint64_t emul_nasty(uint64_t *random, uint64_t usual)
     }
 }
 
-/* A frame that is nearly right: of a known key, a known id, any type. */
+/* An almost valid frame: of a known key, a known id, any type. */
 static size_t emul_forge(
     uint64_t *random, uint64_t key, uint64_t id, unsigned char *header)
 {
@@ -317,8 +317,8 @@ static size_t emul_forge(
     return size;
 }
 
-/* Strangers know the key of some memory and the ids in use, and shoot at its
- * owner and at the initiator, while the two work on other memory. */
+/* Hostile peers know the key of some memory and the ids in use, and attack its
+ * owner and the initiator, while the two use other memory. */
 HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_MIXED);
@@ -382,7 +382,8 @@ HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
     emul_settle(pair);
     emul_check_end(&plain.call, NA_SUCCESS);
     emul_check_idle(pair);
-    /* Only registered bytes were touched, and the gaps between are whole. */
+    /* Only registered bytes were written, and the gaps between are
+     * unchanged. */
     for (i = 0; i < bait.size; i++)
         bait.want[bait.place[i]] = bait.store[bait.place[i]];
     emul_mem_check(&bait);
@@ -396,7 +397,7 @@ HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
     emul_close(pair);
 }
 
-/* Frames between two peers are changed, repeated, swapped, lost. */
+/* Frames between two peers are changed, repeated, reordered, lost. */
 static void emul_spoil(struct emul_side *side, unsigned char *junk)
 {
     struct emul_pair *pair = side->pair;
@@ -480,22 +481,22 @@ HG_TEST_SECONDS(emul_survives_false_frames, 60)
 struct emul_lie {
     const char *what;
     bool put;           /* else a get */
-    bool to_origin;     /* the listener lies; else the caller */
+    bool to_origin;     /* sent by the listener; else by the caller */
     uint8_t type;       /* of the frame */
     uint8_t flags;      /* of the frame */
     uint16_t status;    /* of the frame */
     uint64_t offset;    /* of the frame */
     uint64_t length;    /* of the frame */
-    size_t data;        /* bytes that come with it */
-    uint64_t id;        /* ... more than that of the transfer */
-    const char *counts; /* what is counted where it arrives */
+    size_t data;        /* size of the data after it */
+    uint64_t id;        /* added to the id of the transfer */
+    const char *counts; /* the counter that grows where it arrives */
     na_return_t ret;    /* of the transfer */
 };
 
-#define EMUL_LIE_SIZE 30000 /* a request of 8192, or two of 4096, have left */
+#define EMUL_LIE_SIZE 30000 /* a request of 8192, or two of 4096, were sent */
 
 static const struct emul_lie emul_lies[] = {
-    /* To whoever started. */
+    /* To the initiator. */
     {"no data", false, true, NA_EMUL_WIRE_ANSWER, 0, 0, 0, 4096, 0, 0,
         "rma_malformed", NA_PROTOCOL_ERROR},
     {"data that ends too early", false, true, NA_EMUL_WIRE_ANSWER, 0, 0, 0,
@@ -593,7 +594,7 @@ HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
         emul_tell_lie(&emul_lies[i]);
 }
 
-/* A frame about a request that has not left is a guess. */
+/* A frame about a request that was not sent is a guess. */
 HG_TEST(emul_ignores_responses_without_a_request)
 {
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
@@ -618,11 +619,11 @@ HG_TEST(emul_ignores_responses_without_a_request)
     emul_close(pair);
 }
 
-/* What a fuzzer calls: `data` is a sequence of frames to either side of two
- * classes with transfers under way. A record is a byte of kind, two of
- * payload size, one of header size, and the header; kind bit 0 chooses the
- * side, bit 1 has the key of real memory stand in a request, bits 2 and 3
- * let the pair work, bit 4 has the id of a transfer stand in the frame. */
+/* The entry function of a fuzzer: `data` is a sequence of frames to either side
+ * of two classes with transfers in flight. A record is a byte of kind, two of
+ * payload size, one of header size, and the header. Kind bit 0 chooses the
+ * side, bit 1 puts the key of real memory into a request, bits 2 and 3 let the
+ * pair make progress, bit 4 puts the id of a transfer into the frame. */
 int hg_fuzz_emul(const uint8_t *data, size_t size);
 
 int hg_fuzz_emul(const uint8_t *data, size_t size)
@@ -701,8 +702,8 @@ HG_TEST_SECONDS(emul_survives_random_frames, 60)
 
 /* ---- Threads ---- */
 
-/* Both sides make progress and a third thread gives memory back, while the
- * application's threads start, cancel and withdraw as they like. */
+/* Both sides make progress and a third thread releases memory, while the
+ * application's threads start, cancel and withdraw at random. */
 struct emul_worker {
     struct emul_side *side;
     uint64_t random;
@@ -744,7 +745,7 @@ static void emul_delay(uint64_t *random)
         (void) sched_yield();
 }
 
-/* One transfer with a peer's memory that vanishes once it is withdrawn. */
+/* One transfer with a peer's memory that is unmapped once it is withdrawn. */
 static void emul_work(struct emul_worker *worker)
 {
     na_class_t *here = &worker->side->core.pub;
@@ -791,7 +792,7 @@ static void emul_work(struct emul_worker *worker)
         HG_CHECK(call.ret == NA_CANCELED || call.ret == NA_NOENTRY);
     }
     memset(local, 0x22, size);
-    free(local); /* at once: nobody may look at it any more */
+    free(local); /* at once: it must not be accessed any more */
     HG_CHECK_OK(NA_Mem_handle_free(here, mine));
     HG_CHECK_OK(NA_Mem_handle_free(here, remote));
     HG_CHECK_OK(NA_Mem_handle_free(there, theirs));
@@ -848,7 +849,7 @@ HG_TEST_SECONDS(emul_serves_many_threads, 120)
 /* ---- Waiting for the transport ---- */
 
 /* A get of more than the window: four frames arrive, the transport keeps their
- * memory, and the next request has not left. */
+ * memory, and the next request has not been sent. */
 static void emul_get_a_window(
     struct emul_plain *plain, struct emul_pair *pair, size_t size)
 {
@@ -913,7 +914,7 @@ static struct emul_kept_frame emul_kept[16];
 static unsigned emul_kept_count;
 static unsigned emul_closed;
 
-/* Keep data; drop what has none. */
+/* Keep frames with data; drop those without. */
 static na_return_t emul_keep_frame(struct na_addr *addr, const void *header,
     size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
@@ -932,7 +933,7 @@ static na_return_t emul_keep_frame(struct na_addr *addr, const void *header,
     return NA_SUCCESS;
 }
 
-/* End the connection: its frames come back before this returns. */
+/* End the connection: its frames are released before this returns. */
 static void emul_close_addr(struct na_addr *addr)
 {
     unsigned i;
@@ -946,8 +947,8 @@ static void emul_close_addr(struct na_addr *addr)
     }
 }
 
-/* Two peers read nothing. The frames of the first one come back while its
- * connection is ended; the second one is not forgotten. */
+/* Two peers read nothing. The frames of the first one are released while its
+ * connection is ended; the second one is handled, too. */
 HG_TEST(emul_deregisters_memory_that_two_peers_do_not_read)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_COPY);
@@ -988,9 +989,9 @@ HG_TEST(emul_deregisters_memory_that_two_peers_do_not_read)
     emul_close(pair);
 }
 
-/* Memory of the library's own is withdrawn while the transport holds frames of
- * it: nobody waits, it counts for the peer, and goes with the last of them, by
- * a poll or, at the latest, with the class. */
+/* Memory of the library is withdrawn while the transport holds frames of it: no
+ * thread waits. It counts for the peer, and is freed with the last of the
+ * frames, by a poll or, at the latest, with the class. */
 static void emul_withdraw(bool polled)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
@@ -1012,7 +1013,8 @@ static void emul_withdraw(bool polled)
     emul_get_a_window(&plain, pair, size);
     HG_CHECK(na_emul_withdraw(mem, buf, pair->b.peer));
     HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
-    HG_CHECK(pair->b.core.mems.next == pair->b.core.mems.prev); /* plain's */
+    /* That of `plain`. */
+    HG_CHECK(pair->b.core.mems.next == pair->b.core.mems.prev);
     HG_CHECK_EQ_U64(buf[size - 1], 'w');
     HG_CHECK_EQ_U64(na_emul_lingering(pair->b.peer), size);
     HG_CHECK(na_emul_due(emul) < HG_CLOCK_NEVER);
@@ -1039,7 +1041,7 @@ HG_TEST(emul_withdraws_without_waiting)
     emul_withdraw(false);
 }
 
-/* What nobody uses stays the caller's. */
+/* Unused memory stays with the caller. */
 HG_TEST(emul_withdraws_unused_memory_at_once)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
@@ -1059,7 +1061,7 @@ HG_TEST(emul_withdraws_unused_memory_at_once)
     emul_close(pair);
 }
 
-/* Nobody else gives frames back: the thread that waits asks the transport. */
+/* No other thread releases frames: the waiting thread asks the transport. */
 HG_TEST(emul_reclaims_while_it_deregisters)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
@@ -1076,8 +1078,8 @@ HG_TEST(emul_reclaims_while_it_deregisters)
     emul_close(pair);
 }
 
-/* Frames that the transport returns are taken back by a poll, which is due soon
- * when an operation waits for that. */
+/* Released frames are collected by a poll, which is due soon when an operation
+ * waits for that. */
 HG_TEST(emul_polls_for_released_frames)
 {
     struct emul_pair *pair = emul_open(4096, 16384, EMUL_RELEASE_LATE);
@@ -1087,7 +1089,7 @@ HG_TEST(emul_polls_for_released_frames)
     emul_plain_make(&plain, pair, 4096);
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 4096));
     HG_CHECK(emul_deliver(&pair->b));
-    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1); /* the answer leaves */
+    HG_CHECK_EQ_U64(emul_poll(&pair->b), 1); /* the answer is sent */
     HG_CHECK(emul_deliver(&pair->a));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
     HG_CHECK(na_emul_due(emul) <= hg_clock_after_ms(NA_EMUL_LOOK_MS));

@@ -19,11 +19,11 @@ struct forked_parent {
     struct hg_bulk *bulk;
     hg_request_t request;
     char memory[8];
-    pthread_mutex_t *lock; /* of forked_hold_one */
-    _Atomic int step;      /* 1: all is locked; 2: unlock */
+    pthread_mutex_t *lock; /* for forked_hold_one */
+    _Atomic int step;      /* 1: all are locked; 2: unlock */
 };
 
-/* Every mutex that is not held by who forks, outermost first. */
+/* Every mutex that the forking thread does not hold, outermost first. */
 static unsigned forked_locks(
     struct forked_parent *parent, pthread_mutex_t *locks[])
 {
@@ -53,7 +53,7 @@ static void *forked_hold(void *arg)
     return NULL;
 }
 
-/* One of those that take each lock. */
+/* An object for each lock that its use takes. */
 static void forked_be_child(struct forked_parent *parent)
 {
     na_class_t *cls = parent->na_class;
@@ -92,12 +92,13 @@ static void forked_be_child(struct forked_parent *parent)
     forked_want(own != NULL);
     forked_want(HG_Init(own) == HG_FAULT);
     forked_want(NA_Finalize(own) == NA_SUCCESS);
-    /* Past the thread sanitizer, which takes the parent's thread for a leak. */
+    /* Bypasses the thread sanitizer, which takes the parent's thread for a
+     * leak. */
     (void) syscall(SYS_exit_group, (int) forked_wrong);
     _exit(127);
 }
 
-/* The child's own lines are of no interest. */
+/* The child's own lines are ignored. */
 static void forked_run(struct forked_parent *parent, void *(*hold)(void *) )
 {
     pthread_t thread;
@@ -153,7 +154,7 @@ HG_TEST(na_fork_child_takes_no_lock_of_the_parent)
 
 struct forked_callbacks {
     struct forked_objects objects;
-    hg_handle_t other; /* what `target` is at its origin */
+    hg_handle_t other; /* the origin's handle for `target` */
     _Atomic int step;  /* as in struct forked_parent */
 };
 
@@ -171,7 +172,7 @@ static hg_return_t forked_answer(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Every mutex of the class and above, outermost first. */
+/* Every mutex of the class and the layers above, outermost first. */
 static unsigned forked_callback_locks(
     struct forked_callbacks *parent, pthread_mutex_t *locks[])
 {
@@ -317,7 +318,7 @@ static void *forked_hold_tickets(void *arg)
     return NULL;
 }
 
-/* HG_Bulk_cancel looks a ticket up. */
+/* HG_Bulk_cancel looks up a ticket. */
 HG_TEST(na_fork_waits_for_the_lock_of_transfers)
 {
     static struct forked_callbacks parent;
@@ -327,7 +328,8 @@ HG_TEST(na_fork_waits_for_the_lock_of_transfers)
     forked_close_callbacks(&parent);
 }
 
-/* What a child needs for itself is free there: a fork waits for this lock. */
+/* A lock that a child needs for its own objects is free in the child: fork
+ * waits for it. */
 static void *forked_hold_one(void *arg)
 {
     struct forked_parent *parent = (struct forked_parent *) arg;
@@ -335,7 +337,7 @@ static void *forked_hold_one(void *arg)
 
     hg_lock(parent->lock);
     atomic_store(&parent->step, 1);
-    for (i = 0; i < 1000; i++) /* for long, as such locks go */
+    for (i = 0; i < 1000; i++) /* a long time for such a lock */
         (void) sched_yield();
     hg_unlock(parent->lock);
     return NULL;
@@ -363,7 +365,7 @@ static void forked_note_fork(void)
     atomic_store(&forked_begun, 1);
 }
 
-/* Log while a lock of sm's is held, as a connection that breaks does. */
+/* Log while a lock of sm is held, as a broken connection does. */
 static void *forked_log_under_lock(void *arg)
 {
     struct na_sm_class *self = (struct na_sm_class *) arg;
@@ -373,7 +375,7 @@ static void *forked_log_under_lock(void *arg)
     atomic_store(&forked_locked, 1);
     while (atomic_load(&forked_begun) == 0)
         (void) sched_yield();
-    for (i = 0; i < 1000; i++) { /* until the fork meets the lock */
+    for (i = 0; i < 1000; i++) { /* until the fork waits for the lock */
         hg_log_error("rpc", "filtered");
         (void) usleep(100);
     }
@@ -412,8 +414,8 @@ enum { FORKED_STORM = 200, FORKED_STORM_MS = 2000 };
 
 static _Atomic int forked_over;
 
-/* A hostile process: connect, write what is no record, lose the connection,
- * and connect again. The parent ends it. */
+/* A hostile process: connect, write an invalid record, lose the connection, and
+ * connect again. The parent ends it. */
 static void forked_break_rings(const char *name)
 {
     static const struct na_sm_record bad = {
@@ -467,8 +469,8 @@ static void *forked_progress(void *arg)
     return context != NULL ? (void *) context : NULL;
 }
 
-/* Fork again and again while connections break; each child logs. The status of
- * the first that fails, or 0. */
+/* Fork again and again while connections break; each child logs. Returns the
+ * status of the first that fails, or 0. */
 static int forked_fork_often(na_class_t *na_class)
 {
     uint64_t end = hg_clock_after_ms(FORKED_STORM_MS);
@@ -522,8 +524,8 @@ static void forked_run_storm(void)
     (void) syscall(SYS_exit_group, status == 0 ? 0 : 5);
 }
 
-/* The harness's main sets a sink, which begins the log. Here a class of sm is
- * opened first. */
+/* The harness's main sets a log function, which initializes the log. Here a
+ * class of sm is opened first. */
 __attribute__((constructor)) static void forked_before_main(void)
 {
     const char *how = getenv("HG_TEST_FORK_EARLY");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A class of several transports from inside: the lists it writes and reads, in
- * strings and in memory handles, and what it does when memory runs out.
+ * A class of several transports: the lists it writes and reads, in strings and
+ * in memory handles, and its behavior when memory runs out.
  */
 #include "support/library.h"
 
@@ -67,7 +67,7 @@ static void mux_head(unsigned char *buf, unsigned parts)
     buf[3] = (unsigned char) parts;
 }
 
-/* A part of a list; its size. */
+/* A part of a list; returns its size. */
 static size_t mux_write(
     unsigned char *buf, const char *tag, const void *bytes, size_t size)
 {
@@ -82,7 +82,7 @@ static size_t mux_write(
     return NA_RMA_LIST_PART + strlen(tag) + size;
 }
 
-/* As drawn in rma.c. */
+/* In the format described in rma.c. */
 static const unsigned char mux_list[] = {0x68, 0x58, 1, 2, /* two parts */
     3, 0, 0, 0, 7, 'z', 'm', 'q', '+', 't', 'c', 'p', 'o', 'n', 'e', /* */
     5, 0, 0, 0, 2, 's', 'm', 't', 'h', 'r', 'e', 'e'};
@@ -158,8 +158,8 @@ HG_TEST(mux_descriptions_that_are_damaged_are_refused)
 
 /* ---- Classes ---- */
 
-/* A list that has nothing for the transport of a class is no description, also
- * where it is as long as one. */
+/* A list without an entry for the transport of a class is refused, also if it
+ * has the length of one. */
 HG_TEST(mux_descriptions_for_others_are_refused)
 {
     unsigned char bytes[NA_EMUL_WIRE_HANDLE_SIZE];
@@ -183,7 +183,7 @@ HG_TEST(mux_descriptions_for_others_are_refused)
 
 static const char mux_string[] = "self://;sm://";
 
-/* Opens, describes memory and reads that again, finds itself. */
+/* Open a class, serialize and deserialize memory, look itself up. */
 static int mux_live(void *arg)
 {
     na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
@@ -254,7 +254,7 @@ static na_class_t *mux_part(na_class_t *na_class, unsigned n)
     return &part->pub;
 }
 
-/* A get by a part from memory that is described by `bytes` ends with
+/* A get by a part from memory that `bytes` describe ends with
  * NA_PROTOCOL_ERROR. */
 static void mux_get_refused(na_class_t *na_class, na_context_t *context,
     const na_class_t *part, const unsigned char *bytes, na_size_t size)
@@ -285,7 +285,7 @@ static void mux_replace(
     memcpy(bytes + (from - other), from, part);
 }
 
-/* A list with the description for sm in `bytes`, and no other. */
+/* A list with only the description for sm in `bytes`. */
 static na_size_t mux_only_sm(
     unsigned char *list, const unsigned char *bytes, na_size_t size)
 {
@@ -298,8 +298,8 @@ static na_size_t mux_only_sm(
         mux_write(list + NA_RMA_LIST_HEAD, "sm", from, (size_t) part);
 }
 
-/* The transports of one class describe the same memory, of the same size and
- * with the same access. */
+/* The transports of one class must describe the same memory, with the same size
+ * and access. */
 HG_TEST(mux_descriptions_that_contradict_are_refused)
 {
     static const struct {
@@ -331,7 +331,7 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
     HG_CHECK_EQ_MEM(bytes[0], "hX\1\2", 4);
     mux_get_refused(na_class, context, mux_part(na_class, 0), list,
         mux_only_sm(list, bytes[0], size));
-    for (i = 1; i < 3; i++) { /* self tells the size, sm contradicts */
+    for (i = 1; i < 3; i++) { /* self gives the size, sm contradicts */
         mux_replace(bytes[0], bytes[i], size);
         HG_CHECK_RET(
             NA_Mem_handle_deserialize(na_class, &remote, bytes[0], size),
@@ -344,7 +344,7 @@ HG_TEST(mux_descriptions_that_contradict_are_refused)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* A handle stays while a transfer of any transport uses it. */
+/* A handle is not freed while a transfer of any transport uses it. */
 HG_TEST(mux_handles_that_one_part_uses_are_not_freed)
 {
     na_class_t *na_class = NA_Initialize(mux_string, NA_TRUE);
@@ -401,8 +401,7 @@ HG_TEST(mux_registers_with_all_parts_or_none)
 }
 
 /* Large arguments are for one peer: they are registered with the part that
- * reaches it, so that none of the others keeps anybody from taking them
- * back. */
+ * reaches it, so that no other part delays their release. */
 HG_TEST(mux_exposes_large_arguments_through_the_peers_transport)
 {
     static const struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -410,7 +409,7 @@ HG_TEST(mux_exposes_large_arguments_through_the_peers_transport)
     struct hg_rpc rpc = {0, blob_proc, blob_proc, NULL, NULL, NULL, 0};
     struct blob blob = engine_new_blob((size_t) 1 << 20, 1);
     char name[NA_MAX_ADDR_LEN];
-    struct engine engine; /* with one end */
+    struct engine engine; /* with one endpoint */
     struct engine_call call;
     na_addr_t self = NULL;
     na_class_t *peer;
@@ -469,7 +468,7 @@ static na_return_t mux_take(void *arg, struct na_addr *source, na_tag_t tag,
     return NA_SUCCESS;
 }
 
-/* Somebody calls by sm. */
+/* A process calls over sm. */
 static void mux_be_called(na_class_t *na_class, na_class_t *caller)
 {
     const char *name = mux_part(na_class, 1)->self_addr->name;
@@ -500,8 +499,8 @@ static void mux_be_called(na_class_t *na_class, na_class_t *caller)
     HG_CHECK_OK(NA_Context_destroy(na_class, called));
 }
 
-/* Who called has an address, also while nobody else has that; it goes with its
- * peer, lest a server keep those of all that ever called. */
+/* A caller has an address even if no reference to it exists. The address goes
+ * with its peer, so that a server does not keep those of all past callers. */
 HG_TEST(mux_forgets_a_caller_when_it_dies)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -535,9 +534,9 @@ static int mux_listen_at(const char *path)
     return fd;
 }
 
-/* The name by which sm goes at an address is that of one listener: the same
- * path may be another file to others, or later, and what is inside a process
- * has no name outside. */
+/* The name that sm derives from an address belongs to one listener: the same
+ * path may be another file for other processes, or later, and a listener within
+ * a process has no name outside. */
 HG_TEST(mux_derived_names_are_unique)
 {
     char path[NA_MAX_ADDR_LEN], string[NA_MAX_ADDR_LEN + 16];
@@ -552,7 +551,7 @@ HG_TEST(mux_derived_names_are_unique)
     HG_CHECK(!na_mux_derive("inproc://five", name[0]));
     (void) snprintf(path, sizeof(path), "%s/a", hg_test_dir());
     (void) snprintf(string, sizeof(string), "zmq+ipc://%s", path);
-    HG_CHECK(!na_mux_derive(string, name[0])); /* nobody is there */
+    HG_CHECK(!na_mux_derive(string, name[0])); /* no listener */
     fds[0] = mux_listen_at(path);
     HG_CHECK(na_mux_derive(string, name[0]));
     (void) snprintf(string, sizeof(string), "zmq+ipc://%s/./a", hg_test_dir());
@@ -569,8 +568,8 @@ HG_TEST(mux_derived_names_are_unique)
     HG_CHECK(unlink(path) == 0);
 }
 
-/* An address that no other process has: the name that follows from it is the
- * node's. */
+/* An address that no other process has: the name derived from it is unique on
+ * the node. */
 static const char *mux_own_address(void)
 {
     static char address[32];
@@ -579,8 +578,8 @@ static const char *mux_own_address(void)
     return address;
 }
 
-/* Whoever is faster has the name by which sm goes at an address; the class is
- * opened all the same, and comes by another one. */
+/* The first process gets the name that sm derives from an address. The class is
+ * opened without it, and sm uses another name. */
 HG_TEST(mux_works_without_a_name_that_is_taken)
 {
     const char *address = mux_own_address();
@@ -605,7 +604,7 @@ HG_TEST(mux_works_without_a_name_that_is_taken)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* What a class chooses for a list of addresses. */
+/* The address that a class chooses from a list. */
 static void mux_check_choice(
     na_class_t *na_class, const char *list, na_class_t *part, const char *name)
 {
@@ -617,7 +616,7 @@ static void mux_check_choice(
 }
 
 /* A path without a socket has no listener: the next address is chosen, and the
- * last one whatever there is. */
+ * last one in any case. */
 HG_TEST(mux_chooses_a_path_when_a_socket_exists)
 {
     char path[NA_MAX_ADDR_LEN], list[NA_MAX_ADDR_LEN];
@@ -628,7 +627,7 @@ HG_TEST(mux_chooses_a_path_when_a_socket_exists)
     loop_register();
     na_class = NA_Initialize("loop://b;sm://", NA_FALSE);
     HG_CHECK(na_class != NULL);
-    na_class->protocol = "ipc"; /* as if it were spoken here */
+    na_class->protocol = "ipc"; /* as if this class supported it */
     (void) snprintf(path, sizeof(path), "%s/a", hg_test_dir());
     (void) snprintf(first, sizeof(first), "loop+ipc://%s/a", hg_test_dir());
     (void) snprintf(last, sizeof(last), "loop+ipc://%s/b", hg_test_dir());
@@ -642,8 +641,8 @@ HG_TEST(mux_chooses_a_path_when_a_socket_exists)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-/* sm where somebody listens under the name that follows from an address, else
- * the first address that has a transport here. */
+/* sm, if a listener has the name derived from an address; else the first
+ * address that has a transport here. */
 HG_TEST(mux_chooses_sm_for_listeners_on_this_node)
 {
     const char *address = mux_own_address();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames and memory handles of emulated RMA as bytes. What they mean is tested
- * in test_na_emul.c.
+ * Frames and memory handles of emulated RMA as bytes. test_na_emul.c tests
+ * their meaning.
  */
 #include "support/library.h"
 
@@ -16,7 +16,7 @@
 static const struct {
     const char *name;
     struct na_emul_wire frame;
-    size_t data; /* that comes with it */
+    size_t data; /* size of the data after it */
 } wire_vectors[] = {
     {"get", {NA_EMUL_WIRE_GET, 0, 0, WIRE_ID, WIRE_KEY, 0x10000, 0x20000, 0},
         0},
@@ -59,7 +59,7 @@ static void wire_check(
     HG_CHECK_EQ_U64(got->sum, want->sum);
 }
 
-/* Cut anywhere, with other data, of another version or type. */
+/* Truncated anywhere, with other data, of another version or type. */
 static void wire_refuse(const unsigned char *bytes, size_t size, size_t data)
 {
     unsigned char copy[NA_EMUL_WIRE_SIZE];
@@ -115,7 +115,7 @@ HG_TEST(emul_wire_frames_match_their_golden_file)
         wire_refuse(bytes, size, wire_vectors[i].data);
         types |= 1u << wire_vectors[i].frame.type;
     }
-    HG_CHECK_EQ_INT(types, 0xe); /* none was forgotten */
+    HG_CHECK_EQ_INT(types, 0xe); /* all types are covered */
 
     bytes = golden_get(golden, "answer_longer", &size);
     HG_CHECK_OK(na_emul_wire_decode(bytes, size, 0, &got));
@@ -161,7 +161,7 @@ static void wire_check_handle(struct golden *golden, const char *name,
             na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
     }
     memcpy(room, bytes, size);
-    room[3] = 0; /* neither to be read nor written */
+    room[3] = 0; /* neither readable nor writable */
     HG_CHECK_RET(na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
     memcpy(room, bytes, size);
     memset(room + 8, 0, 8); /* no key */

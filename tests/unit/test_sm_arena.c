@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arenas of the transport sm: pages are handed out once, zeroed and aligned,
- * come back, outlive the class, and where the system gives none the memory is
- * ordinary.
+ * Arenas of the transport sm: pages are handed out once, zeroed and aligned;
+ * they are returned, and outlive the class. If the system provides no arena,
+ * the memory is ordinary.
  */
 #include "support/library.h"
 
@@ -43,7 +43,7 @@ static uint32_t arena_where(struct na_sm_arenas *arenas,
     return na_sm_arena_find(arenas, &segment, 1, offset_p);
 }
 
-/* Pages of a mapping that have memory behind them. */
+/* Pages of a mapping that have memory. */
 static size_t arena_resident(const void *at, size_t size)
 {
     static unsigned char pages[1 << 16];
@@ -72,7 +72,8 @@ HG_TEST(arena_blocks_of_many_sizes_never_overlap)
         size_t size = 1 + (size_t) (pick % (pick % 32 == 0 ? 300000 : 20000));
 
         if (block->memory != NULL) {
-            /* Nobody else wrote into it: not so, if one overlapped. */
+            /* No other block was written into it, as one that overlaps would
+             * be. */
             unsigned char mark = (unsigned char) (block - blocks + 1);
 
             for (k = 0; k < block->size; k += 4096)
@@ -156,7 +157,7 @@ HG_TEST(arena_returns_large_blocks_to_the_system)
     HG_CHECK_EQ_U64(arena_resident(at, large.size), 2048);
     arena_put(&large);
     HG_CHECK_EQ_U64(arena_resident(at, 8 * ARENA_MIB), 0);
-    /* Nor is memory touched that is known to be zero. */
+    /* Memory known to be zero is not touched. */
     fresh.size = 8 * ARENA_MIB;
     HG_CHECK_OK(na_sm_arena_alloc(arenas, NA_MEM_READWRITE, &fresh));
     HG_CHECK(fresh.memory == at);
@@ -189,7 +190,7 @@ static void *arena_use_large(void *arg)
     return NULL;
 }
 
-/* Who gives memory back takes nothing from who has it next. */
+/* Returning memory does not affect the block that uses its pages next. */
 HG_TEST(arena_returns_pages_that_no_peer_has_mapped)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();
@@ -239,7 +240,7 @@ HG_TEST(arena_of_read_only_memory_cannot_be_mapped_writable)
     memcpy(block.memory, "seen", 5);
     HG_CHECK_EQ_STR((const char *) view, "seen");
     HG_CHECK(munmap(view, size) == 0);
-    /* The other sort can, or these were no tests. */
+    /* The other kind can, or these were no tests. */
     fd = na_sm_arena_fd(arenas, NA_SM_ARENA_READ_WRITE);
     view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     HG_CHECK(view != MAP_FAILED);
@@ -295,10 +296,11 @@ HG_TEST(arena_blocks_outlive_the_set)
     HG_CHECK_EQ_INT(((char *) one.memory)[4999], 7);
     arena_put(&one);
     HG_CHECK_EQ_INT(((char *) two.memory)[0], 7);
-    arena_put(&two); /* and the memory is gone: sanitizers would tell */
+    /* And the memory is gone: sanitizers would report a leak. */
+    arena_put(&two);
 }
 
-/* No descriptor, no room for files, a limit of addresses. */
+/* No descriptor, no space for files, a limit of the address space. */
 HG_TEST(arena_creation_failures_are_handled)
 {
     static const __rlimit_resource_t limits[] = {
@@ -361,8 +363,8 @@ HG_TEST(arena_survives_allocation_failures)
     HG_CHECK_EQ_INT(hg_test_oom_loop(arena_oom_body, NULL), 2);
 }
 
-/* In the child of a fork blocks are the parent's: giving one back there takes
- * nothing from the parent. */
+/* In the child of a fork the blocks belong to the parent: returning one there
+ * does not affect the parent. */
 HG_TEST(arena_is_unusable_in_a_child)
 {
     struct na_sm_arenas *arenas = na_sm_arenas_create();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport sm and a peer that was let in and then writes what it likes
- * over everything it can map: the rings, the words beside them, the hints. The
- * peer is a class in this process whose inner parts the test takes hold of.
+ * The transport sm with a peer that was accepted and then writes anything over
+ * everything it can map: the rings, the words beside them, the hints. The peer
+ * is a class in this process whose internals the test accesses.
  */
 #include "support/sm_endpoint.h"
 
@@ -15,7 +15,7 @@ static na_return_t hostile_keep(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* A byte from `from` arrives at `to` as an unexpected message. */
+/* Send a byte from `from` to `to` as an unexpected message. */
 static void hostile_pass(struct sm_endpoint *from, struct sm_endpoint *to)
 {
     na_addr_t source = NA_ADDR_NULL;
@@ -33,7 +33,7 @@ static void hostile_pass(struct sm_endpoint *from, struct sm_endpoint *to)
     HG_CHECK_OK(NA_Addr_free(to->na_class, source));
 }
 
-/* Write a record as it stands. */
+/* Write a record unchanged. */
 static void hostile_write(struct sm_endpoint *from,
     const struct na_sm_record *record, const void *payload)
 {
@@ -46,7 +46,8 @@ static void hostile_write(struct sm_endpoint *from,
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
 }
 
-/* Turn until the victim has ended the connection. `side`: the hostile end. */
+/* Make progress until the victim has ended the connection. `side`: the hostile
+ * side. */
 static void hostile_expect_broken(
     struct sm_endpoint *victim, struct sm_endpoint *side, uint64_t before)
 {
@@ -62,8 +63,8 @@ static void hostile_expect_broken(
     victim->peer = NA_ADDR_NULL;
 }
 
-/* A file of the right file system that is no memfd has no seals to ask for:
- * there the seals are -1. */
+/* A file on the right file system that is no memfd has no seals: there the
+ * result is -1. */
 HG_TEST(sm_hostile_descriptors_without_seals_are_not_mapped)
 {
     static const char *const paths[] = {"/dev/shm", "/dev/null", "/dev"};
@@ -116,7 +117,7 @@ HG_TEST(sm_hostile_records_break_their_own_connection)
     sm_endpoint_close(&victim);
 }
 
-/* Packets of a wrong length, and a name that is by one byte too long. */
+/* Packets of a wrong length, and a name that is one byte too long. */
 HG_TEST(sm_hostile_packets_are_not_read_past_their_end)
 {
     struct na_sm_packet packet;
@@ -133,8 +134,8 @@ HG_TEST(sm_hostile_packets_are_not_read_past_their_end)
         na_sm_packet_check(&packet, NA_SM_PACKET_SIZE), NA_PROTOCOL_ERROR);
 }
 
-/* A BYE that comes while ours waits for a copy ends the connection in order,
- * once, and so does one that comes after the end. */
+/* A BYE that arrives while ours waits for a copy ends the connection in order,
+ * once; so does one that arrives after the end. */
 HG_TEST(sm_hostile_bye_crosses_ours)
 {
     static const struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
@@ -151,7 +152,7 @@ HG_TEST(sm_hostile_bye_crosses_ours)
         addr = na_sm_addr_of(victim.peer);
         hostile = sm_endpoint_accepted(&hostile);
         na_sm_enter(self);
-        addr->copies = 1; /* so that it stays */
+        addr->copies = 1; /* so that it stays open */
         if (way == 0) {
             HG_CHECK_OK(NA_Addr_terminate(victim.na_class, victim.context, NULL,
                 NULL, &addr->base, NA_OP_ID_IGNORE));
@@ -178,7 +179,7 @@ HG_TEST(sm_hostile_bye_crosses_ours)
     }
 }
 
-/* A peer that says it has read what it cannot have read. */
+/* A peer that claims to have read more than was written. */
 HG_TEST(sm_hostile_heads_break_their_own_connection)
 {
     static const uint64_t heads[] = {
@@ -210,8 +211,8 @@ HG_TEST(sm_hostile_heads_break_their_own_connection)
     sm_endpoint_close(&victim);
 }
 
-/* The peer changes its head after our ring is full: a queued message, or a
- * frame, finds it out. */
+/* The peer changes its head after our ring is full: sending a queued message,
+ * or a frame, detects it. */
 HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
 {
     static const char bytes[NA_SM_MSG_MAX] = {0};
@@ -255,7 +256,7 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
     sm_endpoint_close(&victim);
 }
 
-/* Frames of emulated RMA that nobody would send are counted. */
+/* Invalid frames of emulated RMA are counted. */
 HG_TEST(sm_hostile_frames_are_counted)
 {
     struct sm_endpoint victim, hostile;
@@ -288,7 +289,8 @@ HG_TEST(sm_hostile_frames_are_counted)
     sm_endpoint_close(&victim);
 }
 
-/* Spoil the memory of the pair and the victim's hints, while both go on. */
+/* Corrupt the memory of the pair and the victim's hints, while both
+ * continue. */
 static void hostile_spoil(struct na_sm_addr *addr, uint64_t *random)
 {
     _Atomic uint64_t *words = (_Atomic uint64_t *) (void *) addr->shared;
@@ -336,7 +338,7 @@ HG_TEST_SECONDS(sm_hostile_corruption_breaks_only_its_connection, 60)
         }
         sm_endpoint_close(&hostile);
         sm_endpoint_turn(&victim);
-        /* Hints were spoiled: a message comes all the same, in a second. */
+        /* Hints were corrupted: a message still arrives, within a second. */
         if (i % 100 == 0)
             hostile_pass(&good, &victim);
         broken = NA_Get_counter(victim.na_class, "sm_broken");
@@ -347,7 +349,7 @@ HG_TEST_SECONDS(sm_hostile_corruption_breaks_only_its_connection, 60)
     sm_endpoint_close(&victim);
 }
 
-/* A hint that was wiped out costs a second, not a message. */
+/* A hint that was erased costs a second, not a message. */
 HG_TEST(sm_hostile_hints_cause_a_delay_at_most)
 {
     struct sm_endpoint victim, good;
@@ -402,7 +404,8 @@ HG_TEST(sm_hostile_hints_arrive_before_the_welcome)
     sm_endpoint_close(&hostile);
 }
 
-/* A caller whose name is none of this transport is not known by it. */
+/* A caller whose name is not valid for this transport is not recorded under
+ * it. */
 HG_TEST(sm_hostile_names_are_refused)
 {
     struct sm_endpoint victim, hostile;
@@ -420,7 +423,7 @@ HG_TEST(sm_hostile_names_are_refused)
     sm_endpoint_close(&victim);
 }
 
-/* Where a bell may come, none does. */
+/* A packet may omit the wakeup descriptor. */
 HG_TEST(sm_hostile_packets_without_a_wakeup_descriptor_are_handled)
 {
     struct na_sm_addr addr;
@@ -444,8 +447,8 @@ HG_TEST(sm_hostile_packets_without_a_wakeup_descriptor_are_handled)
     na_sm_page_unmap(addr.peer_hints, NA_SM_HINTS_SIZE);
 }
 
-/* Hints of places where no peer is, and of a peer whose records are not read
- * any more, keep nobody awake. */
+/* Hints of slots without a peer, and of a peer whose records are no longer
+ * read, keep no thread awake. */
 HG_TEST(sm_hostile_hints_of_unknown_peers_are_ignored)
 {
     static const struct na_sm_record bad = {0, NA_SM_FRAME, 0, 0, 1};
@@ -463,7 +466,7 @@ HG_TEST(sm_hostile_hints_of_unknown_peers_are_ignored)
         sizeof(struct na_sm_hints));
     HG_CHECK(!na_sm_flow_has_work(self));
     na_sm_enter(self);
-    addr->copies = 1; /* so that it stays */
+    addr->copies = 1; /* so that it stays open */
     hostile_write(&hostile, &bad, "");
     HG_CHECK(na_sm_flow_has_work(self));
     (void) na_sm_flow_visit(self, addr);
@@ -476,7 +479,8 @@ HG_TEST(sm_hostile_hints_of_unknown_peers_are_ignored)
     sm_endpoint_close(&victim);
 }
 
-/* What peers map read-only they cannot write, nor map otherwise. */
+/* Pages that peers map read-only cannot be written by them, nor mapped
+ * otherwise. */
 HG_TEST(sm_hostile_peers_cannot_write_the_public_page)
 {
     struct sm_endpoint victim;
@@ -499,8 +503,8 @@ HG_TEST(sm_hostile_peers_cannot_write_the_public_page)
     sm_endpoint_close(&victim);
 }
 
-/* Nor can who is given memory have it sealed against its owner, or those who
- * are given it after. */
+/* A peer that gets memory cannot add seals against its owner, or against later
+ * peers. */
 HG_TEST(sm_hostile_peers_cannot_add_seals)
 {
     unsigned i;
@@ -517,8 +521,8 @@ HG_TEST(sm_hostile_peers_cannot_add_seals)
     }
 }
 
-/* Who connects and says nothing is waited for, though everybody sleeps, until
- * its time is up. */
+/* A process that connects and stays silent times out, although every thread
+ * sleeps. */
 HG_TEST(sm_hostile_silent_connection_times_out)
 {
     struct sm_endpoint victim;
@@ -546,9 +550,9 @@ HG_TEST(sm_hostile_silent_connection_times_out)
     sm_endpoint_close(&victim);
 }
 
-/* ---- Too many ---- */
+/* ---- Too many connections ---- */
 
-/* Callers that say nothing hold a bounded number of descriptors. */
+/* Silent callers hold a bounded number of descriptors. */
 HG_TEST(sm_hostile_silent_connections_are_limited)
 {
     struct sm_endpoint victim;
@@ -559,7 +563,7 @@ HG_TEST(sm_hostile_silent_connections_are_limited)
 
     sm_endpoint_open(&victim);
     self = na_sm_of(victim.na_class);
-    self->callers = NA_SM_CONN_CALLERS; /* as if they were there */
+    self->callers = NA_SM_CONN_CALLERS; /* as if they existed */
     HG_CHECK_OK(na_sm_connect(&self->where, fd));
     do {
         sm_endpoint_turn(&victim);
@@ -583,7 +587,7 @@ static na_return_t hostile_keep_ret(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* What looking up `to` comes to. */
+/* The result of looking up `to`. */
 static na_return_t hostile_try(struct sm_endpoint *from, struct sm_endpoint *to)
 {
     na_return_t ret = NA_RETURN_MAX;
@@ -597,7 +601,7 @@ static na_return_t hostile_try(struct sm_endpoint *from, struct sm_endpoint *to)
     return ret;
 }
 
-/* Give a class a peer that has nothing but its place. */
+/* Give a class a peer that only takes a slot. */
 static na_return_t hostile_fill(
     struct na_sm_class *self, struct na_sm_addr **addr_p)
 {
@@ -619,8 +623,8 @@ static void hostile_free(struct na_sm_class *self, struct na_sm_addr *addr)
     na_addr_unref(&addr->base);
 }
 
-/* At its maximum of peers a class accepts no more, and goes on with those that
- * it has. When one leaves, another is accepted. */
+/* At its maximum of peers a class accepts no more, and continues with the
+ * present ones. When one disconnects, another is accepted. */
 HG_TEST(sm_hostile_connections_are_limited)
 {
     static struct na_sm_addr *fillers[NA_SM_PEERS];
@@ -657,7 +661,7 @@ HG_TEST(sm_hostile_connections_are_limited)
     sm_endpoint_close(&victim);
 }
 
-/* The lowest number that no descriptor has. */
+/* The lowest unused descriptor number. */
 static int hostile_next_fd(void)
 {
     int fd = dup(0);
@@ -666,8 +670,8 @@ static int hostile_next_fd(void)
     return fd;
 }
 
-/* Where more wait at the door than the system keeps there, who dials tries
- * again and again, and has nothing left of a vain one. */
+/* If the listener's backlog is full, the dialing side tries again and again,
+ * and a failed attempt leaves nothing. */
 HG_TEST(sm_hostile_backlog_is_waited_for)
 {
     enum { CROWD = 8, TRIES = 3 };

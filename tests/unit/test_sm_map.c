@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arenas of the transport sm that peers map: transfers go through them, within
- * their bounds; and what is no arena is not mapped.
+ * Arenas of the transport sm that peers map: transfers use the mapping, within
+ * its bounds; descriptors that are no arena are not mapped.
  */
 #include "support/sm_endpoint.h"
 
@@ -42,8 +42,8 @@ static na_return_t map_move(struct sm_endpoint *from, struct sm_endpoint *to,
     return op.ret;
 }
 
-/* Memory of the library's goes through the mapping, whole, in both directions,
- * with no call of the kernel; and not once it was withdrawn. */
+/* Memory of the library is moved through the mapping, completely, in both
+ * directions, without a system call; but not once it was withdrawn. */
 HG_TEST(map_carries_transfers)
 {
     enum { SIZE = 3 << 20, HALF = SIZE / 2 };
@@ -86,7 +86,7 @@ HG_TEST(map_carries_transfers)
     HG_CHECK_EQ_U64(map_count(&user, "sm_rma_calls"), 0);
     HG_CHECK_EQ_U64(map_count(&user, "sm_rma_copied"), 0);
     HG_CHECK_EQ_U64(map_count(&owner, "sm_rma_copied"), 0);
-    /* Withdrawn, it is mapped as before, and not touched. */
+    /* Withdrawn, it stays mapped, and is not touched. */
     HG_CHECK_OK(NA_Mem_deregister(owner.na_class, mem));
     memset(memory, 1, SIZE);
     HG_CHECK_RET(
@@ -102,8 +102,8 @@ HG_TEST(map_carries_transfers)
     free(bytes);
 }
 
-/* An owner that tells a place past the end of its arena, or writing where that
- * is not mapped so, has the kernel judge the rest. */
+/* If an owner gives a place past the end of its arena, or one that is not
+ * mapped writable, the kernel's copy decides. */
 HG_TEST(map_checks_bounds_and_permission)
 {
     static const uint64_t offsets[] = {NA_SM_ARENA_SIZE - 99, NA_SM_ARENA_SIZE,
@@ -197,10 +197,10 @@ HG_TEST(map_refuses_descriptors_that_are_no_arena)
     HG_CHECK(!map_forge(map_memory(size + 1, GOOD)));
     HG_CHECK(!map_forge(map_memory(size, GOOD | F_SEAL_WRITE)));
     HG_CHECK(!map_forge(open("/dev/zero", O_RDWR | O_CLOEXEC)));
-    /* A hole in huge pages faults where none is left. */
+    /* A hole in huge pages faults if none are left. */
     fd = memfd_create(
         "hg-arena-forged", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
-    if (fd >= 0) { /* else this kernel has no such memory */
+    if (fd >= 0) { /* else this kernel has no huge pages */
         HG_CHECK(ftruncate(fd, size) == 0);
         HG_CHECK(fcntl(fd, F_ADD_SEALS, GOOD) == 0);
         HG_CHECK(!map_forge(fd));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring of the transport sm: what its producer writes its consumer reads,
- * in order, wherever the end of the ring comes; and whatever a hostile
- * neighbour writes, nothing outside the ring is touched. The ring lies between
- * two pages that fault.
+ * The ring of the transport sm: the consumer reads what the producer wrote, in
+ * order, wherever the ring wraps around. Whatever a hostile process writes,
+ * nothing outside the ring is accessed: it lies between two pages that fault.
  */
 #include "support/library.h"
 
@@ -15,7 +14,7 @@
 
 #define RING_SIZE 4096u
 
-/* A ring with a page in front and behind that nobody may touch. */
+/* A ring with inaccessible pages before and after it. */
 struct ring_pair {
     struct na_sm_control *control;
     unsigned char *map;
@@ -51,7 +50,7 @@ static unsigned char ring_byte(uint64_t n, uint32_t at)
     return (unsigned char) (n * 31 + at * 7 + (at >> 8));
 }
 
-/* Put record number `n`, of `size` bytes; false: there is no room. */
+/* Put record `n`, of `size` bytes; returns false if it does not fit. */
 static bool ring_put(struct na_sm_out *out, uint64_t n, uint32_t size)
 {
     struct na_sm_record record = {
@@ -69,7 +68,7 @@ static bool ring_put(struct na_sm_out *out, uint64_t n, uint32_t size)
     return true;
 }
 
-/* Take record number `n`; false: the ring is empty. */
+/* Take record `n`; returns false if the ring is empty. */
 static bool ring_get(struct na_sm_in *in, uint64_t n, bool *oom_p)
 {
     struct na_sm_record record;
@@ -108,7 +107,7 @@ HG_TEST(sm_ring_carries_every_size_from_every_offset)
             HG_CHECK(!ring_get(&ring.in, n, &starved));
             n++;
         }
-        /* The largest fits into an empty ring, wherever it stands. */
+        /* The largest record fits into an empty ring, at any position. */
         HG_CHECK(ring_put(&ring.out, n, max));
         HG_CHECK(ring_get(&ring.in, n, &starved) && !starved);
         n++;
@@ -131,7 +130,8 @@ HG_TEST(sm_ring_reports_full_and_free_space)
             put++;
         HG_CHECK(put - got >= 1);
         HG_CHECK_EQ_INT(atomic_load(&ring.control->starved), 1);
-        /* Whoever waits is told before the ring is empty, and has room. */
+        /* A waiting producer is notified before the ring is empty, and has
+         * space then. */
         while (got < put && !starved) {
             HG_CHECK(ring_get(&ring.in, got, &starved));
             got++;
@@ -157,7 +157,7 @@ struct ring_racer {
     struct ring_pair *ring;
     uint64_t count;
     uint64_t seed;
-    _Atomic bool *room; /* the consumer told */
+    _Atomic bool *room; /* set by the consumer */
 };
 
 static void ring_delay(uint64_t *random)
@@ -183,7 +183,7 @@ static void *ring_produce(void *arg)
         if (n % 8 != 0)
             size %= 100;
         while (!ring_put(&racer->ring->out, n, size)) {
-            /* It must be told: nothing else ends this wait. */
+            /* It must be notified: nothing else ends this wait. */
             while (!atomic_exchange(racer->room, false))
                 (void) sched_yield();
         }
@@ -220,10 +220,10 @@ HG_TEST_SECONDS(sm_ring_between_two_threads_loses_nothing, 180)
     ring_close(&ring);
 }
 
-/* ---- A hostile neighbour ---- */
+/* ---- A hostile process ---- */
 
-/* Read whatever is there until it ends or is refused; true: refused. Every
- * byte of a payload is looked at. */
+/* Read records until there is none or one is refused; returns true if refused.
+ * Every byte of a payload is read. */
 static bool ring_read_all(struct na_sm_in *in)
 {
     volatile unsigned sum = 0;
@@ -251,7 +251,7 @@ static bool ring_read_all(struct na_sm_in *in)
         (void) na_sm_in_take(in, &record);
     }
     (void) sum;
-    return false; /* what was promised is bounded by the ring's size */
+    return false; /* the announced bytes are bounded by the ring's size */
 }
 
 HG_TEST(sm_ring_refuses_invalid_tails)
@@ -294,7 +294,7 @@ HG_TEST(sm_ring_refuses_invalid_heads)
     }
 }
 
-/* One that was possible once is not, when a later one was seen. */
+/* A head that was valid before is invalid after a later one was seen. */
 HG_TEST(sm_ring_refuses_a_head_that_moves_back)
 {
     struct ring_pair ring;
@@ -346,14 +346,14 @@ HG_TEST(sm_ring_refuses_invalid_records)
     }
 }
 
-/* The bad record is in the last 64 bytes of the ring; a valid one is at the
+/* The invalid record is in the last 64 bytes of the ring; a valid one is at the
  * beginning. */
 HG_TEST(sm_ring_refuses_invalid_records_at_its_end)
 {
     static const struct na_sm_record empty = {0, NA_SM_MESSAGE, 0, 0, 0};
     static const struct {
         struct na_sm_record record;
-        uint32_t tail; /* behind the head */
+        uint32_t tail; /* after the head */
     } bad[] = {
         {{64, NA_SM_MESSAGE, 0, 0, 0}, 160}, /* past the end */
         {{32, NA_SM_SKIP, 0, 0, 0}, 160},    /* not to the end */
@@ -381,7 +381,7 @@ HG_TEST(sm_ring_refuses_invalid_records_at_its_end)
     }
 }
 
-/* A producer that always has one more to skip would keep the consumer. */
+/* A producer that always adds one more skip would keep the consumer busy. */
 HG_TEST(sm_ring_refuses_to_skip_twice)
 {
     static const struct na_sm_record skips[] = {
@@ -434,7 +434,7 @@ HG_TEST(sm_ring_survives_random_words)
     ring_close(&ring);
 }
 
-/* Scribbles over everything while the other thread reads and writes. */
+/* Overwrites everything while the other thread reads and writes. */
 static void *ring_scribble(void *arg)
 {
     struct ring_racer *racer = (struct ring_racer *) arg;
@@ -470,7 +470,7 @@ HG_TEST(sm_ring_survives_a_thread_that_corrupts_it)
 
     ring_open(&ring, RING_SIZE);
     HG_CHECK(pthread_create(&thread, NULL, ring_scribble, &racer) == 0);
-    while (rounds > 0 || refused < 100) { /* it may begin late */
+    while (rounds > 0 || refused < 100) { /* it may start late */
         struct na_sm_record record = {40, NA_SM_MESSAGE, 0, 0, 0};
         unsigned char *payload;
         na_return_t ret = na_sm_out_reserve(&ring.out, 40, &payload);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rules by which the transport sm withdraws memory, a step at a time: the
- * test takes the place of a peer between two of its steps. And handles that
- * are none.
+ * The rules by which the transport sm withdraws memory, one step at a time: the
+ * test acts as a peer between two steps. And invalid handles.
  */
 #include "support/library.h"
 
@@ -45,7 +44,7 @@ static void srma_turn(struct srma_pair *pair)
 
 #define SRMA_DEATH_MS 100u
 
-/* As if a peer were told of memory. */
+/* Describe memory, as for a peer. */
 static void srma_describe(na_class_t *owner, na_mem_handle_t mem)
 {
     unsigned char bytes[NA_SM_MEM_HANDLE];
@@ -129,8 +128,8 @@ static na_return_t srma_now(struct srma_pair *pair, bool put, na_size_t size)
     return ret;
 }
 
-/* What is small is moved within the call, and leaves nothing behind; anything
- * else is to be started. */
+/* A small transfer is done within the call, and leaves nothing behind; any
+ * other must be started. */
 HG_TEST(sm_rma_may_complete_at_once)
 {
     struct srma_pair pair;
@@ -156,7 +155,7 @@ HG_TEST(sm_rma_may_complete_at_once)
         na_queue_count(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL) == 0);
     hg_test_expect_log("are out of range");
     HG_CHECK_RET(srma_now(&pair, false, sizeof(pair.got) + 1), NA_OVERFLOW);
-    /* One that is large, as far as the initiator is told. */
+    /* A memory that is large according to its description. */
     large = hg_mem_calloc(1, (size_t) size);
     HG_CHECK(large != NULL);
     small = pair.local;
@@ -174,7 +173,7 @@ HG_TEST(sm_rma_may_complete_at_once)
     srma_close(&pair);
 }
 
-/* Nor where everything goes by frames, or the peer is dead. */
+/* Nor does a transfer to a dead peer, or one that uses frames. */
 HG_TEST(sm_rma_does_not_always_complete_at_once)
 {
     struct srma_pair pair;
@@ -189,8 +188,8 @@ HG_TEST(sm_rma_does_not_always_complete_at_once)
     HG_CHECK(unsetenv("HG_SM_RMA") == 0);
 }
 
-/* Where the kernel does not let us copy, it is to be started, and frames carry
- * it. */
+/* If the kernel refuses the copy, the transfer must be started, and uses
+ * frames. */
 HG_TEST(sm_rma_that_is_denied_does_not_complete_at_once)
 {
     struct srma_pair pair;
@@ -222,8 +221,8 @@ static void *srma_deregister(void *arg)
     return NULL;
 }
 
-/* The owner comes while a piece is under way: after the user looked at the
- * slot. It waits for the hazard word, whichever that is. */
+/* The owner withdraws during a piece, after the user read the slot. It waits
+ * for the hazard word, whichever that is. */
 HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
 {
     unsigned word;
@@ -242,7 +241,7 @@ HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
         remote = na_sm_mem_of(pair.remote);
         atomic_store(&addr->shared->control[0].hazard[word], remote->base.key);
         HG_CHECK(pthread_create(&thread, NULL, srma_deregister, &leaver) == 0);
-        /* It has cleared the mark, and looked more than once. */
+        /* It has cleared the mark, and checked more than once. */
         while (atomic_load(&addr->peer_public->slots[remote->slot].mark) !=
             NA_SM_SLOT_WITHDRAWN)
             (void) sched_yield();
@@ -251,7 +250,7 @@ HG_TEST(sm_rma_withdrawing_waits_for_a_piece)
         HG_CHECK(!atomic_load(&leaver.left));
         atomic_store(&addr->shared->control[0].hazard[word], 0);
         HG_CHECK(pthread_join(thread, NULL) == 0);
-        /* The user comes after: it looks at the slot, and leaves. */
+        /* The user comes later: it reads the slot, and gives up. */
         memset(pair.got, 0x55, sizeof(pair.got));
         HG_CHECK_RET(srma_move(&pair, true), NA_NOENTRY);
         HG_CHECK_EQ_INT(pair.bytes[0], 0);
@@ -279,8 +278,8 @@ static struct na_sm_addr *srma_user(struct srma_pair *pair)
         na_sm_of(pair->owner)->addrs.next, struct na_sm_addr, link);
 }
 
-/* A user that is stopped in a piece answers no goodbye. That ends all the same,
- * and the memory is the user's until the piece is over. */
+/* A user that is stopped during a piece does not answer a BYE. The connection
+ * ends all the same, and the memory is in use until the piece is done. */
 HG_TEST(sm_rma_bye_leaves_memory_in_use)
 {
     struct srma_pair pair;
@@ -294,7 +293,7 @@ HG_TEST(sm_rma_bye_leaves_memory_in_use)
     addr = na_sm_addr_of(pair.addr);
     user = srma_user(&pair);
     atomic_store(&addr->shared->control[0].hazard[3], pair.remote->key);
-    for (i = 0; i < 2; i++) { /* and it can be said again */
+    for (i = 0; i < 2; i++) { /* and it can be sent again */
         pair.ends = 0;
         HG_CHECK_OK(NA_Addr_terminate(pair.owner, pair.owners, srma_ended,
             &pair, &user->base, NA_OP_ID_IGNORE));
@@ -320,7 +319,8 @@ HG_TEST(sm_rma_bye_leaves_memory_in_use)
     srma_close(&pair);
 }
 
-/* Who names memory after the owner gave up a goodbye does not touch it. */
+/* A transfer that starts after the owner gave up a BYE does not touch the
+ * memory. */
 HG_TEST(sm_rma_over_message_is_handled)
 {
     struct srma_pair pair;
@@ -336,8 +336,8 @@ HG_TEST(sm_rma_over_message_is_handled)
     srma_close(&pair);
 }
 
-/* A goodbye says that nothing of the peer's is touched any more: it waits for
- * the piece under way. */
+/* A BYE promises that no memory of the peer is accessed any more: it waits for
+ * the piece in progress. */
 HG_TEST(sm_rma_bye_waits_for_a_piece)
 {
     struct srma_pair pair;
@@ -362,7 +362,7 @@ HG_TEST(sm_rma_bye_waits_for_a_piece)
     srma_close(&pair);
 }
 
-/* A transfer that waits for a connection ends, too, when its local memory is
+/* A transfer that waits for a connection also ends when its local memory is
  * withdrawn. */
 HG_TEST(sm_rma_withdrawing_ends_transfers_that_wait_for_a_connection)
 {
@@ -414,8 +414,8 @@ static void *srma_get_large(void *arg)
     return NULL;
 }
 
-/* Cancel the transfer while a piece is moved that is not the last one. False:
- * it ended before. */
+/* Cancel the transfer during a piece that is not the last one. Returns false if
+ * it completed before. */
 static bool srma_cancel_a_piece(struct srma_large *large)
 {
     na_class_t *na_class = large->pair.user;
@@ -436,7 +436,7 @@ static bool srma_cancel_a_piece(struct srma_large *large)
     return canceled;
 }
 
-/* What is canceled during a piece ends with it. */
+/* A transfer that is canceled during a piece ends with that piece. */
 HG_TEST(sm_rma_is_canceled_during_a_piece)
 {
     struct srma_large large;
@@ -475,8 +475,8 @@ HG_TEST(sm_rma_is_canceled_during_a_piece)
     hg_mem_free(to);
 }
 
-/* The library's own memory is left to whoever copies it, and freed then; at the
- * latest when the class is closed. */
+/* The library's own memory is kept for a peer that copies it, and freed
+ * afterwards; at the latest when the class is closed. */
 HG_TEST(sm_rma_does_not_wait_for_its_own_memory)
 {
     unsigned round;
@@ -508,7 +508,7 @@ HG_TEST(sm_rma_does_not_wait_for_its_own_memory)
             atomic_store(hazard, 0);
             while (na_emul_lingering(&user->base) > 0)
                 (void) NA_Progress(pair.owner, pair.owners, 5);
-            /* Nobody copies: it stays the caller's. */
+            /* No peer copies: it stays with the caller. */
             buf = hg_mem_calloc(1, 50);
             HG_CHECK_OK(NA_Mem_handle_create(
                 pair.owner, buf, 50, NA_MEM_READ_ONLY, &mem));
@@ -521,7 +521,7 @@ HG_TEST(sm_rma_does_not_wait_for_its_own_memory)
     }
 }
 
-/* A hazard word that is not the memory's key delays nobody: a peer cannot name
+/* A hazard word that is not the memory's key causes no wait: a peer cannot name
  * memory that was not described to it. */
 HG_TEST(sm_rma_ignores_hazards_of_other_memory)
 {
@@ -549,8 +549,8 @@ static _Atomic uint64_t *srma_hazard(const struct na_sm_addr *addr)
     return &addr->shared->control[addr->dialled ? 1 : 0].hazard[0];
 }
 
-/* A peer that was given the key and does not clear its hazard word is waited
- * for, and named. */
+/* A peer that got the key and does not clear its hazard word is waited for, and
+ * named in the log. */
 static void srma_keep(bool ends)
 {
     struct srma_pair pair;
@@ -591,7 +591,7 @@ static struct na_sm_slot *srma_slot(const struct srma_pair *pair)
                 ->public_page->slots[na_sm_mem_of(pair->mem)->slot];
 }
 
-/* Slots are used again, under another mark. */
+/* Slots are reused, with another mark. */
 HG_TEST(sm_rma_slots_are_reused)
 {
     struct srma_pair pair;
@@ -614,8 +614,8 @@ HG_TEST(sm_rma_slots_are_reused)
     srma_close(&pair);
 }
 
-/* An owner that tells another size than that of the segments it described has
- * nobody go beyond them. */
+/* If an owner gives a size other than that of the segments it described, no
+ * peer accesses memory past them. */
 HG_TEST(sm_rma_changed_size_is_refused)
 {
     struct srma_pair pair;
@@ -645,7 +645,7 @@ HG_TEST(sm_rma_changed_size_is_refused)
     srma_close(&pair);
 }
 
-/* Memory for which no slot is left is moved by frames. */
+/* Memory without a slot is moved by frames. */
 HG_TEST(sm_rma_works_when_all_slots_are_taken)
 {
     struct srma_pair pair;
@@ -672,8 +672,8 @@ HG_TEST(sm_rma_works_when_all_slots_are_taken)
     srma_close(&pair);
 }
 
-/* What an owner tells is not believed beyond its own memory: the user asks for
- * no more of it than there is room for, and for nothing that is not whole. */
+/* What an owner reports is not trusted beyond its own memory: the user reads no
+ * more than its buffer holds, and uses nothing incomplete. */
 HG_TEST(sm_rma_slots_may_be_garbage)
 {
     uint64_t random = hg_test_seed();
@@ -711,7 +711,7 @@ HG_TEST(sm_rma_slots_may_be_garbage)
         }
         if (i % 8 == 7)
             atomic_store(&slot->width, (uint8_t) (word & 3));
-        /* What cannot be had so is had by frames, or not at all. */
+        /* Such memory is moved by frames, or not at all. */
         (void) srma_move(&pair, false);
         if (i % 8 == 5)
             HG_CHECK_RET(pair.ret, NA_PERMISSION);
@@ -728,8 +728,8 @@ HG_TEST(sm_rma_slots_may_be_garbage)
     srma_close(&pair);
 }
 
-/* One thing about a slot that cannot be, and what comes of a get. NA_AGAIN:
- * frames carry the data. */
+/* One invalid field of a slot, and the result of a get. NA_AGAIN: frames carry
+ * the data. */
 struct srma_lie {
     na_return_t want;
     uint32_t count;
@@ -737,7 +737,7 @@ struct srma_lie {
     uint8_t flags;
     uint8_t arena;
     uint64_t arena_offset;
-    na_size_t smaller; /* than it is */
+    na_size_t smaller; /* than its real size */
     const void *place;
 };
 
@@ -791,7 +791,7 @@ HG_TEST(sm_rma_invalid_slots_are_refused)
         {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, NONE, 0, 0, much},
         {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, NONE, 0, 0, little},
         {NA_PROTOCOL_ERROR, 2, WIDTH, BOTH, NONE, 0, 0, wrap},
-        /* Arenas that there are not: the kernel copies. */
+        /* Arenas that do not exist: the kernel copies. */
         {NA_SUCCESS, 1, WIDTH, BOTH, NA_SM_ARENAS, UINT64_MAX, 0, NULL},
         {NA_SUCCESS, 1, WIDTH, BOTH, NA_SM_ARENAS + 1, 0, 0, NULL},
         {NA_SUCCESS, 1, WIDTH, BOTH, 255, UINT64_MAX, 0, NULL}};
@@ -801,7 +801,7 @@ HG_TEST(sm_rma_invalid_slots_are_refused)
         srma_tell(&lies[i]);
 }
 
-/* A get past what its owner tells of two segments. */
+/* A get past the total that its owner reports for two segments. */
 HG_TEST(sm_rma_offset_past_the_size_is_refused)
 {
     static unsigned char some[200];
@@ -816,7 +816,7 @@ HG_TEST(sm_rma_offset_past_the_size_is_refused)
     atomic_store(&slot->count, 2);
     atomic_store(&slot->size, sizeof(some));
     atomic_store(&slot->place, (uintptr_t) little);
-    for (i = 0; i < 2; i++) { /* the second one need not learn the segments */
+    for (i = 0; i < 2; i++) { /* the second get knows the segments already */
         pair.ends = 0;
         HG_CHECK_OK(NA_Get(pair.user, pair.users, srma_ended, &pair, pair.local,
             0, pair.remote, sizeof(some) + 1, 8, pair.addr, NA_OP_ID_IGNORE));
@@ -827,8 +827,8 @@ HG_TEST(sm_rma_offset_past_the_size_is_refused)
     srma_close(&pair);
 }
 
-/* The kernel reads a part of what an owner says its segments are: frames carry
- * the data. */
+/* The kernel reads only a part of the segments that an owner reports: frames
+ * carry the data. */
 HG_TEST(sm_rma_partially_read_segments_are_not_used)
 {
     size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -843,7 +843,7 @@ HG_TEST(sm_rma_partially_read_segments_are_not_used)
     HG_CHECK(munmap(pages, 2 * page) == 0);
 }
 
-/* A read finds all of what was filled in, or nothing. */
+/* A read gets all of the slot's contents, or nothing. */
 HG_TEST(sm_rma_slots_are_read_consistently)
 {
     const struct na_sm_slot_info told = {1, 2, 3, 4, 5, 6, 7};
@@ -862,7 +862,7 @@ HG_TEST(sm_rma_slots_are_read_consistently)
     HG_CHECK(got.width == 7);
 }
 
-/* The bytes of a handle, and the mark by which its slot is known. */
+/* The bytes of a handle, and the mark that identifies its slot. */
 HG_TEST(sm_rma_handles_match_the_golden_bytes)
 {
     struct golden *golden = golden_open("tests/golden/sm.hex");
@@ -912,8 +912,8 @@ HG_TEST(sm_rma_handles_match_the_golden_bytes)
     golden_close(golden);
 }
 
-/* Every bit of a handle turned, alone and in storms: it is refused when read or
- * when used, and nothing else happens. */
+/* Every bit of a handle is flipped, alone and in groups: it is refused when
+ * read or when used, without other effects. */
 HG_TEST(sm_rma_handles_may_be_garbage)
 {
     unsigned char good[NA_SM_MEM_HANDLE], bytes[NA_SM_MEM_HANDLE];
@@ -950,7 +950,7 @@ HG_TEST(sm_rma_handles_may_be_garbage)
         na_mem_handle_t none;
 
         memcpy(bytes, good, sizeof(good));
-        bytes[i] = 0xff; /* a slot that cannot be, or a zero that is none */
+        bytes[i] = 0xff; /* an invalid slot, or a nonzero reserved byte */
         if (i != NA_EMUL_WIRE_HANDLE_SIZE + 8)
             HG_CHECK_RET(NA_Mem_handle_deserialize(
                              pair.user, &none, bytes, sizeof(bytes)),

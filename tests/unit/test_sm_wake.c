@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport sm asleep: no wake-up is lost, whatever both sides are doing
- * when a message comes (see support/sm_wake.h). What sleeping costs is told by
- * box/test_sm_sleep_cost.c.
+ * The transport sm asleep: no wakeup is lost, whatever both sides are doing
+ * when a message arrives (see support/sm_wake.h). box/test_sm_sleep_cost.c
+ * measures the cost of sleeping.
  */
 #include "support/sm_wake.h"
 
@@ -25,7 +25,7 @@ HG_TEST_SECONDS(sm_wakeup_is_never_lost_by_a_thread_that_spins_first, 600)
     wake_race(NA_WAIT_ADAPTIVE, false, false, wake_rounds());
 }
 
-/* There is a descriptor to poll only with epoll. */
+/* Only with epoll there is a descriptor to poll. */
 static bool wake_has_fd(void)
 {
     return HG_ENABLE_EPOLL;
@@ -43,8 +43,8 @@ HG_TEST_SECONDS(sm_wakeup_is_never_lost_through_the_socket, 600)
     wake_race(NA_WAIT_BLOCK, false, true, wake_rounds() / 4);
 }
 
-/* One context's thread eats the bell that was for another's, and goes away
- * with work left. */
+/* One context's thread drains the ring that was for another's, and leaves with
+ * work not done. */
 HG_TEST_WHERE(sm_wakeup_is_passed_on_by_a_thread_that_leaves_work, wake_has_fd)
 {
     struct wake_side one, two;
@@ -65,7 +65,8 @@ HG_TEST_WHERE(sm_wakeup_is_passed_on_by_a_thread_that_leaves_work, wake_has_fd)
         HG_CHECK_OK(NA_Msg_send_unexpected(two.na_class, two.context, NULL,
             NULL, "x", 1, two.peer, 1, NA_OP_ID_IGNORE));
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
-    na_sm_of(one.na_class)->polls = NA_SM_LOOK_POLLS - 1; /* look at bells */
+    /* Check the descriptors. */
+    na_sm_of(one.na_class)->polls = NA_SM_LOOK_POLLS - 1;
     na_sm_of(one.na_class)->look = true;
     (void) NA_Progress(one.na_class, one.context, 0);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
@@ -74,8 +75,8 @@ HG_TEST_WHERE(sm_wakeup_is_passed_on_by_a_thread_that_leaves_work, wake_has_fd)
     wake_close(&two);
 }
 
-/* Who is woken has what came before it eats the bell, and has eaten that before
- * it sleeps again. */
+/* A woken thread has read the earlier messages before it drains the descriptor,
+ * and has drained it before it sleeps again. */
 HG_TEST_WHERE(
     sm_wakeup_reads_messages_before_it_drains_the_descriptor, wake_has_fd)
 {
@@ -107,7 +108,7 @@ HG_TEST_WHERE(
     wake_close(&two);
 }
 
-/* As an event loop does; no look at the sockets is due then. */
+/* As an event loop does; no check of the sockets is due then. */
 static void wake_lie_down(struct wake_side *side)
 {
     while (NA_Poll_try_wait(side->na_class, side->context) != NA_TRUE)
@@ -127,7 +128,7 @@ static void wake_ring(struct wake_side *side)
         NULL, "x", 1, side->peer, 1, NA_OP_ID_IGNORE));
 }
 
-/* One look eats the bells of all that rang, and is made once for a sleep. */
+/* One poll drains the rings of all peers, once for each sleep. */
 static void wake_eats(bool by_socket)
 {
     struct wake_side one, two, three;
@@ -153,9 +154,9 @@ static void wake_eats(bool by_socket)
         if (i >= 3)
             wake_ring(i % 2 == 0 ? &three : &two);
         HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
-        wake_turn(&one, 0); /* hears them */
+        wake_turn(&one, 0); /* receives them */
         HG_CHECK(!wake_has_looked(&one));
-        wake_turn(&one, 0); /* eats the bells */
+        wake_turn(&one, 0); /* drains the descriptor */
         HG_CHECK(wake_has_looked(&one));
         HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     }
@@ -178,8 +179,8 @@ HG_TEST_WHERE(sm_wakeup_drains_all_rings_of_sockets_at_once, wake_has_fd)
     wake_eats(true);
 }
 
-/* A bell that nobody eats any more, its sleep being over, ends no other: it is
- * eaten before that. */
+/* A ring that was not drained because its sleep had ended ends no other sleep:
+ * it is drained before that. */
 HG_TEST_WHERE(sm_wakeup_late_ring_ends_no_sleep, wake_has_fd)
 {
     struct wake_side one, two;
@@ -196,7 +197,7 @@ HG_TEST_WHERE(sm_wakeup_late_ring_ends_no_sleep, wake_has_fd)
     na_sm_bell_ring(na_sm_addr_of(two.peer)->peer_bell);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
     wake_lie_down(&one);
-    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1); /* late: it ends this one */
+    HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1); /* late: it ends this sleep */
     wake_turn(&one, 0);
     wake_lie_down(&one);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
@@ -204,8 +205,8 @@ HG_TEST_WHERE(sm_wakeup_late_ring_ends_no_sleep, wake_has_fd)
     wake_close(&two);
 }
 
-/* Who sleeps with a message that found no room is woken when there is room
- * again. */
+/* A thread that sleeps with a message that did not fit is woken when there is
+ * space again. */
 HG_TEST_WHERE(sm_wakeup_is_sent_when_a_full_ring_has_space, wake_has_fd)
 {
     static const char bytes[NA_SM_MSG_MAX] = {0};
@@ -223,7 +224,7 @@ HG_TEST_WHERE(sm_wakeup_is_sent_when_a_full_ring_has_space, wake_has_fd)
             NULL, bytes, sizeof(bytes), one.peer, 1, NA_OP_ID_IGNORE));
     wake_lie_down(&one);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
-    wake_turn(&two, 0); /* takes what is in the ring */
+    wake_turn(&two, 0); /* reads what is in the ring */
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
     wake_turn(&one, 0);
     HG_CHECK(!na_sm_addr_of(one.peer)->full);
@@ -231,8 +232,8 @@ HG_TEST_WHERE(sm_wakeup_is_sent_when_a_full_ring_has_space, wake_has_fd)
     wake_close(&two);
 }
 
-/* What may be written to without waiting, without a signal, and to no avail
- * but waking. */
+/* A descriptor that can be written without blocking, without a signal, and with
+ * no effect but waking. */
 HG_TEST(sm_wakeup_descriptor_is_distinguished_from_others)
 {
     int bell = na_sm_bell_open();
@@ -248,7 +249,7 @@ HG_TEST(sm_wakeup_descriptor_is_distinguished_from_others)
     HG_CHECK(fcntl(memory, F_SETFL, O_NONBLOCK) == 0);
     HG_CHECK(na_sm_bell_is_one(bell));
     HG_CHECK(!na_sm_bell_is_one(blocking));
-    na_sm_bell_ring(timer); /* of no kind, either: it cannot be written */
+    na_sm_bell_ring(timer); /* not valid either: it cannot be written */
     HG_CHECK(!na_sm_bell_is_one(memory));
     HG_CHECK(!na_sm_bell_is_one(ends[0]) && !na_sm_bell_is_one(ends[1]));
     HG_CHECK(!na_sm_bell_is_one(sockets[0]));
@@ -263,8 +264,8 @@ HG_TEST(sm_wakeup_descriptor_is_distinguished_from_others)
     (void) close(sockets[1]);
 }
 
-/* Another context sleeps on when one has eaten the bell: whoever has rung for
- * that sleep rings again. */
+/* Another context sleeps on when one has drained the ring: the peer that rang
+ * for that sleep rings again. */
 HG_TEST_WHERE(sm_wakeup_is_repeated_for_a_thread_that_sleeps_on, wake_has_fd)
 {
     struct wake_side one, two;
@@ -285,8 +286,8 @@ HG_TEST_WHERE(sm_wakeup_is_repeated_for_a_thread_that_sleeps_on, wake_has_fd)
     wake_lie_down(&one);
     wake_ring(&two);
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
-    wake_turn(&one, 0); /* hears */
-    wake_turn(&one, 0); /* eats the bell */
+    wake_turn(&one, 0); /* receives */
+    wake_turn(&one, 0); /* drains the descriptor */
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     HG_CHECK_EQ_INT(na_sm_of(one.na_class)->sleepers, 1);
     wake_ring(&two);
