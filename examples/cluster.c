@@ -42,7 +42,7 @@
 #define CLUSTER_NUMBERS 1000000u /* of each client: 8 MB */
 #define CLUSTER_PIECE 65536u     /* numbers that one transfer pulls */
 #define CLUSTER_CALL_MS 30000u
-#define CLUSTER_START_S 60   /* a client waits so long for the server */
+#define CLUSTER_START_S 60   /* how long clients wait for the server */
 #define CLUSTER_RETRY_MS 200 /* between two lookups */
 #define CLUSTER_LOOKUP_MS 5000u
 #define CLUSTER_DRAIN_MS 5000u

@@ -4,19 +4,20 @@
 
 #include <string.h>
 
-/* How long a piece may take: a peer may live and still not move it. */
-#define PIPELINE_PATIENCE_S 10
+/* A client that is alive may still not serve a transfer, so a piece has a
+ * timeout. */
+#define PIPELINE_TIMEOUT_S 10
 
-/* Give a buffer its memory. */
-static hg_return_t pipeline_fill(
+/* Allocate the memory of a buffer. */
+static hg_return_t pipeline_allocate(
     const struct pipeline *pipeline, struct pipeline_buffer *buffer)
 {
     unsigned int segments = 0;
     size_t got = 0;
     hg_return_t ret;
 
-    /* Without a pointer the library allocates: memory that some transports
-     * reach faster than any other. */
+    /* Without a pointer the library allocates memory, which some transports
+     * access faster. */
     ret = HG_Bulk_handle_create(
         1, NULL, &pipeline->buffer_size, HG_BULK_READWRITE, &buffer->block);
     if (ret != HG_SUCCESS)
@@ -25,7 +26,7 @@ static hg_return_t pipeline_fill(
         HG_BULK_READWRITE, 1, &buffer->data, &got, &segments);
 }
 
-static void pipeline_empty(struct pipeline_buffer *buffer)
+static void pipeline_release(struct pipeline_buffer *buffer)
 {
     if (buffer->block != HG_BULK_NULL)
         (void) HG_Bulk_block_handle_free(buffer->block);
@@ -41,9 +42,10 @@ hg_return_t pipeline_init(
     if (count == 0 || count > PIPELINE_BUFFERS_MAX || buffer_size == 0)
         return HG_INVALID_ARG;
     pipeline->buffer_size = buffer_size;
-    pipeline->patience_s = PIPELINE_PATIENCE_S;
+    pipeline->timeout_s = PIPELINE_TIMEOUT_S;
     while (pipeline->count < count && ret == HG_SUCCESS)
-        ret = pipeline_fill(pipeline, &pipeline->buffers[pipeline->count++]);
+        ret =
+            pipeline_allocate(pipeline, &pipeline->buffers[pipeline->count++]);
     if (ret != HG_SUCCESS)
         pipeline_fini(pipeline);
     return ret;
@@ -52,32 +54,32 @@ hg_return_t pipeline_init(
 void pipeline_fini(struct pipeline *pipeline)
 {
     while (pipeline->count > 0)
-        pipeline_empty(&pipeline->buffers[--pipeline->count]);
+        pipeline_release(&pipeline->buffers[--pipeline->count]);
 }
 
-/* Wait for a buffer's transfer, which a signal does not take back. One that
- * takes too long is: freeing its local handle ends it. */
+/* Wait for the transfer of a buffer. A signal does not end the wait. After the
+ * timeout, freeing the local bulk handle cancels the transfer. */
 static hg_return_t pipeline_wait(const struct pipeline *pipeline,
-    struct pipeline_buffer *buffer, unsigned patience_s)
+    struct pipeline_buffer *buffer, unsigned timeout_s)
 {
     hg_status_t done = HG_FALSE;
     hg_return_t ret = HG_TIMEOUT;
     unsigned seconds;
 
-    for (seconds = 0; !done && seconds < patience_s; seconds++)
+    for (seconds = 0; !done && seconds < timeout_s; seconds++)
         ret = HG_Bulk_wait(buffer->request, 1000, &done);
     if (!done && (ret == HG_TIMEOUT || ret == HG_INTR)) {
-        pipeline_empty(buffer);
+        pipeline_release(buffer);
         while (!done && (ret == HG_TIMEOUT || ret == HG_INTR))
             ret = HG_Bulk_wait(buffer->request, HG_MAX_IDLE_TIME, &done);
-        (void) pipeline_fill(pipeline, buffer);
+        (void) pipeline_allocate(pipeline, buffer);
     }
     buffer->size = 0;
     return ret;
 }
 
-/* Wait for whatever is in flight; the first error, or `ret` if it is one. After
- * an error nothing is waited for any more. */
+/* End all transfers in flight: after an error cancel them, else wait for them.
+ * Returns `ret` or, if that is HG_SUCCESS, the first error. */
 static hg_return_t pipeline_drain(struct pipeline *pipeline, hg_return_t ret)
 {
     size_t i;
@@ -88,15 +90,14 @@ static hg_return_t pipeline_drain(struct pipeline *pipeline, hg_return_t ret)
 
         if (buffer->size > 0)
             late = pipeline_wait(
-                pipeline, buffer, ret == HG_SUCCESS ? pipeline->patience_s : 0);
+                pipeline, buffer, ret == HG_SUCCESS ? pipeline->timeout_s : 0);
         if (ret == HG_SUCCESS)
             ret = late;
     }
     return ret;
 }
 
-/* The size of the piece at `offset`: what remains may be less than a buffer,
- * or nothing. */
+/* The size of the piece at `offset`; 0: `offset` is at the end. */
 static size_t pipeline_piece(
     const struct pipeline *pipeline, uint64_t offset, uint64_t size)
 {
@@ -106,7 +107,7 @@ static size_t pipeline_piece(
                                                  : pipeline->buffer_size;
 }
 
-/* Start moving the piece at `offset`; past the end, nothing. */
+/* Start the transfer of the piece at `offset`, if there is one. */
 static hg_return_t pipeline_start(struct pipeline *pipeline,
     struct pipeline_buffer *buffer, hg_bulk_op_t op, na_addr_t addr,
     hg_bulk_t origin, uint64_t offset, uint64_t size)
@@ -116,7 +117,7 @@ static hg_return_t pipeline_start(struct pipeline *pipeline,
 
     if (piece == 0)
         return HG_SUCCESS;
-    if (buffer->block == HG_BULK_NULL) /* there was no memory again */
+    if (buffer->block == HG_BULK_NULL) /* pipeline_wait could not allocate */
         return HG_NOMEM;
     ret = HG_Bulk_transfer(op, addr, origin, (size_t) offset, buffer->block, 0,
         piece, &buffer->request);
@@ -142,8 +143,8 @@ hg_return_t pipeline_pull(struct pipeline *pipeline, na_addr_t addr,
         size_t piece = buffer->size;
 
         if (piece == 0)
-            break; /* pieces are in order: this was the last */
-        ret = pipeline_wait(pipeline, buffer, pipeline->patience_s);
+            break; /* the last piece is done */
+        ret = pipeline_wait(pipeline, buffer, pipeline->timeout_s);
         if (ret == HG_SUCCESS)
             ret = work(arg, buffer->data, piece, buffer->offset);
         if (ret == HG_SUCCESS)
@@ -166,7 +167,7 @@ hg_return_t pipeline_push(struct pipeline *pipeline, na_addr_t addr,
         size_t piece = pipeline_piece(pipeline, offset, size);
 
         if (buffer->size > 0)
-            ret = pipeline_wait(pipeline, buffer, pipeline->patience_s);
+            ret = pipeline_wait(pipeline, buffer, pipeline->timeout_s);
         if (ret == HG_SUCCESS)
             ret = work(arg, buffer->data, piece, offset);
         if (ret == HG_SUCCESS)

@@ -244,7 +244,7 @@ static hg_return_t write_client(const struct peer *peer, bool alone)
     hg_return_t ret;
 
     if (matrix == NULL) {
-        (void) fprintf(stderr, "no memory for the matrix\n");
+        (void) fprintf(stderr, "out of memory\n");
         return HG_NOMEM;
     }
     write_fill(*matrix);

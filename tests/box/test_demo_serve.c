@@ -505,8 +505,8 @@ HG_TEST(stalled_client_is_dropped)
     HG_CHECK_OK(HG_Init(serve.na_class));
     HG_CHECK(HG_Register("stall", hg_proc_hg_bulk_t, NULL, stall_serve) != 0);
     HG_CHECK_OK(pipeline_init(&stall_pipeline, 8, STALL_PIECE));
-    HG_CHECK_EQ_INT(stall_pipeline.patience_s, 10);
-    stall_pipeline.patience_s = 1;
+    HG_CHECK_EQ_INT(stall_pipeline.timeout_s, 10);
+    stall_pipeline.timeout_s = 1;
     HG_CHECK_OK(NA_Addr_self(serve.na_class, &serve.server));
     HG_CHECK_OK(NA_Addr_to_string(
         serve.na_class, address, sizeof(address), serve.server));

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf's own parts and what they say to each other (hg_perf.c says what
- * the program is for).
+ * The modules of hg_perf and what they declare to each other. hg_perf.c says
+ * how the program measures.
  *
- *   hg_perf.c         options, processes
- *   hg_perf_figures.c the figures of every transport, at the client
- *   hg_perf_node.c    those of sm://, and its bare program
- *   hg_perf_ofi.c     those of ofi+...://, and its bare program
- *   hg_perf_mpi.c     those of mpi+static://, and its bare program
- *   hg_perf_clients.c one server and more and more clients
- *   hg_perf_contexts.c contexts of one class side by side
- *   hg_perf_rounds.c  what both are made of
- *   hg_perf_server.c  the functions that the rounds call
- *   hg_perf_stats.c   medians of paired ratios, and how they are printed
- *   hg_perf_data.c    clock, byte patterns, peak memory
+ *   hg_perf.c          options, processes
+ *   hg_perf_figures.c  the figures of every transport
+ *   hg_perf_node.c     the figures of sm:// and its bare program
+ *   hg_perf_ofi.c      the figures of ofi+...:// and its bare program
+ *   hg_perf_mpi.c      the figures of mpi+static:// and its bare program
+ *   hg_perf_clients.c  one server with 1 to 16 clients
+ *   hg_perf_contexts.c several contexts of one class
+ *   hg_perf_rounds.c   one round of each kind, at the client
+ *   hg_perf_server.c   the functions that the rounds call
+ *   hg_perf_stats.c    medians of paired ratios, and their output
+ *   hg_perf_data.c     clock, byte patterns, peak memory
  */
 #ifndef HG_TESTS_PERF_HG_PERF_H
 #define HG_TESTS_PERF_HG_PERF_H
@@ -33,7 +33,7 @@
 #define HG_NA_MPI 0
 #endif
 
-/* Where sm:// is, so is its raw program. */
+/* The bare program of sm:// exists where sm:// does. */
 #if defined(__linux__)
 #define PERF_RAW_SM 1
 #else
@@ -47,12 +47,12 @@ struct raw_mpi;
 
 /* ---- Calls ---- */
 
-/* 64 bytes there and back. */
+/* Input and output of an echo of 64 bytes. */
 MERCURY_GEN_PROC(perf_echo_t,
     ((uint64_t) (a))((uint64_t) (b))((uint64_t) (c))((uint64_t) (d))(
         (uint64_t) (e))((uint64_t) (f))((uint64_t) (g))((uint64_t) (h)))
 
-/* As many bytes as the caller likes, there and back. */
+/* Input and output of an echo of any size. */
 #define PERF_PAGE_MAX 65536
 
 typedef struct {
@@ -71,24 +71,25 @@ static inline hg_return_t hg_proc_perf_page_t(hg_proc_t proc, void *data)
 }
 
 /*
- * Transfers between the caller's memory and the server's, the same ones again
- * until `ms` are over, at least once. One transfer is `size` bytes in pieces of
- * `piece`, of which `buffers` are on their way at a time and share so many
- * buffers; with piece == size it is a single one.
+ * Transfers between memory of the client and of the server. The server repeats
+ * one transfer until `ms` milliseconds have passed, at least once. A transfer
+ * is `size` bytes in pieces of `piece` bytes; `buffers` pieces are in flight,
+ * each in a buffer of its own. With piece == size it is one piece.
  */
 MERCURY_GEN_PROC(perf_move_in_t,
     ((hg_bulk_t) (bulk))((uint64_t) (size))((uint64_t) (piece))(
         (uint64_t) (buffers))((uint64_t) (ms))((uint64_t) (flags)))
 
 enum {
-    PERF_MOVE_PUSH = 0x01,   /* to the caller; else from it */
-    PERF_MOVE_VERIFY = 0x02, /* look at every byte that arrives here */
-    PERF_MOVE_COPY = 0x04,   /* "write" each piece that arrives: a memcpy */
-    PERF_MOVE_TRUST = 0x08   /* neither clear what pieces go to, nor look */
+    PERF_MOVE_PUSH = 0x01,   /* to the client; else from it */
+    PERF_MOVE_VERIFY = 0x02, /* compare every byte that arrives */
+    PERF_MOVE_COPY = 0x04,   /* memcpy each piece that arrives */
+    PERF_MOVE_TRUST = 0x08   /* do not clear the buffers, do not compare */
 };
 
-/* `wrong`: pieces whose bytes were not those of the pattern: without VERIFY
- * only what lies in the buffers at the end is looked at, after `ns`. */
+/* `wrong`: the number of pieces whose bytes are not those of the pattern.
+ * Without VERIFY the server compares only the last pieces, which are still in
+ * the buffers, after it measured `ns`. */
 MERCURY_GEN_PROC(
     perf_move_out_t, ((uint64_t) (ops))((uint64_t) (ns))((uint64_t) (wrong)))
 
@@ -98,12 +99,12 @@ MERCURY_GEN_PROC(perf_value_t, ((uint64_t) (value)))
 struct perf_ids {
     hg_id_t echo;
     hg_id_t page;
-    hg_id_t move;       /* inside the handler, as in the paper's write */
-    hg_id_t background; /* beside other calls; one transfer at a time */
+    hg_id_t move;       /* the handler waits for the transfer */
+    hg_id_t background; /* the server executes other calls meanwhile */
     hg_id_t counter;    /* NA_Get_counter at the server */
-    hg_id_t die;        /* the server kills itself at that perf_now_ns */
-    hg_id_t keep;       /* not answered before the next one comes */
-    hg_id_t raw;        /* the server serves a round of the raw program */
+    hg_id_t die;        /* the server kills itself at that time */
+    hg_id_t keep;       /* no response before the next call arrives */
+    hg_id_t raw;        /* the server runs a round of the bare program */
     hg_id_t end;        /* the server ends */
 };
 
@@ -119,10 +120,10 @@ void perf_register(enum perf_serving serving, struct perf_ids *ids_p);
 
 struct perf_options {
     unsigned rounds;
-    double seconds; /* of a round, at least */
+    double seconds; /* the least time of a round */
     size_t bulk_size;
     size_t write_size;
-    size_t large_size; /* of the peak memory figure and the long transfer */
+    size_t large_size; /* of memory and of the long transfers */
     size_t piece;
     unsigned buffers;
     unsigned window; /* calls in flight */
@@ -134,23 +135,23 @@ struct perf_options {
     const char *only; /* a part of the figures' names; NULL: all */
 };
 
-/* Whether the options ask for figures of that name. */
+/* Whether the options select the group of figures of that name. */
 int perf_is_asked(const struct perf_options *options, const char *name);
 
-/* A class with the options' waiting mode, and the RPC layer on it. */
+/* Open a class in the waiting mode of the options, and start the RPC layer. */
 int perf_start(const char *url, na_bool_t listen,
     const struct perf_options *options, na_class_t **na_class_p);
 void perf_finish(na_class_t *na_class);
 
-/* One line on stderr; -1. */
+/* Print a line to stderr. Returns -1. */
 int perf_fail(const char *what, hg_return_t ret);
 
 /* ---- Server ---- */
 
 /*
- * Listens on `url`, writes "ADDRESS\n" to the descriptor unless that is below
- * 0, and serves until *stop, or until somebody calls `end`. 0, or -1 after a
- * line on stderr.
+ * Listen on `url`, write "ADDRESS\n" to the descriptor unless it is negative,
+ * and serve until *stop is set or a client calls `end`. 0, or -1 after a line
+ * on stderr.
  */
 int perf_serve(const char *url, int ready_fd,
     const struct perf_options *options, const volatile sig_atomic_t *stop);
@@ -162,21 +163,22 @@ struct perf_client {
     na_class_t *na_class;
     na_addr_t addr;
     struct perf_ids ids;
-    struct raw_zmq *raw;     /* NULL: nothing to compare with */
-    struct raw_sm *raw_sm;   /* the same */
-    struct raw_ofi *raw_ofi; /* the same */
-    struct raw_mpi *raw_mpi; /* the same */
-    long server_pid;         /* 0: in this process */
+    /* The bare program; at most one of these is not NULL. */
+    struct raw_zmq *raw;
+    struct raw_sm *raw_sm;
+    struct raw_ofi *raw_ofi;
+    struct raw_mpi *raw_mpi;
+    long server_pid; /* 0: this process, or one that runs elsewhere */
 };
 
-/* The figures of a class that talks to itself, and of two processes. */
+/* Measure the figures of self://, and those of two processes. */
 int perf_figures_self(struct perf_client *client);
 int perf_figures_pair(struct perf_client *client);
 
-/* A server in a process of its own. Started before any class exists. */
+/* A server process. It is forked before any class exists. */
 enum perf_kind {
     PERF_OURS,
-    PERF_RAW, /* what ours is compared with */
+    PERF_RAW, /* the bare program */
     PERF_POOL /* perf_contexts_serve */
 };
 
@@ -189,14 +191,14 @@ int perf_start_server(const char *url, enum perf_kind kind,
     const struct perf_options *options, struct perf_process *process_p);
 void perf_stop_server(const struct perf_process *process);
 
-/* A class of ours that has found the server, and its end. */
+/* Open a class and look the server up; close it. */
 int perf_meet(struct perf_client *client, const char *url,
     const struct perf_process *ours);
 void perf_part(struct perf_client *client);
 
 /* ---- Statistics ---- */
 
-/* One value for each round. */
+/* One value per round. */
 struct perf_series {
     const char *name;
     unsigned count;
@@ -206,31 +208,30 @@ struct perf_series {
 void perf_series_add(struct perf_series *series, double value);
 double perf_series_median(const struct perf_series *series);
 
-/* The p-th part (0..1) of sorted values, between neighbours. */
+/* The quantile p (0..1) of sorted values, interpolated. */
 double perf_quantile(const double *sorted, unsigned count, double p);
 void perf_sort(double *values, unsigned count);
 
-/* What the figure says, and what it should be at most or at least; 0: it is
- * only watched. */
+/* A figure and its target: at most or at least this; 0: there is none. */
 struct perf_figure {
     const char *name;
     const char *unit;
-    double scale; /* a value of a series times this is in `unit` … */
-    int inverse;  /* … or this divided by the value */
+    double scale; /* a value of a series times this is in `unit` */
+    int inverse;  /* if set, this divided by the value is in `unit` */
     double at_most;
     double at_least;
 };
 
 /*
- * Prints a figure's line and remembers it for the table: the medians of both
- * and the median and quartiles of the ratios ours / base, round by round.
- * `base` NULL: there is nothing to compare with. With `inverse` values are
- * seconds but the unit is a rate, and so the ratio is one of rates.
+ * Print a figure's line and add it to the table: both medians, and the median
+ * and quartiles of the rounds' ratios ours / base. `base` is NULL if there is
+ * nothing to compare with. With `inverse` the values are seconds and the unit
+ * is a rate; the ratio is then that of the rates.
  */
 void perf_report(const struct perf_figure *figure,
     const struct perf_series *ours, const struct perf_series *base);
 
-/* The same for a single value, in the unit already. */
+/* Print a figure of one value, which is in the unit of the figure. */
 void perf_report_value(const struct perf_figure *figure, double value);
 
 /* Prints all figures that were reported; -1 if there are none. */
@@ -238,23 +239,23 @@ int perf_print_table(void);
 
 /* ---- Rounds ---- */
 
-/* Calls in order, `window` of them in flight; the seconds of one. */
+/* Calls of 64 bytes, `window` of them in flight; the seconds of one. */
 int perf_echo_round(
     struct perf_client *client, unsigned window, double *per_op_p);
 
-/* Calls after naps; the seconds of one without its nap. */
+/* Calls, each after a pause; the seconds of one without its pause. */
 int perf_nap_round(
     struct perf_client *client, unsigned nap_us, double *per_op_p);
 
 /* Calls of `size` bytes, 16 to PERF_PAGE_MAX, `window` of them in flight. Each
- * round adds its calls, and how often the calling thread slept in them. */
+ * round adds the number of its calls and how often the calling thread slept. */
 #define PERF_PAGE_WINDOW_MAX 64
 
 struct perf_pages {
     size_t size;
     unsigned window; /* 1 to PERF_PAGE_WINDOW_MAX */
     uint64_t calls;
-    uint64_t sleeps; /* stays 0 where the system does not count them */
+    uint64_t sleeps; /* 0 if the system does not count them */
 };
 
 int perf_page_round(
@@ -268,19 +269,19 @@ struct perf_samples {
 
 #define PERF_SAMPLES_MAX 1000000
 
-/* One after the other until `job` has ended (NULL: for a round's time). */
+/* Calls, one after the other, until `job` has ended (NULL: for one round). */
 int perf_echo_sample(
     struct perf_client *client, hg_request_t job, struct perf_samples *samples);
 
-/* The client's end of transfers. */
+/* The client's memory for transfers. */
 struct perf_source {
     unsigned char *buf;
     size_t size;
     hg_bulk_t bulk;
-    int given; /* by the library */
+    int given; /* the library allocated it */
 };
 
-/* Memory of ours, or the library's. */
+/* Allocate the memory here, or let the library allocate it. */
 int perf_source_make(struct perf_source *source, size_t size);
 int perf_source_take(struct perf_source *source, size_t size);
 void perf_source_free(struct perf_source *source);
@@ -288,13 +289,13 @@ void perf_source_free(struct perf_source *source);
 perf_move_in_t perf_move_order(const struct perf_client *client, size_t size,
     size_t piece, unsigned buffers, unsigned flags);
 
-/* A round of transfers at the server; the seconds of one. `in->ms` 0: one. */
+/* A round of transfers; the seconds of one. If `in->ms` is 0, it is one. */
 int perf_move_round(struct perf_client *client,
     const struct perf_source *source, perf_move_in_t *in, double *per_op_p);
 int perf_judge_move(const perf_move_in_t *in, const perf_move_out_t *out,
     const struct perf_source *source);
 
-/* One side of a figure: `run` gives the seconds of one operation. */
+/* One side of a comparison: `run` measures the seconds of one operation. */
 struct perf_contestant {
     struct perf_series series;
     int (*run)(struct perf_client *client, void *arg, double *per_op_p);
@@ -303,11 +304,12 @@ struct perf_contestant {
 
 #define PERF_CONTESTANTS_MAX 4
 
-/* All rounds; the first contestant is ours. */
+/* Run all rounds. The first contestant is ours. */
 int perf_contest(struct perf_client *client,
     struct perf_contestant *contestants, unsigned count);
 
-/* Contestants of ours. `arg`: the window, a struct perf_pages, or this. */
+/* Contestants of ours. `arg` points to the window, to a struct perf_pages, or
+ * to this. */
 struct perf_move_arg {
     const struct perf_source *source;
     perf_move_in_t in;
@@ -320,40 +322,39 @@ int perf_run_move(struct perf_client *client, void *arg, double *per_op_p);
 /* ---- One node ---- */
 
 #if PERF_RAW_SM
-/* Contest between ours, prepared by the caller, and two processes that spin:
- * echoes of `size` bytes. */
+/* Compare ours, prepared by the caller, with two processes that spin: echoes of
+ * `size` bytes. */
 int perf_node_echo(struct perf_client *client, const struct perf_figure *figure,
     struct perf_contestant *contestants, size_t size, unsigned window);
 
-/* The same with copies of `size` bytes by process_vm_readv. */
+/* Compare ours, prepared by the caller, with copies by process_vm_readv. */
 int perf_node_pull(struct perf_client *client, const struct perf_figure *figure,
     struct perf_contestant *contestants, size_t size);
 
-/* Echoes from 2 to 16 KiB; of sleepers, against an eventfd; transfers from 64
- * KiB to 16 MiB; of memory that the library allocated. */
+/* Echoes of 2 to 16 KiB; echoes of processes that sleep, against an eventfd;
+ * transfers of 64 KiB to 16 MiB; transfers of the library's memory. */
 int perf_node_pages(struct perf_client *client);
 int perf_node_asleep(struct perf_client *client);
 int perf_node_sizes(struct perf_client *client);
 int perf_node_mapped(struct perf_client *client);
 
-/* The waiting modes against each other, each in processes of its own. Without
- * a class. */
+/* Compare the waiting modes, each in processes of its own. No class may exist
+ * when one of these functions is called. */
 int perf_node_modes(const char *url, const struct perf_options *options);
 
-/* 64 clients of one server, adaptive against always asleep. The same. */
+/* 64 clients of one server: adaptive waiting against blocking. */
 int perf_node_crowd(const char *url, const struct perf_options *options);
 
-/* How soon somebody asleep in a call hears of the other side's death. Without
- * a class. */
+/* The time from the death of a server to the end of a call to it. */
 int perf_node_deaths(const char *url, const struct perf_options *options);
 
-/* Two threads with contexts of their own, against one. Without a class. */
+/* Two threads with contexts of their own, against one thread. */
 int perf_contexts(const char *url, const struct perf_options *options);
 
-/* Two threads that call two threads of a server, against one. The same. */
+/* Two threads that call two threads of a server, against one thread each. */
 int perf_contexts_handlers(const char *url, const struct perf_options *options);
 
-/* That server: as perf_serve. */
+/* The server of perf_contexts_handlers; see perf_serve. */
 int perf_contexts_serve(
     const char *url, int ready_fd, const volatile sig_atomic_t *stop);
 #endif
@@ -365,18 +366,18 @@ int perf_contexts_serve(
 enum perf_clients_kind {
     PERF_CLIENTS_CALLS, /* of 64 bytes */
     PERF_CLIENTS_PULL,  /* of --size bytes */
-    PERF_CLIENTS_WRITE, /* the same in pieces */
+    PERF_CLIENTS_WRITE, /* of --size bytes, in pieces */
     PERF_CLIENTS_KINDS
 };
 
-/* The work of `count` clients at a time. */
+/* What `count` clients do at the same time. */
 struct perf_clients_order {
     const struct perf_options *options;
     enum perf_clients_kind kind;
     unsigned count; /* 1 to PERF_CLIENTS_MAX */
 };
 
-/* What one of them, or all, did: calls or bytes, from begin to end. */
+/* What one client or all clients did: calls or bytes, from begin to end. */
 struct perf_clients_share {
     double amount;
     uint64_t begin; /* by perf_now_ns */
@@ -387,20 +388,20 @@ void perf_clients_add(
     struct perf_clients_share *sum, const struct perf_clients_share *share);
 double perf_clients_rate(const struct perf_clients_share *sum); /* a second */
 
-/* At one of them: make what is pulled from, all zeros before, and have it
- * pulled and compared; then what is measured. */
+/* One client. Prepare: allocate the memory, transfer it once and compare it.
+ * Measure: do the work of the order. */
 int perf_clients_prepare(struct perf_client *client,
     enum perf_clients_kind kind, struct perf_source *source);
 int perf_clients_measure(struct perf_client *client,
     enum perf_clients_kind kind, const struct perf_source *source,
     struct perf_clients_share *share);
 
-/* Have an order done by processes that are forked for it; calls or bytes a
- * second. Without a class. */
+/* Fork the clients of an order; calls or bytes per second. Before any class
+ * exists. */
 int perf_clients_fork(const struct perf_clients_order *order, const char *url,
     const struct perf_process *server, double *rate_p);
 
-/* The table of 1 to `max` clients, 16 at most. `run` has an order done. */
+/* The table of 1 to `max` clients, 16 at most. `run` executes an order. */
 typedef int perf_clients_run_t(
     const struct perf_clients_order *order, void *arg, double *rate_p);
 
@@ -416,17 +417,17 @@ int perf_clients(const char *url, const char *address,
 /* ---- MPI ---- */
 
 #if HG_NA_MPI
-/* All that a rank does, from MPI's beginning to its end. Rank 0 is the server,
- * rank 1 measures and prints. `clients` 0: the figures of the pair; else the
- * table of so many clients at most. */
+/* The whole run of a rank, MPI_Init to MPI_Finalize. Rank 0 is the server, rank
+ * 1 measures and prints. `clients` 0: the figures of two processes; else the
+ * table of up to that many clients. */
 int perf_mpi_main(
     const char *url, const struct perf_options *options, unsigned clients);
 
-/* At the server: serve a round of the bare program. */
+/* At the server: run a round of the bare program. */
 int perf_mpi_serve_raw(void);
 
-/* As those of ofi+...://, below; of transfers the bare program sends messages
- * of 1 MiB. */
+/* As perf_ofi_echo and perf_ofi_pull. For a transfer the bare program sends
+ * messages of 1 MiB. */
 int perf_mpi_echo(struct perf_client *client, const struct perf_figure *figure,
     struct perf_contestant *contestants, size_t size, unsigned window);
 int perf_mpi_pull(struct perf_client *client, const struct perf_figure *figure,
@@ -436,11 +437,12 @@ int perf_mpi_pull(struct perf_client *client, const struct perf_figure *figure,
 /* ---- libfabric ---- */
 
 #if HG_NA_OFI
-/* Starts the bare program on the provider and host of an address string. */
+/* Start the bare program on the provider and host of an address. */
 int perf_ofi_open(const char *url, struct raw_ofi **raw_p);
 
-/* Contests between ours, prepared by the caller, and the better waiting mode
- * of the bare program: echoes of `size` bytes; transfers, which it pulls. */
+/* Compare ours, prepared by the caller, with the better waiting mode of the
+ * bare program: echoes of `size` bytes; transfers, which the bare program
+ * pulls. */
 int perf_ofi_echo(struct perf_client *client, const struct perf_figure *figure,
     struct perf_contestant *contestants, size_t size, unsigned window);
 int perf_ofi_pull(struct perf_client *client, const struct perf_figure *figure,
@@ -454,11 +456,11 @@ int perf_ofi_sizes(struct perf_client *client);
 
 uint64_t perf_now_ns(void);
 
-/* How often the calling thread has slept (voluntary context switches); 0 where
- * the system does not tell (only Linux does). */
+/* How often the calling thread has slept (voluntary context switches); 0 if the
+ * system is not Linux. */
 uint64_t perf_sleeps(void);
 
-/* Memory to move from or to, that begins with a page, for free. NULL: there is
+/* Memory for transfers, aligned to a page; free() frees it. NULL: there is
  * none. */
 void *perf_alloc(size_t size);
 
@@ -466,10 +468,8 @@ void *perf_alloc(size_t size);
 void perf_fill(void *buf, size_t size, uint64_t offset);
 int perf_is_filled(const void *buf, size_t size, uint64_t offset);
 
-/*
- * Peak memory of a process since the last reset, and its present memory, in
- * bytes; -1 where the system does not tell (only Linux does).
- */
+/* Peak memory of a process since the last reset, and its present memory, in
+ * bytes; -1 if the system is not Linux. */
 int perf_memory_reset(long pid);
 int perf_memory(long pid, uint64_t *peak_p, uint64_t *now_p);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: the server's side, one thread.
+ * hg_perf: the server's side, in one thread.
  *
- * `move` is written as the paper's pipelined write: the handler itself starts
- * transfers and waits for them. `background` only starts one; the serving
- * loop looks after it, so that other calls are answered meanwhile. What the
- * handlers move into or from stays allocated and touched between calls: page
- * faults of fresh memory are not what is measured.
+ * The handler of `move` starts transfers and waits for them, as the pipelined
+ * write of the Mercury paper does. The handler of `background` only starts a
+ * transfer; the main loop waits for it, so that the server executes other calls
+ * meanwhile. The server keeps its memory between calls, so that page faults of
+ * new memory are not measured.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,8 +19,8 @@
 
 #define PERF_BUFFERS_MAX 64
 
-/* Memory of the server, once described. */
-struct perf_room {
+/* Memory of the server, with its bulk handle. */
+struct perf_local {
     unsigned char *buf;
     size_t size;
     hg_bulk_t bulk;
@@ -28,49 +28,50 @@ struct perf_room {
 
 struct perf_server {
     na_class_t *na_class;
-    struct perf_room room; /* the transfers' local end */
-    unsigned char *sink;   /* where COPY writes to, as large as a piece */
+    struct perf_local local; /* the local end of transfers */
+    unsigned char *sink;     /* destination of COPY, one piece */
     size_t sink_size;
-    /* The transfer beside other calls, if `job` is not NULL. */
+    /* The transfer of `background`, if `job` is not NULL. */
     hg_handle_t job;
     perf_move_in_t job_in;
     perf_move_out_t job_out;
     uint64_t job_start;
     hg_bulk_request_t job_request;
     hg_handle_t kept;
-    int ended; /* somebody called `end` */
+    int ended; /* a client called `end` */
 };
 
 static struct perf_server perf_server;
 
 /* ---- Memory ---- */
 
-static void perf_room_free(struct perf_room *room)
+static void perf_local_free(struct perf_local *local)
 {
-    if (room->bulk != HG_BULK_NULL)
-        (void) HG_Bulk_handle_free(room->bulk);
-    free(room->buf);
-    memset(room, 0, sizeof(*room));
+    if (local->bulk != HG_BULK_NULL)
+        (void) HG_Bulk_handle_free(local->bulk);
+    free(local->buf);
+    memset(local, 0, sizeof(*local));
 }
 
-/* Room for at least `size` bytes. */
-static hg_return_t perf_room_make(struct perf_room *room, size_t size)
+/* Allocate at least `size` bytes. */
+static hg_return_t perf_local_make(struct perf_local *local, size_t size)
 {
     void *buf;
     hg_return_t ret;
 
-    if (room->size >= size)
+    if (local->size >= size)
         return HG_SUCCESS;
-    perf_room_free(room);
+    perf_local_free(local);
     buf = perf_alloc(size);
     if (buf == NULL)
         return HG_NOMEM;
     memset(buf, 0, size);
-    room->buf = (unsigned char *) buf;
-    room->size = size;
-    ret = HG_Bulk_handle_create(1, &buf, &size, HG_BULK_READWRITE, &room->bulk);
+    local->buf = (unsigned char *) buf;
+    local->size = size;
+    ret =
+        HG_Bulk_handle_create(1, &buf, &size, HG_BULK_READWRITE, &local->bulk);
     if (ret != HG_SUCCESS)
-        perf_room_free(room);
+        perf_local_free(local);
     return ret;
 }
 
@@ -88,7 +89,7 @@ static hg_return_t perf_sink_make(size_t size)
     return HG_SUCCESS;
 }
 
-/* Check the sizes that came, and prepare the local end: outside the time. */
+/* Check the sizes and prepare the memory, before the measured time. */
 static hg_return_t perf_prepare(const perf_move_in_t *in)
 {
     const size_t local = (size_t) (in->piece * in->buffers);
@@ -100,7 +101,7 @@ static hg_return_t perf_prepare(const perf_move_in_t *in)
         in->piece > SIZE_MAX / PERF_BUFFERS_MAX ||
         in->size > HG_Bulk_handle_get_size(in->bulk))
         return HG_INVALID_ARG;
-    ret = perf_room_make(&perf_server.room, local);
+    ret = perf_local_make(&perf_server.local, local);
     if (ret == HG_SUCCESS && (in->flags & PERF_MOVE_COPY) != 0)
         ret = perf_sink_make((size_t) in->piece);
     if (ret != HG_SUCCESS)
@@ -108,17 +109,17 @@ static hg_return_t perf_prepare(const perf_move_in_t *in)
     if ((in->flags & PERF_MOVE_TRUST) != 0)
         return HG_SUCCESS;
     if ((in->flags & PERF_MOVE_PUSH) == 0)
-        memset(perf_server.room.buf, 0, local);
+        memset(perf_server.local.buf, 0, local);
     else if (in->piece == in->size)
-        perf_fill(perf_server.room.buf, (size_t) in->size, 0);
+        perf_fill(perf_server.local.buf, (size_t) in->size, 0);
     else
-        return HG_INVALID_ARG; /* pieces are pulled only */
+        return HG_INVALID_ARG; /* a push is one piece */
     return HG_SUCCESS;
 }
 
 /* ---- move ---- */
 
-/* One transfer in pieces, on its way. */
+/* One transfer in pieces. */
 struct perf_flow {
     const perf_move_in_t *in;
     na_addr_t origin;
@@ -142,7 +143,7 @@ static hg_return_t perf_start_piece(struct perf_flow *flow)
     const hg_return_t ret = HG_Bulk_transfer(
         (in->flags & PERF_MOVE_PUSH) != 0 ? HG_BULK_PUSH : HG_BULK_PULL,
         flow->origin, in->bulk, (size_t) (flow->started * in->piece),
-        perf_server.room.bulk, (size_t) (slot * in->piece),
+        perf_server.local.bulk, (size_t) (slot * in->piece),
         perf_piece_size(in, flow->started), &flow->requests[slot]);
 
     if (ret == HG_SUCCESS)
@@ -154,13 +155,13 @@ static hg_return_t perf_end_piece(struct perf_flow *flow)
 {
     const perf_move_in_t *in = flow->in;
     const uint64_t slot = flow->ended % in->buffers;
-    const unsigned char *buf = perf_server.room.buf + slot * in->piece;
+    const unsigned char *buf = perf_server.local.buf + slot * in->piece;
     const size_t size = perf_piece_size(in, flow->ended);
     const hg_return_t ret =
         HG_Bulk_wait(flow->requests[slot], HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
 
     if (ret == HG_INTR)
-        return perf_end_piece(flow); /* a stop waits for the round's end */
+        return perf_end_piece(flow); /* a signal ends the process later */
     if (ret == HG_SUCCESS && (in->flags & PERF_MOVE_VERIFY) != 0)
         flow->wrong +=
             (uint64_t) !perf_is_filled(buf, size, flow->ended * in->piece);
@@ -170,7 +171,7 @@ static hg_return_t perf_end_piece(struct perf_flow *flow)
     return ret;
 }
 
-/* One whole transfer. After an error the pieces under way are waited for. */
+/* One whole transfer. After an error, wait for the pieces in flight. */
 static hg_return_t perf_move_once(struct perf_flow *flow)
 {
     const perf_move_in_t *in = flow->in;
@@ -191,7 +192,7 @@ static hg_return_t perf_move_once(struct perf_flow *flow)
     return ret;
 }
 
-/* The pieces that lie in the buffers now, compared with the pattern. */
+/* Compare the pieces that are in the buffers with the pattern. */
 static uint64_t perf_count_wrong(const perf_move_in_t *in)
 {
     const uint64_t pieces = (in->size + in->piece - 1) / in->piece;
@@ -200,10 +201,10 @@ static uint64_t perf_count_wrong(const perf_move_in_t *in)
     uint64_t i;
 
     if ((in->flags & (PERF_MOVE_PUSH | PERF_MOVE_TRUST)) != 0)
-        return 0; /* the caller looks, or nobody */
+        return 0; /* the client compares, or nobody does */
     for (i = pieces - kept; i < pieces; i++)
         wrong += (uint64_t) !perf_is_filled(
-            perf_server.room.buf + i % in->buffers * in->piece,
+            perf_server.local.buf + i % in->buffers * in->piece,
             perf_piece_size(in, i), i * in->piece);
     return wrong;
 }
@@ -250,10 +251,10 @@ static hg_return_t perf_job_begin_transfer(void)
     return HG_Bulk_transfer(
         (in->flags & PERF_MOVE_PUSH) != 0 ? HG_BULK_PUSH : HG_BULK_PULL,
         HG_Handler_get_addr(perf_server.job), in->bulk, 0,
-        perf_server.room.bulk, 0, (size_t) in->size, &perf_server.job_request);
+        perf_server.local.bulk, 0, (size_t) in->size, &perf_server.job_request);
 }
 
-/* Answer and forget the job; an error goes to the caller as "wrong". */
+/* Respond and end the job. `wrong` tells the client of an error. */
 static void perf_job_end(hg_return_t ret)
 {
     perf_server.job_out.ns = perf_now_ns() - perf_server.job_start;
@@ -294,7 +295,7 @@ free_input:
     return ret;
 }
 
-/* Look whether the job's transfer has ended, and go on. */
+/* If the transfer of the job has ended, start the next one or respond. */
 static void perf_job_step(void)
 {
     hg_return_t ret =
@@ -362,7 +363,8 @@ static hg_return_t perf_on_counter(hg_handle_t handle)
     return ret;
 }
 
-/* Nobody answers this one. Spins last, so that no timer makes it late. */
+/* Kill the process at the given time. Spin at the end, because a timer may be
+ * late. */
 static hg_return_t perf_on_die(hg_handle_t handle)
 {
     const uint64_t spin_ns = 200 * 1000;
@@ -395,7 +397,7 @@ static hg_return_t perf_on_keep(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-/* Answer, without data. */
+/* Respond without data. */
 static hg_return_t perf_answer(hg_handle_t handle, int rc)
 {
     hg_return_t ret =
@@ -492,7 +494,7 @@ int perf_serve(const char *url, int ready_fd,
     if (!*stop && !perf_server.ended && ret != HG_OTHER_ERROR)
         (void) perf_fail("HG_Handler_process", ret);
     perf_let_go(HG_HANDLE_NULL);
-    perf_room_free(&perf_server.room);
+    perf_local_free(&perf_server.local);
     free(perf_server.sink);
     perf_finish(na_class);
     return *stop || perf_server.ended ? 0 : -1;
