@@ -596,7 +596,7 @@ $(MAN)/made: hg.h $(DOC_PAGES) $(wildcard gen/man/*)
 	    echo 'PROJECT_NUMBER = $(VERSION)') | doxygen -
 	$(Q)for group in $(BUILD)/docs/xml/group__*.xml; do \
 	    xsltproc --stringparam dir $(MAN)/man3 --stringparam version \
-	        '$(VERSION)' --stringparam xml $(CURDIR)/$(BUILD)/docs/xml \
+	        '$(VERSION)' --stringparam xml $(abspath $(BUILD))/docs/xml \
 	        gen/man/man3.xsl $$group || exit 1; \
 	done
 	$(Q)for page in $(basename $(notdir $(MAN_PAGES))); do \
