@@ -65,7 +65,7 @@ SM         := $(filter Linux,$(shell uname -s))
 .DELETE_ON_ERROR:
 .PHONY: all lib tools check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
-        install-mercury-compat uninstall dist clean help deps programs checked \
+        install-man install-mercury-compat uninstall dist clean help deps programs checked \
         ranked mpi demo examples bench counts FORCE
 
 all: lib ## the library (the default)
@@ -136,11 +136,19 @@ $(LIB)/hg_perf: $(call perf_sources,$(NA)) $(wildcard tests/perf/*.h) \
         examples/usage.h $(LIB_OBJS)
 	$(link_tool)
 
+MAN       ?= $(BUILD)/man
+MAN_PAGES := $(wildcard gen/man/*.[17].md)
+MAN_NAMES := $(basename $(notdir $(MAN_PAGES)))
+DOC_PAGES := README.md $(MAN_PAGES) $(wildcard gen/*.md)
+DOC_TOOLS := doxygen pandoc xsltproc
+NO_DOCS    = $(strip $(foreach tool,$(DOC_TOOLS), \
+    $(shell command -v $(tool) >/dev/null || echo $(tool))))
+
 DEST = $(DESTDIR)$(PREFIX)
 
 HG_CMAKE = $(DEST)/lib/cmake/hg
 
-install: lib tools ## into $(DESTDIR)$(PREFIX): lib, bin, hg.h, hg.pc, CMake's hg
+install: lib tools ## lib, bin, hg.h, hg.pc, CMake's hg, man: to $(DESTDIR)$(PREFIX)
 	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
 	    'includedir=$${prefix}/include' '' 'Name: hg' \
 	    'Description: remote procedure calls and their bulk data' \
@@ -163,6 +171,16 @@ install: lib tools ## into $(DESTDIR)$(PREFIX): lib, bin, hg.h, hg.pc, CMake's h
 	        -e 's,@SONAME@,$(SONAME),' -e 's,@VERSION@,$(VERSION),' \
 	        gen/cmake/$$file.cmake.in > $(LIB)/$$file.cmake && \
 	    install -m 644 $(LIB)/$$file.cmake $(HG_CMAKE) || exit 1; \
+	done
+	$(if $(NO_DOCS),@echo 'install: no man pages: they need $(NO_DOCS)', \
+	    +$(Q)$(MAKE) --no-print-directory install-man)
+
+DEST_MAN = $(DEST)/share/man
+
+install-man: $(MAN)/made
+	$(Q)for section in 1 3 7; do \
+	    install -d $(DEST_MAN)/man$$section && install -m 644 \
+	        $(MAN)/man$$section/* $(DEST_MAN)/man$$section || exit 1; \
 	done
 
 # hg under the names of Mercury: its headers, libraries, .pc files, and its CMake
@@ -199,6 +217,10 @@ uninstall: ## remove what install put there
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) $(TOOLS:%=$(DEST)/bin/%) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/pkgconfig/%.pc)
 	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE)
+	$(Q)rm -f $(addprefix $(DEST_MAN)/man,$(join $(subst .,,$(suffix \
+	    $(MAN_NAMES))),$(addprefix /,$(MAN_NAMES))))
+	$(Q)grep -oE '\b(HG|NA|MERCURY|hg|na)_[A-Za-z0-9_]+' hg.h | sort -u | \
+	    sed 's,.*,$(DEST_MAN)/man3/&.3,' | xargs rm -f
 
 # ---- Tests ----
 #
@@ -575,20 +597,15 @@ dist: $(PAIR) ## a source archive under $(BUILD)
 	        .clang-format .ci gen tests examples)
 
 # ---- The manual ----
-
-MAN       := $(BUILD)/man
-MAN_PAGES := $(wildcard gen/man/*.[17].md)
-DOC_PAGES := README.md $(MAN_PAGES) $(wildcard gen/*.md)
-DOC_TOOLS := doxygen pandoc xsltproc
-NO_DOCS    = $(foreach tool,$(DOC_TOOLS), \
-    $(shell command -v $(tool) >/dev/null || echo $(tool)))
+#
+# Its tools and pages are listed above, with install.
 
 docs: $(MAN)/made ## the manual: HTML and man pages (doxygen, pandoc, xsltproc)
 	$(Q)echo 'docs: $(BUILD)/docs/html/index.html, $(MAN)'
 
 # Section 3 is made of the contracts in hg.h.
 $(MAN)/made: hg.h $(DOC_PAGES) $(wildcard gen/man/*)
-	$(if $(strip $(NO_DOCS)),$(error docs: apt-get install $(NO_DOCS)))
+	$(if $(NO_DOCS),$(error docs: apt-get install $(NO_DOCS)))
 	$(Q)rm -rf $(MAN) $(BUILD)/docs && \
 	    mkdir -p $(addprefix $(MAN)/man,1 3 7) $(BUILD)/docs
 	$(Q)(cat gen/man/Doxyfile && echo 'INPUT = hg.h $(DOC_PAGES)' && \
@@ -599,7 +616,7 @@ $(MAN)/made: hg.h $(DOC_PAGES) $(wildcard gen/man/*)
 	        '$(VERSION)' --stringparam xml $(abspath $(BUILD))/docs/xml \
 	        gen/man/man3.xsl $$group || exit 1; \
 	done
-	$(Q)for page in $(basename $(notdir $(MAN_PAGES))); do \
+	$(Q)for page in $(MAN_NAMES); do \
 	    pandoc -s -t man --shift-heading-level-by=-1 \
 	        --lua-filter gen/man/man.lua -V hyphenate=false -V adjusting=l \
 	        -M footer='hg $(VERSION)' -M header='hg manual' \
