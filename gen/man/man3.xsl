@@ -17,10 +17,10 @@
 <xsl:param name="version"/>
 <xsl:variable name="upper" select="'ABCDEFGHIJKLMNOPQRSTUVWXYZ'"/>
 <xsl:variable name="lower" select="'abcdefghijklmnopqrstuvwxyz'"/>
-<!-- A macro that stands for one of two functions, by version: HG_Init. -->
-<xsl:variable name="aliases" select="//memberdef[@kind='define'
-    and not(param) and normalize-space(briefdescription)
-    and (concat(name, '1') = normalize-space(initializer))]"/>
+<!-- Macros for one of two functions: that of version 1, or that of version 2. -->
+<xsl:variable name="aliases" select="//memberdef[@kind='define' and contains(
+    '|HG_Init|HG_Finalize|HG_Register|HG_Forward|HG_Bulk_transfer|',
+    concat('|', name, '|'))]"/>
 
 <xsl:template match="/">
   <xsl:apply-templates select="//compounddef[@kind='group']/innerclass"/>
@@ -46,10 +46,23 @@
       </xsl:if>
     </xsl:if>
     <xsl:text>#include &lt;hg.h&gt;&#10;&#10;</xsl:text>
-    <xsl:call-template name="prototype"/>
-    <xsl:text>.fi&#10;</xsl:text>
-    <xsl:call-template name="contract"/>
-    <xsl:call-template name="also"/>
+    <xsl:choose>
+      <xsl:when test="@kind='function' or param">
+        <xsl:call-template name="prototype"/>
+        <xsl:text>.fi&#10;</xsl:text>
+        <xsl:call-template name="contract"/>
+        <xsl:call-template name="also"/>
+      </xsl:when>
+      <xsl:otherwise>
+        <xsl:value-of select="concat('#define ', name, ' ', name,
+            '1 /* with HG_API_VERSION 1 */&#10;#define ', name, ' ', name,
+            '2 /* with HG_API_VERSION 2 */&#10;')"/>
+        <xsl:text>.fi&#10;</xsl:text>
+        <xsl:call-template name="contract"/>
+        <xsl:value-of select="concat('.SH SEE ALSO&#10;.BR ', name,
+            '1 (3),&#10;.BR ', name, '2 (3),&#10;.BR hg (7)&#10;')"/>
+      </xsl:otherwise>
+    </xsl:choose>
   </exsl:document>
 </xsl:template>
 
@@ -76,7 +89,7 @@
         </xsl:call-template>
         <xsl:apply-templates select="briefdescription/para"/>
         <xsl:for-each select="detaileddescription/para">
-          <xsl:text>.IP&#10;</xsl:text>
+          <xsl:if test="position() &gt; 1"><xsl:text>.IP&#10;</xsl:text></xsl:if>
           <xsl:apply-templates/>
           <xsl:text>&#10;</xsl:text>
         </xsl:for-each>
@@ -219,6 +232,9 @@
     <xsl:value-of select="concat('.BR ', substring-before(., '()'),
         ' (3),&#10;')"/>
   </xsl:for-each>
+  <xsl:if test="starts-with($self, 'HG_Bulk')">
+    <xsl:text>.BR hg\-bulk (7),&#10;</xsl:text>
+  </xsl:if>
   <xsl:text>.BR hg (7)&#10;</xsl:text>
 </xsl:template>
 
