@@ -130,8 +130,8 @@
       </xsl:otherwise>
     </xsl:choose>
   </xsl:variable>
-  <xsl:variable name="long" select="string-length(concat($start, param))
-      + string-length(argsstring) &gt; 72"/>
+  <xsl:variable name="long" select="string-length(concat($start, argsstring))
+      &gt; 72"/>
   <xsl:variable name="all">
     <xsl:value-of select="$start"/>
     <xsl:if test="param or argsstring">
