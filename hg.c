@@ -7,11 +7,11 @@
 
 /* ==== gen/base/os.h ==== */
 /*
- * os: what the operating system and the compiler offer, asked once.
+ * os: what the operating system and the compiler provide.
  *
  * The first module. It selects the feature macros, includes every system header
- * that private modules use, and defaults the configuration macros, each 0 or 1
- * and tested with #if. No other module asks which system it is on.
+ * that private modules use, and sets defaults of the configuration macros, each
+ * 0 or 1 and tested with #if. No other module checks for the operating system.
  *
  * HG_PRIVATE marks a function that other modules call: static when all modules
  * are pasted into hg.c, hidden when they are compiled one by one (HG_SPLIT).
@@ -25,8 +25,8 @@
 #error "hg.c needs stdatomic.h, and this compiler says that it has none"
 #endif
 
-/* A unity build puts other files in front. The include that does not exist
- * ends the compilation, so that the cure is the only error. */
+/* A unity build may include system headers before hg.c. Including a file that
+ * does not exist stops the compilation, so that this is the only error. */
 #if defined(_FEATURES_H) && \
     (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
 #error "hg.c comes after a system header that was included without \
@@ -93,9 +93,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 #endif
 
-/* The transport sm, between the processes of one node: needs Linux's memfd,
- * credentials of sockets, and epoll, whatever the rest of the library waits
- * with. */
+/* The transport sm, between processes of one node: needs Linux's memfd, socket
+ * credentials and epoll, even if HG_ENABLE_EPOLL is 0. */
 #ifndef HG_ENABLE_SM
 #ifdef __linux__
 #define HG_ENABLE_SM 1
@@ -108,8 +107,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #error "sm needs atomics of 8 and 64 bits without locks: -DHG_ENABLE_SM=0"
 #endif
 
-/* Carry-less multiplication for CRC64, used where the processor has it; 0
- * leaves the tables alone, as for compilers that do not know the wide form. */
+/* Carry-less multiplication for CRC64, used if the processor has it; 0 uses
+ * only the tables, for compilers that do not support the wide form. */
 #ifndef HG_ENABLE_CRC_SIMD
 #if defined(__x86_64__) && \
     (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 8))
@@ -119,8 +118,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 #endif
 
-/* Transports compiled into this copy besides the built-in ones. Defined
- * without a value is 1: `0 - - 1`. */
+/* Transports compiled in besides the built-in ones. A macro defined without a
+ * value counts as 1: `0 - - 1`. */
 #ifndef HG_NA_ZMQ
 #define HG_NA_ZMQ 0
 #elif 0 - HG_NA_ZMQ - 1 == 1
@@ -173,7 +172,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_WARNING_OFF 0
 #endif
 
-/* hg.c is written for version 1, whatever the program is compiled with. */
+/* hg.c is written for version 1, even if the program uses another. */
 #ifndef HG_H
 #undef HG_API_VERSION
 #undef HG_API_STRICT
@@ -189,20 +188,20 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_HOT
 #else
 #define HG_PRIVATE static
-#define HG_HOT inline /* on the way of each call, which spares itself calls */
+#define HG_HOT inline /* used in every call; inlined */
 #endif
 
-/* So many bytes between what the threads of two contexts write, objects of
- * theirs that lie side by side in the heap, lest they take each other's cache
- * lines. */
+/* Distance between data that threads of two contexts write, in objects that may
+ * be adjacent in the heap, so that they do not share a cache line. */
 #define HG_APART 64
 
 #if defined(__GNUC__)
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
-#define HG_NOINLINE __attribute__((noinline)) /* the rare half of a hot one */
-#define HG_COLD __attribute__((cold))         /* and what leads to it is rare */
+#define HG_NOINLINE \
+    __attribute__((noinline))         /* the rare part of a HG_HOT function */
+#define HG_COLD __attribute__((cold)) /* code that leads to it is rare, too */
 #else
 #define HG_NOINLINE
 #define HG_COLD
@@ -217,40 +216,40 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 
 /* ==== gen/base/log.h ==== */
 /*
- * log: one line for each error, from whoever saw it first.
+ * log: one line for each error, logged where it is first detected.
  *
  * A line has a level and a subsystem ("cls", "addr", "msg", "rma", "rpc",
- * "bulk", "proc", "zmq", ...). Quiet by default except errors; HG_LOG_LEVEL
- * and HG_LOG_SUBSYS in the environment are read once, at the first line or
- * the first setter. A level that is off costs one relaxed load: nothing is
- * formatted, nor are the arguments of the macros below evaluated. Lines, of
- * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
+ * "bulk", "proc", "zmq", ...). By default only errors are logged. HG_LOG_LEVEL
+ * and HG_LOG_SUBSYS in the environment are read once, at the first line or the
+ * first setter. A disabled level costs one relaxed load: nothing is formatted,
+ * and the arguments of the macros below are not evaluated. Lines, of at most
+ * 1,000 bytes, go to stderr or to the sink of HG_Set_log_func.
  *
- * Levels: an error is what this process did wrong or can no longer do. Lines
- * that a peer causes are warnings at most, and are counted.
+ * Levels: an error is something that this process did wrong or can no longer
+ * do. Lines that a peer causes are at most warnings, and are counted.
  *
  * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
- * count; an error also its first 64. Statements that share a format string
- * share its count. At level debug, and through hg_log_misuse, every line is
+ * count, and of errors also the first 64. Statements that share a format string
+ * share its count. At level debug, and with hg_log_misuse, every line is
  * written. Callers need no limit of their own.
  *
- * Locking: levels are atomics; the sink and the subsystem filter have a
- * private mutex, never held while the sink runs. It is the innermost lock.
+ * Locking: levels are atomic. The sink and the subsystem filter have a private
+ * mutex, which is not held while the sink runs. It is the innermost lock.
  */
 
-/* Whether a line of this level might be wanted; cheap, no lock. */
+/* Whether a line of this level may be written; cheap, no lock. */
 HG_COLD HG_PRIVATE bool hg_log_on(int level);
 
 /* Format and deliver one line (no newline at its end). errno is kept. */
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* Deliver a line whatever level and filter say. */
+/* Deliver a line regardless of level and filter. */
 HG_COLD HG_PRIVATE void hg_log_emit_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* Log, as an error without a rate limit, what the application did wrong in its
- * call of `function`. Returns HG_INVALID_ARG. */
+/* Log wrong use of `function` by the application, as an error without a rate
+ * limit. Returns HG_INVALID_ARG. */
 HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
     const char *subsys, const char *function, const char *what);
 
@@ -258,28 +257,28 @@ HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
-/* How many lines of this level, which is not off, or of a more severe one this
- * thread has begun, whether or not they were written. */
+/* How many lines of this level, which is enabled, or of a more severe one this
+ * thread has started, written or not. */
 HG_PRIVATE unsigned hg_log_begun(int level);
 
-/* Say, as an error, why the system gave no descriptor, or what one names, for
- * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
- * may be; HG_NOMEM; HG_IO_ERROR. */
+/* Log, as an error, why the system did not provide a descriptor or other
+ * resource for `what`, from errno. HG_AGAIN, with the name of the limit: the
+ * limit of descriptors is reached; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
-/* pthread_atfork for handlers that take locks under which lines are logged:
+/* pthread_atfork for handlers that take locks that may be held while logging:
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
-/* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
- * cut where it is too long. */
+/* Set or clear this thread's text of HG_Get_last_error_text(); a long text is
+ * truncated. */
 HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
     HG_PRINTF_LIKE(1, 2);
 HG_PRIVATE void hg_log_drop_text(void);
 
-/* Empty the text, and keep there what this thread logs as an error from now on,
- * behind the name of the function. NULL: no longer. */
+/* Clear the text, and store there what this thread logs as an error from now
+ * on, after the name of the function. NULL: stop. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 
 #define HG_LOG_AT(level, ...) \
@@ -289,7 +288,7 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 #define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)
 #define hg_log_debug(...) HG_LOG_AT(HG_LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* Log, and keep the text for HG_Get_last_error_text, at whatever level. */
+/* Log, and keep the text for HG_Get_last_error_text() at any level. */
 #define HG_LOG_EXPLAIN(level, subsys, ...) \
     (hg_log_keep_text(__VA_ARGS__), HG_LOG_AT(level, subsys, __VA_ARGS__))
 
@@ -321,19 +320,20 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
-/* Size of the text of HG_Get_last_error_text, with its terminator. */
+/* Size of the text of HG_Get_last_error_text(), including the NUL. */
 #define HG_LOG_TEXT_MAX 512
-/* Size of the list of subsystems, with its terminator. */
+/* Size of the list of subsystems, including the NUL. */
 #define HG_LOG_FILTER_MAX 256
-/* Call sites whose lines are counted apart; a power of two. */
+/* Call sites whose lines are counted separately; a power of two. */
 #define HG_LOG_SITES 1024
-/* Errors that a call site may log before only doublings are logged. */
+/* Errors that a call site logs before only each doubling of the count is
+ * logged. */
 #define HG_LOG_ERROR_BURST 64
 
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
-/* Mercury's other words for each of them. */
+/* Mercury's alternative words for each level. */
 static const char *const hg_log_level_words[] = {
     "", "fatal ftl err", "warn", "min_debug trace inf", "dbg"};
 
@@ -360,8 +360,8 @@ static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
 
 typedef int hg_log_print_t(FILE *stream, const char *format, ...);
 
-/* Where lines go: to `func`; else, if any of these is set, to `print` and the
- * stream of the level; else to stderr. */
+/* Where lines go: to `func`; otherwise, if any of these is set, to `print` and
+ * the stream of the level; otherwise to stderr. */
 struct hg_log_outlet {
     void (*func)(int level, const char *subsys, const char *line, void *arg);
     void *arg;
@@ -371,7 +371,7 @@ struct hg_log_outlet {
 
 static struct hg_log_outlet hg_log_outlet; /* guard: hg_log_mutex */
 static struct hg_log_site hg_log_sites[HG_LOG_SITES];
-static atomic_uint hg_log_lost; /* lines that stderr did not take */
+static atomic_uint hg_log_lost; /* lines dropped because stderr was full */
 static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
 static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
@@ -388,13 +388,13 @@ static void hg_log_unlock(void)
 
 /* ---- Writing a line ---- */
 
-/* Write without blocking; false: stderr did not take the line. */
+/* Write without blocking; false: stderr is full. */
 static bool hg_log_try_write(const char *line, size_t size)
 {
     struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
     ssize_t written = -1;
 
-#ifdef RWF_NOWAIT /* pipes and sockets have it, files and terminals do not */
+#ifdef RWF_NOWAIT /* pipes and sockets support it, files and terminals do not */
     struct iovec part = {(void *) line, size};
 
     written = pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT);
@@ -419,7 +419,7 @@ static void hg_log_write_counted(const char *line, size_t size)
 
     if (lost > 0) {
         n = snprintf(note, sizeof(note),
-            "hg: warning: log: stderr took no more: %u line%s dropped\n", lost,
+            "hg: warning: log: stderr was full: %u line%s dropped\n", lost,
             lost == 1 ? " was" : "s were");
         if (hg_log_try_write(note, (size_t) n))
             lost = 0;
@@ -428,8 +428,8 @@ static void hg_log_write_counted(const char *line, size_t size)
         atomic_fetch_add_explicit(&hg_log_lost, lost + 1, memory_order_relaxed);
 }
 
-/* SIGPIPE cannot be turned off for one write(2): it is blocked on this thread
- * meanwhile, and taken away if this write raised it. */
+/* SIGPIPE cannot be disabled for one write(2): it is blocked in this thread
+ * meanwhile, and removed if this write raised it. */
 static void hg_log_write(const char *line, size_t size)
 {
     static const struct timespec at_once = {0, 0};
@@ -449,7 +449,7 @@ static void hg_log_write(const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
-/* Format and deliver, whatever the level and the filter say; `count` is shown
+/* Format and deliver a line, regardless of level and filter; `count` is shown
  * unless it is 1. */
 static void hg_log_emit(int level, const char *subsys, unsigned count,
     const char *format, va_list args)
@@ -509,8 +509,8 @@ HG_PRIVATE void hg_log_emit_line(
 
 /* ---- Levels and filter ---- */
 
-/* The next word of the list at *at_p, of *size_p bytes, or NULL. A ~ in front
- * of it sets *negated_p. */
+/* The next word of the list at *at_p, of *size_p bytes, or NULL. A ~ before it
+ * sets *negated_p. */
 static const char *hg_log_next_word(
     const char **at_p, size_t *size_p, bool *negated_p)
 {
@@ -548,9 +548,9 @@ static int hg_log_level_of(const char *name)
     return -1;
 }
 
-/* Whether `list` lets `subsys` log. The last mention of `subsys` decides. One
- * that is not mentioned logs if the list names all, or switches on no known
- * subsystem: a misspelled name does not silence the others. */
+/* Whether `list` lets `subsys` log. The last mention of `subsys` decides. A
+ * subsystem that is not mentioned logs if the list names all, or enables no
+ * known subsystem: a misspelled name does not silence the others. */
 static bool hg_log_filter_admits(const char *list, const char *subsys)
 {
     size_t subsys_size = strlen(subsys);
@@ -575,8 +575,8 @@ static bool hg_log_filter_admits(const char *list, const char *subsys)
     return mentioned ? on : all || !exclusive;
 }
 
-/* Set the filter, and warn about each word that names nothing; `from` says
- * where the list was given. False: it is too long. */
+/* Set the filter, and warn about each unknown word; `from` says where the list
+ * was given. False: it is too long. */
 static bool hg_log_filter_set(const char *from, const char *list)
 {
     size_t size = strlen(list) + 1;
@@ -593,7 +593,7 @@ static bool hg_log_filter_set(const char *from, const char *list)
             !hg_log_has(hg_log_all, word, size) &&
             !hg_log_has(hg_log_absent, word, size))
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "%s: \"%.*s\" is none of %s; ignoring it", from, (int) size,
+                "%s: \"%.*s\" is not one of %s; ignored", from, (int) size,
                 word, hg_log_subsystems);
     return true;
 }
@@ -610,13 +610,13 @@ static void hg_log_read_environment(void)
     if (level < 0) {
         level = HG_LOG_LEVEL_ERROR;
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-            "HG_LOG_LEVEL: \"%s\" is none of none, error, warning, info, "
-            "debug; taking error",
+            "HG_LOG_LEVEL: \"%s\" is not one of none, error, warning, info, "
+            "debug; using error",
             name);
     }
     if (list != NULL && !hg_log_filter_set("HG_LOG_SUBSYS", list))
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-            "HG_LOG_SUBSYS: longer than %d characters; taking all",
+            "HG_LOG_SUBSYS: longer than %d characters; using all",
             HG_LOG_FILTER_MAX - 1);
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
@@ -655,8 +655,8 @@ HG_PRIVATE bool hg_log_on(int level)
 
 /* ---- Lines ---- */
 
-/* How often this format was logged, now included. Formats for which there is
- * no entry left are counted together. */
+/* How often this format was logged, including now. Formats without a free entry
+ * are counted together. */
 static unsigned hg_log_count(const char *format)
 {
     size_t at = (size_t) ((uintptr_t) format * UINT32_C(2654435761) >> 8);
@@ -682,7 +682,7 @@ static bool hg_log_is_due(unsigned count)
     return (count & (count - 1)) == 0 || hg_log_on(HG_LOG_LEVEL_DEBUG);
 }
 
-/* Whether level and filter let a line pass. */
+/* Whether level and filter admit a line. */
 static bool hg_log_admits(int level, const char *subsys)
 {
     bool admitted;
@@ -895,7 +895,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 
 /* ---- Return codes and versions ---- */
 
-/* The text of each code, and Mercury's name. NA has the first of them. */
+/* The text of each code, and Mercury's name. NA has the first ones. */
 static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"success", "HG_SUCCESS"},
     {"operation not permitted", "HG_PERMISSION"},
@@ -972,23 +972,22 @@ HG_EXPORT hg_return_t HG_Version_get2(
 
 /* ==== gen/base/mem.h ==== */
 /*
- * mem: the one door to the heap.
+ * mem: all heap allocations.
  *
- * Everything the library allocates passes through the functions here, so that
- * HG_Set_allocator can replace the heap and a test can make an allocation fail.
+ * The library allocates only through these functions, so that HG_Set_allocator
+ * can replace the heap and a test can make an allocation fail.
  *
- * Locking: the allocator is set before first use and read without a lock
- * afterwards.
+ * Locking: the allocator is set before first use and then read without a lock.
  */
 
-/* Allocate `size` bytes (0 counts as 1), uninitialised. NULL: out of memory;
+/* Allocate `size` bytes (0 counts as 1), uninitialized. NULL: out of memory;
  * the caller reports it. Any thread. */
 HG_PRIVATE void *hg_mem_alloc(size_t size);
 
 /* Allocate zeroed memory. NULL also when count * size overflows. */
 HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size);
 
-/* Resize; on NULL the old block stands. */
+/* Resize; NULL: out of memory, and the old block is unchanged. */
 HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size);
 
 /* Free; NULL is allowed. */
@@ -997,9 +996,9 @@ HG_PRIVATE void hg_mem_free(void *ptr);
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 
-/* `size`, as one that the compiler cannot know: to clear or copy a hundred
- * bytes it calls the C library then, which knows the processor, instead of a
- * string instruction, which takes long to begin. */
+/* Hides a constant size from the compiler. To clear or copy a hundred bytes it
+ * then calls the C library, which is tuned for the processor, instead of a
+ * string instruction, which starts slowly. */
 static inline size_t hg_mem_unknown(size_t size)
 {
 #if defined(__GNUC__)
@@ -1010,13 +1009,13 @@ static inline size_t hg_mem_unknown(size_t size)
 
 /* ==== gen/base/mem.c ==== */
 /*
- * mem: the one door to the heap.
+ * mem: all heap allocations.
  *
  * Invariants: an allocator is either complete or absent (malloc_fn NULL: the
  * system's heap); no request of size 0 reaches it.
  *
- * Locking: none. Whoever sets the allocator promises that nobody else is inside
- * the library, and that no block is left.
+ * Locking: none. When the application sets the allocator, no thread may be
+ * inside the library and no block may be allocated.
  */
 
 static struct hg_allocator hg_mem_custom;
@@ -1050,7 +1049,7 @@ HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size)
 
     if (size != 0 && count > SIZE_MAX / size)
         return NULL;
-    /* The system's calloc knows which pages are zero already. */
+    /* The system's calloc does not clear pages that are zero already. */
     if (hg_mem_custom.malloc_fn == NULL)
         return calloc(1, count * size > 0 ? count * size : 1);
     ptr = hg_mem_alloc(count * size);
@@ -1090,11 +1089,11 @@ HG_PRIVATE char *hg_mem_strdup(const char *str)
 
 /* ==== gen/base/list.h ==== */
 /*
- * list: an intrusive doubly linked ring.
+ * list: an intrusive doubly linked circular list.
  *
- * A head is a link whose neighbours are the first and the last element; an
- * element that is on no list points at itself, so removing it twice does
- * nothing. No allocation, no lock: the owner of the list guards it.
+ * A head is a link whose neighbours are the first and the last element. An
+ * element that is on no list points to itself, so removing it twice has no
+ * effect. No allocation, no lock: the owner of the list guards it.
  */
 
 static inline void hg_list_init(struct na_link *head)
@@ -1152,27 +1151,27 @@ static inline void hg_list_splice(struct na_link *to, struct na_link *from)
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
- * Time is read here and nowhere else. A deadline is an absolute time of this
+ * Only this module reads the time. A deadline is an absolute time of this
  * clock; HG_CLOCK_NEVER is later than any.
  */
 
 #define HG_CLOCK_NEVER UINT64_MAX
 #define HG_CLOCK_MS 1000000u
 
-/* Now. Any thread. */
+/* The current time. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
-/* Whether a deadline is there; cheap where it is far. */
+/* Whether a deadline has passed; cheap if it is far away. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
 
 /* Now plus `ms` milliseconds, saturating at HG_CLOCK_NEVER. */
 HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
 
-/* Milliseconds until `deadline`, rounded up; 0 when past; INT_MAX at most,
- * also for HG_CLOCK_NEVER. The unit poll(2) takes. */
+/* Milliseconds until `deadline`, rounded up, for poll(2); 0 if it has passed;
+ * at most INT_MAX, also for HG_CLOCK_NEVER. */
 HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 
-/* 64 random bits that nobody else can guess. Without a source of them the
+/* 64 unpredictable random bits. If the system has no source of them, the
  * process ends. */
 HG_PRIVATE uint64_t hg_clock_random(void);
 
@@ -1203,11 +1202,12 @@ static inline uint64_t hg_clock_ticks(void)
 
 HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair);
 
-/* How many ns ago those ticks were; 0 where counters disagree. */
+/* How many ns ago `ticks` was read; 0 if the counters of two processors
+ * disagree. */
 HG_PRIVATE uint64_t hg_clock_age(
     const struct hg_clock_pair *pair, uint64_t ticks);
 
-/* A hint that this thread spins. */
+/* Tell the processor that this thread spins. */
 static inline void hg_clock_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -1221,16 +1221,16 @@ static inline void hg_clock_relax(void)
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
- * Deadlines saturate: whatever is added, a deadline never wraps into the
- * past. Random numbers come from the kernel on each call: they become keys
- * and incarnations, which must not be guessed from earlier ones nor repeat
- * in a child of fork, and none is drawn on a warm path.
+ * Deadlines saturate: adding to a deadline never wraps into the past. Each
+ * random number comes from the kernel: random numbers become keys and
+ * incarnations, which must not be predictable and must not repeat in a child of
+ * fork. None is drawn on a frequent path.
  *
  * Locking: none; stateless.
  */
 
-/* How far the cheap clock lags behind, at most, on a system of 100 ticks a
- * second, and twice that. */
+/* Twice the largest lag of the cheap clock, on a system with 100 ticks a
+ * second. */
 #define HG_CLOCK_LAG (20u * HG_CLOCK_MS)
 
 static uint64_t hg_clock_read(clockid_t clock)
@@ -1248,7 +1248,7 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-/* Reads both again when the thread was preempted in between. */
+/* Both clocks are read again if the thread was preempted in between. */
 HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair)
 {
     unsigned tries = 0;
@@ -1271,8 +1271,8 @@ HG_PRIVATE uint64_t hg_clock_age(
         (double) (now.ticks - pair->ticks) * (double) (now.ns - pair->ns));
 }
 
-/* A clock that is read for less where there is one; it lags behind by a tick of
- * the system's. */
+/* A cheaper clock, where there is one; it lags by up to one tick of the
+ * system. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
 {
     uint64_t lately;
@@ -1317,7 +1317,7 @@ HG_PRIVATE uint64_t hg_clock_random(void)
     uint64_t value;
 
     if (getentropy(&value, sizeof(value)) != 0) {
-        /* Keys that can be guessed would open memory to strangers. */
+        /* With predictable keys, any process could access registered memory. */
         hg_log_error(
             "clock", "no source of random numbers: %s", strerror(errno));
         abort();
@@ -1327,17 +1327,17 @@ HG_PRIVATE uint64_t hg_clock_random(void)
 
 /* ==== gen/base/map.h ==== */
 /*
- * map: from a 64-bit number to a pointer; and slots, from an index with a
+ * map: maps 64-bit numbers to pointers; and slots: map an index with a
  * generation to a pointer.
  *
- * A map is an open-addressing table, rebuilt when two thirds are used.
- * Keys that a peer can choose are mixed with a secret per map, so that nobody
- * can make it slow. Slots hand out 32-bit indices whose generation changes
- * each time they are reused: a stale identifier is told apart from the object
- * that lives there now.
+ * A map is an open-addressing table, rebuilt when two thirds are used. Keys
+ * that a peer can choose are mixed with a secret of the map, so that a peer
+ * cannot cause collisions. Slots have 32-bit indices with a generation that
+ * changes each time a slot is reused, so that an outdated identifier does not
+ * find the object that is in the slot now.
  *
- * Locking: the owner guards both. hg_slots_get and hg_slots_live need no lock,
- * for who knows that the object is not removed meanwhile.
+ * Locking: the owner guards both. hg_slots_get and hg_slots_live need no lock
+ * if the caller knows that the object is not removed meanwhile.
  */
 
 struct hg_map_entry;
@@ -1351,7 +1351,8 @@ struct hg_map {
 };
 
 HG_PRIVATE void hg_map_init(struct hg_map *map);
-HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
+HG_PRIVATE void hg_map_fini(
+    struct hg_map *map); /* the owner frees the values */
 
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
@@ -1387,8 +1388,8 @@ struct hg_slots {
 HG_PRIVATE void hg_slots_init(struct hg_slots *slots);
 HG_PRIVATE void hg_slots_fini(struct hg_slots *slots);
 
-/* Store `value` (not NULL); its identifier, never 0, in *id_p: generation in
- * the upper half, index + 1 in the lower. HG_NOMEM, HG_OVERFLOW past
+/* Store `value` (not NULL). *id_p gets its identifier, never 0: the generation
+ * in the upper half, index + 1 in the lower. HG_NOMEM; HG_OVERFLOW: more than
  * HG_SLOTS_LIMIT. */
 HG_PRIVATE hg_return_t hg_slots_add(
     struct hg_slots *slots, void *value, uint64_t *id_p);
@@ -1396,16 +1397,17 @@ HG_PRIVATE hg_return_t hg_slots_add(
 /* The value of a live identifier, or NULL. */
 HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
 
-/* The value of a slot by the lower half of its identifier, which is *id_p then;
- * NULL: the slot is free. */
+/* The value of a slot, given the lower half of its identifier; *id_p gets the
+ * identifier. NULL: the slot is free. */
 HG_PRIVATE void *hg_slots_live(
     const struct hg_slots *slots, uint32_t number, uint64_t *id_p);
 
-/* Remove a live identifier; its value, or NULL when stale. */
+/* Remove a live identifier. Returns its value, or NULL if the identifier is
+ * outdated. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
 
-/* A live identifier becomes stale, and its value, which keeps its slot, has
- * another one: that. */
+/* Replace a live identifier by a new one for the same value and slot; returns
+ * the new one. */
 HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id);
 
 /* Walk as hg_map_next does. */
@@ -1414,19 +1416,19 @@ HG_PRIVATE void *hg_slots_next(
 
 /* ==== gen/base/map.c ==== */
 /*
- * map: from a 64-bit number to a pointer; and slots, from an index with a
+ * map: maps 64-bit numbers to pointers; and slots: map an index with a
  * generation to a pointer.
  *
- * Invariants of a map: capacity is 0 or a power of two; count <= used; at
- * most two thirds of the entries are used, so every probe meets a free one
- * and ends. An entry is free (value NULL), a tombstone (value
- * &hg_map_tombstone) or live. Growing drops the tombstones.
+ * Invariants of a map: capacity is 0 or a power of two; count <= used; at most
+ * two thirds of the entries are used, so every probe reaches a free one and
+ * ends. An entry is free (value NULL), a tombstone (value &hg_map_tombstone) or
+ * live. Growing removes the tombstones.
  *
- * The place of a key is the product with a secret odd number, folded: of keys
- * chosen without knowing the secret, no set collides on purpose.
+ * The position of a key is its product with a secret odd number, folded:
+ * without knowing the secret, keys cannot be chosen to collide.
  *
- * Invariants of slots: the free list runs through the entries whose value is
- * NULL; a generation rises when its slot is emptied or renewed.
+ * Invariants of slots: the free list links the entries whose value is NULL; a
+ * generation is incremented when its slot is emptied or renewed.
  */
 
 #define HG_MAP_MIN 16u
@@ -1481,8 +1483,8 @@ static void hg_map_insert(struct hg_map *map, uint64_t key, void *value)
     map->count++;
 }
 
-/* Move to a fresh table where the live entries and one more fill at most a
- * half: the next move is then a sixth of the table away, or more. */
+/* Move to a new table in which the live entries and one more fill at most half:
+ * the next move comes after at least a sixth of the table was added. */
 static hg_return_t hg_map_rebuild(struct hg_map *map)
 {
     struct hg_map old = *map;
@@ -1574,7 +1576,7 @@ HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key)
     value = entry->value;
     entry->value = &hg_map_tombstone;
     map->count--;
-    /* A tombstone before a free entry keeps no probe going. */
+    /* A tombstone before a free entry is not needed for any probe. */
     i = (size_t) (entry - map->entries);
     if (map->entries[(i + 1) & mask].value == NULL) {
         while (map->entries[i].value == (void *) &hg_map_tombstone) {
@@ -1637,7 +1639,7 @@ static uint64_t hg_slots_id(const struct hg_slots_entry *entry, uint32_t index)
         (index + 1);
 }
 
-/* A generation ends, by the owner. */
+/* End a generation. Called by the owner. */
 static void hg_slots_age(struct hg_slots_entry *entry)
 {
     uint32_t generation =
@@ -1647,7 +1649,7 @@ static void hg_slots_age(struct hg_slots_entry *entry)
         &entry->generation, generation + 1, memory_order_relaxed);
 }
 
-/* As many slots again, since all are taken. */
+/* Double the number of slots, since all are in use. */
 static hg_return_t hg_slots_grow(struct hg_slots *slots)
 {
     uint32_t first =
@@ -1770,23 +1772,23 @@ HG_PRIVATE void *hg_slots_next(
 
 /* ==== gen/base/lock.h ==== */
 /*
- * lock: mutexes, the lock of a class, and how threads sleep and are woken.
+ * lock: mutexes, the lock of a class, and how threads sleep and wake up.
  *
- * Thin by intent: pthread mutexes are uncontended on every warm path, and
- * thread sanitizers, debuggers and profilers understand them.
+ * Deliberately thin: pthread mutexes are uncontended on every frequent path,
+ * and thread sanitizers, debuggers and profilers understand them.
  *
- * A waker wakes a thread that sleeps on descriptors. It loses no wake-up: the
- * sleeper arms the waker, THEN looks once more at what it waits for, and sleeps
- * only if there is still nothing; a thread that changes something makes the
- * change visible, THEN calls hg_waker_ring. Both read and modify `state` in one
- * step, so the later of the two sees what the earlier one did before. While
- * nobody is armed, ringing is this one atomic operation: no lock, no system
- * call. It is not even that where change and look are sequentially consistent
- * themselves: all agree on the order of the four.
+ * A waker wakes a thread that sleeps on descriptors. No wake-up is lost: the
+ * sleeper arms the waker, then checks its condition again, and sleeps only if
+ * it still does not hold; a thread that changes something makes the change
+ * visible, then calls hg_waker_ring. Both read and modify `state` in one step,
+ * so the later of the two sees what the earlier one did before. While no
+ * sleeper is armed, ringing is a single atomic operation: no lock, no system
+ * call. If both change and check are sequentially consistent, even that is
+ * unnecessary, because all threads agree on the order of the four.
  *
- * The descriptor (an eventfd, or the reading end of a pipe) stays readable
- * from a ring until the last armed sleeper disarms, so that several threads,
- * or an event loop of the application, may sleep on it together.
+ * The descriptor (an eventfd, or the read end of a pipe) stays readable from a
+ * ring until the last armed sleeper disarms, so that several threads, or an
+ * event loop of the application, may sleep on it together.
  */
 
 /* HG_NOMEM when the system refuses. */
@@ -1800,7 +1802,7 @@ static inline void hg_lock(pthread_mutex_t *mutex)
     (void) rc;
 }
 
-/* For who must not wait for it: false, it was not to be had. */
+/* Take the lock without waiting; false: it is held. */
 HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex);
 
 static inline void hg_unlock(pthread_mutex_t *mutex)
@@ -1813,19 +1815,20 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 
 /* ---- The lock of a class ---- */
 
-/* A mutex that a thread may take again where it has it. */
+/* A recursive mutex. */
 struct hg_monitor {
     pthread_mutex_t mutex;
-    _Atomic(const void *) owner; /* the thread that is inside, or NULL */
-    unsigned depth;              /* how often it has entered */
-    _Atomic unsigned wanted;     /* threads that wait to enter */
+    _Atomic(const void *) owner; /* the thread that holds it, or NULL */
+    unsigned depth;              /* number of times that it has entered */
+    _Atomic unsigned wanted;     /* threads waiting to enter */
 };
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* Stands for a thread, by its address; and how often that has entered monitors
- * and not left, which is 0 where it runs code of the application, or sleeps. */
+/* hg_monitor_entered: its address identifies a thread; its value counts how
+ * often the thread has entered monitors without leaving them. It is 0 while the
+ * thread runs application code or sleeps. */
 #if HG_SPLIT
 extern __attribute__((
     visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
@@ -1835,21 +1838,21 @@ static _Thread_local unsigned hg_monitor_entered;
 
 static inline void hg_monitor_note(int change)
 {
-#ifdef NDEBUG /* only assertions ask */
+#ifdef NDEBUG /* used by assertions only */
     (void) change;
 #else
     hg_monitor_entered += (unsigned) change;
 #endif
 }
 
-/* Whether this thread is inside. */
+/* Whether this thread holds the monitor. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
     return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
         &hg_monitor_entered;
 }
 
-/* Somebody else is inside. */
+/* Another thread holds the monitor: wait for it. */
 HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
@@ -1874,18 +1877,18 @@ static inline void hg_leave(struct hg_monitor *monitor)
     hg_unlock(&monitor->mutex);
 }
 
-/* False: it takes too long. */
+/* Enter; false: it takes too long. */
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
 
-/* Enter again after a moment outside, when those are in who waited for that: a
- * thread that came back at once would keep them out. */
+/* Enter again after leaving briefly, once the threads that were waiting have
+ * entered: a thread that re-entered at once would starve them. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 
-/* Let others in who wait for that. For who goes round and round, inside
- * once. */
+/* Let waiting threads enter. For a thread that loops, inside once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
-/* Leave however often this thread has entered; and enter as often again. */
+/* hg_leave_all: leave as often as this thread has entered. hg_enter_again:
+ * enter that often again. */
 static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 {
     unsigned depth = monitor->depth;
@@ -1905,22 +1908,22 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
     monitor->depth = depth;
 }
 
-/* Sleep for a millisecond outside, for what is too rare to be signalled; false
- * after a signal. */
+/* Leave, sleep for a millisecond and enter again, for events that are too rare
+ * to be signalled. False: a signal arrived. */
 HG_PRIVATE bool hg_pause(struct hg_monitor *monitor);
 
 /* ---- Sleeping and waking ---- */
 
 struct hg_waker {
-    _Atomic unsigned state; /* sleepers, and whether it rang: see lock.c */
+    _Atomic unsigned state; /* sleepers, and whether it was rung: see lock.c */
     int read_fd;            /* for poll; constant */
-    int write_fd;           /* the same as read_fd with an eventfd; constant */
+    int write_fd;           /* equal to read_fd with an eventfd; constant */
 };
 
-/* False, and errno: descriptors ran out (not logged). */
+/* False, with errno: out of descriptors (not logged). */
 HG_PRIVATE bool hg_waker_init(struct hg_waker *waker);
 
-/* Nobody is armed, and nobody rings any more. */
+/* No sleeper is armed, and no thread rings it any more. */
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker);
 
 /* Announce that the caller is about to sleep; pairs with hg_waker_disarm. One
@@ -1932,15 +1935,15 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
  * lock; not from a signal handler. Keeps errno. */
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
 
-/* The same without an atomic step of its own, after a change that was a
- * sequentially consistent one, which sleepers look for in the same way. */
+/* As hg_waker_ring without an atomic step, after a sequentially consistent
+ * change that sleepers check sequentially consistently. */
 static inline void hg_waker_ring_after(struct hg_waker *waker)
 {
     if (HG_UNLIKELY(atomic_load(&waker->state) != 0))
         hg_waker_ring(waker);
 }
 
-#define HG_WAKER_FDS 4 /* most descriptors that a sleeper sleeps on, too */
+#define HG_WAKER_FDS 4 /* maximum of additional descriptors of a sleep */
 
 /* Sleep, armed, until the waker rings, one of the descriptors is readable or
  * broken, or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT;
@@ -1951,7 +1954,8 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
 /* ==== gen/base/lock.c ==== */
 /* lock: see lock.h. */
 
-/* A mutex is held for a few instructions, but who holds it may not run. */
+/* How often to try a mutex that is held for a few instructions: its holder may
+ * not be running. */
 #define HG_LOCK_TRIES 1000
 
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
@@ -2100,8 +2104,8 @@ close_fds:
 
 #endif
 
-/* Eight bytes are an eventfd's unit; for a pipe any number would do. Neither
- * is ever full: at most one write lies between two drains. */
+/* An eventfd takes eight bytes; a pipe takes any number. Neither is ever full:
+ * there is at most one write between two drains. */
 static void hg_waker_fill(struct hg_waker *waker)
 {
     static const uint64_t one = 1;
@@ -2159,8 +2163,8 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker)
 {
     int saved_errno = errno;
-    /* Adding nothing: a load alone might miss a sleeper that, in turn, does
-     * not see the caller's change yet. */
+    /* Adding 0 instead of a load, which might miss a sleeper that in turn does
+     * not see the caller's change. */
     unsigned state = atomic_fetch_add(&waker->state, 0);
 
     while (
@@ -2198,7 +2202,7 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
             hg_log_error("waker", "poll: %s", strerror(errno));
             return HG_IO_ERROR;
         }
-        /* INT_MAX ms is as far as poll looks ahead, not yet the deadline. */
+        /* poll waits at most INT_MAX ms, which may be before the deadline. */
         if (ms != INT_MAX)
             return HG_TIMEOUT;
     }
@@ -2206,18 +2210,17 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
 
 /* ==== gen/base/wire.h ==== */
 /*
- * wire: bytes in an agreed order, read and written with bounds.
+ * wire: reads and writes little-endian bytes with bounds checks.
  *
- * Everything on the wire is little-endian, written field by field: no struct
- * is ever copied. A cursor (struct hg_wire) knows where its buffer ends. A
- * read or write that does not fit does nothing, yields 0 and exhausts the
- * cursor, which stays failed: a decoder may read a whole record and ask once
- * at the end whether all of it was there.
+ * Everything on the wire is little-endian, written field by field: no struct is
+ * copied. A cursor (struct hg_wire) knows where its buffer ends. A read or
+ * write beyond the end does nothing, yields 0 and sets the cursor to failed: a
+ * decoder may read a whole record and check once at the end.
  *
- * All inline: compilers turn the byte shifts of a load into a single move on
- * machines of that byte order. Of a store they make several if they know some
- * of its bytes, and a processor that reads the whole soon after waits for
- * those: so a store says itself that it is one.
+ * All functions are inline: compilers turn the byte shifts of a load into a
+ * single instruction on little-endian machines. They split a store if they know
+ * some of its bytes, and a processor that reads the whole soon after must wait;
+ * therefore a store is explicitly one instruction.
  *
  * Locking: none, a cursor belongs to one thread.
  */
@@ -2316,8 +2319,8 @@ static inline size_t hg_wire_left(const struct hg_wire *wire)
     return wire->size - wire->pos;
 }
 
-/* Pass over `size` bytes, more than 0, and return where they begin; NULL
- * when there are not as many: the cursor has failed. */
+/* Skip `size` bytes, more than 0, and return their address; NULL: there are
+ * fewer, and the cursor has failed. */
 static inline unsigned char *hg_wire_take(struct hg_wire *wire, size_t size)
 {
     size_t start = wire->pos;
@@ -2368,8 +2371,8 @@ static inline uint64_t hg_wire_get64(struct hg_wire *wire)
     return p != NULL ? hg_wire_load64(p) : 0;
 }
 
-/* The next `size` bytes, in place; NULL when there are not as many, or when
- * `size` is 0 (which does not fail). */
+/* The next `size` bytes, in place; NULL: there are fewer, or `size` is 0 (which
+ * does not fail). */
 static inline const void *hg_wire_get_bytes(struct hg_wire *wire, size_t size)
 {
     return size > 0 ? hg_wire_take(wire, size) : NULL;
@@ -2409,7 +2412,7 @@ static inline void hg_wire_put64(struct hg_wire *wire, uint64_t value)
         hg_wire_store64(p, value);
 }
 
-/* Copy `size` bytes in; `ptr` may be NULL where `size` is 0. */
+/* Write `size` bytes; `ptr` may be NULL if `size` is 0. */
 static inline void hg_wire_put_bytes(
     struct hg_wire *wire, const void *ptr, size_t size)
 {
@@ -2424,13 +2427,13 @@ static inline void hg_wire_put_bytes(
  * crc64: the cyclic redundancy check of messages, of arguments outside of them
  * and, on request, of bulk data.
  *
- * CRC-64/XZ: reflected polynomial 0xC96C5795D7870F42, all ones in and out;
- * "123456789" gives 0x995DC9BBDF1939FA. It has a table-driven form and some
- * that use the processor's instructions, chosen at run time; all give the same
- * value for the same bytes.
+ * CRC-64/XZ: reflected polynomial 0xC96C5795D7870F42, initial value and final
+ * XOR all ones; "123456789" gives 0x995DC9BBDF1939FA. There are a table form
+ * and forms that use instructions of the processor, chosen at run time; all
+ * give the same value for the same bytes.
  *
  * A running value starts at 0, takes any number of updates and is the check
- * value at every moment: the inversions happen inside.
+ * value at any time: the inversions happen inside.
  */
 
 HG_PRIVATE uint64_t hg_crc64_update(
@@ -2445,21 +2448,22 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 /*
  * crc64: the cyclic redundancy check on the wire.
  *
- * The table-driven form takes eight bytes a step: table k says what a byte does
- * to the check value when k bytes follow it. The tables are computed when they
- * are first used.
+ * The table form takes eight bytes a step: table k contains the effect of a
+ * byte on the check value when k bytes follow it. The tables are computed on
+ * first use.
  *
  * The fast form of CRC-64 folds 16 bytes at a time with carry-less
- * multiplication. Where the processor multiplies two pairs at once, a wide form
+ * multiplication. If the processor multiplies two pairs at once, a wide form
  * folds 128 bytes at a time. In bit-reflected order, bit i of a register stands
  * for the power 127 - i of x. A product of two halves is one power too high:
  * moving a half by n bits takes the constant x^(n - 1) mod P.
  *
- * Invariants: both forms give the same value for the same bytes, in pieces of
+ * Invariants: all forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; the tables are made once.
  */
 
-/* Here and not in os.h: it takes longer to read than everything else. */
+/* Included here and not in os.h: it takes longer to compile than everything
+ * else. */
 #if HG_ENABLE_CRC_SIMD
 #include <immintrin.h>
 #endif
@@ -2520,7 +2524,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 
 #if HG_ENABLE_CRC_SIMD
 
-/* Below this size the tables are as fast, and a fold needs a register full. */
+/* Below this size the tables are as fast, and a fold needs a full register. */
 #define HG_CRC64_FOLD_MIN 16
 
 /* The wide form needs four registers of 32 bytes. */
@@ -2536,7 +2540,7 @@ static inline __m128i hg_crc64_load(const unsigned char *p)
     return _mm_loadu_si128((const __m128i *) (const void *) p);
 }
 
-/* Move `x` by the number of bits that `keys` stands for, and add `next`. */
+/* Move `x` by the number of bits that `keys` is for, and add `next`. */
 HG_CRC64_FOLD_TARGET
 static inline __m128i hg_crc64_fold(__m128i x, __m128i keys, __m128i next)
 {
@@ -2584,8 +2588,8 @@ static inline uint64_t hg_crc64_reduce(__m128i x, __m128i keys)
     return (uint64_t) _mm_extract_epi64(r, 1);
 }
 
-/* Fold in what lies between `p` and `end`, behind at least 16 bytes; the check
- * value. */
+/* Fold in the bytes from `p` to `end`, after at least 16 bytes; returns the
+ * check value. */
 HG_CRC64_FOLD_TARGET
 static inline uint64_t hg_crc64_fold_rest(
     __m128i x, __m128i by16, const unsigned char *p, const unsigned char *end)
@@ -2691,14 +2695,14 @@ HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 
 /* ==== gen/na/uri.h ==== */
 /*
- * uri: takes address strings apart.
+ * uri: parses address strings.
  *
  *     [plugin+]protocol[://[rest]]
  *     zmq+tcp://10.0.0.1:5000;zmq+ipc:///run/a;sm://NAME
  *
- * What stands behind "://" is the transport's to read. In a list of addresses a
- * semicolon separates two where a scheme and "://" follow, so that it may be
- * part of a path. A protocol may name layers of libfabric's: "tcp;ofi_rxm".
+ * The transport parses what follows "://". In a list of addresses a semicolon
+ * is a separator only if a scheme and "://" follow it, so that it may be part
+ * of a path. A protocol may name layers of libfabric: "tcp;ofi_rxm".
  *
  * Knows no transport. No state, no lock.
  */
@@ -2708,7 +2712,7 @@ HG_PRIVATE uint64_t hg_crc64_update(uint64_t crc, const void *data, size_t size)
 struct na_uri {
     char plugin[NA_URI_NAME_MAX];   /* "" when not named */
     char protocol[NA_URI_NAME_MAX]; /* "tcp" */
-    const char *rest;               /* into the parsed string */
+    const char *rest;               /* points into the parsed string */
 };
 
 /* Parse `string` (borrowed as long as uri->rest is used). NA_INVALID_ARG,
@@ -2724,15 +2728,15 @@ static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 /* Whether a string lists several addresses. */
 HG_PRIVATE bool na_uri_is_list(const char *string);
 
-/* Copy the first address of *at_p, and step behind it. False: there is none,
- * or it is as long as no address is. */
+/* Copy the first address of *at_p, and advance. False: there is none, or it is
+ * too long. */
 HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
 
 /* ==== gen/na/uri.c ==== */
-/* uri: see uri.h. The grammar is small enough to read from left to right. */
+/* uri: see uri.h. The grammar is parsed from left to right. */
 
-/* The length of the name of a plugin or protocol that stands there, with
- * layers. */
+/* The length of the plugin or protocol name at the start of the string,
+ * including layers. */
 static size_t na_uri_name(const char *string)
 {
     static const char name[] = "abcdefghijklmnopqrstuvwxyz"
@@ -2744,7 +2748,8 @@ static size_t na_uri_name(const char *string)
     return size;
 }
 
-/* Move a name from *at_p to `to`. False: there is none, or it is too long. */
+/* Copy a name from *at_p to `to`, and advance. False: there is none, or it is
+ * too long. */
 static bool na_uri_take(const char **at_p, char to[NA_URI_NAME_MAX])
 {
     size_t size = na_uri_name(*at_p);
@@ -2796,7 +2801,7 @@ HG_PRIVATE na_return_t na_uri_read(
 
 /* ---- Lists ---- */
 
-/* Whether an address stands there, and not the name of a layer. */
+/* Whether the string starts with an address, not with the name of a layer. */
 static bool na_uri_begins(const char *string)
 {
     size_t size = na_uri_name(string);
@@ -2807,7 +2812,7 @@ static bool na_uri_begins(const char *string)
         strncmp(string + size, "://", 3) == 0;
 }
 
-/* The semicolon that ends the first address; NULL: it is the last one. */
+/* The semicolon after the first address; NULL: it is the last one. */
 static const char *na_uri_end(const char *string)
 {
     const char *end = strchr(string, ';');
@@ -2838,17 +2843,17 @@ HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
 
 /* ==== gen/na/queue.h ==== */
 /*
- * queue: where everything that ended waits for its callback; one a context.
+ * queue: the completion queue of a context.
  *
- * Entries are embedded in what they complete, so pushing never fails and
- * never allocates. Three lanes keep apart who runs them: steps of the
- * library's own, which progress runs at the end of each turn; callbacks
- * of the application; and calls that arrived for its handlers, which a wait
- * inside a handler must be able to leave alone.
+ * Entries are embedded in the objects they complete, so pushing never fails and
+ * never allocates. Three lanes separate what runs: steps of the library, which
+ * progress runs at the end of each round; callbacks of the application; and
+ * calls that arrived for its handlers, which a wait inside a handler must be
+ * able to leave in the queue.
  *
- * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
- * a trigger that naps, and a sleeping progress through the waker. Entries
- * run with the lock held once, and release it around code of the application.
+ * Locking: the class's lock guards lanes and sleepers. A push wakes a waiting
+ * thread: a trigger that sleeps, or a sleeping progress through the waker.
+ * Entries run with the lock held once, and release it around application code.
  */
 
 enum na_lane {
@@ -2858,8 +2863,8 @@ enum na_lane {
     NA_LANE_MAX = 3
 };
 
-/* Sets of lanes, as bits. A sleeping thread with NA_LANES_DRIVER is woken when
- * no thread makes progress, to take over. */
+/* Sets of lanes, as bits. A sleeping thread with NA_LANES_DRIVER is also woken
+ * to take over, when the thread that makes progress returns. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
 #define NA_LANES_INTERNAL (1u << NA_LANE_INTERNAL)
@@ -2869,7 +2874,7 @@ struct na_queue {
     struct hg_monitor *lock; /* the class's */
     struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
-    unsigned running;        /* entries that threads run just now */
+    unsigned running;        /* entries being run */
     struct na_link sleepers; /* threads in na_queue_sleep, woken or not */
     struct hg_waker waker;
 };
@@ -2878,17 +2883,17 @@ HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
-/* Append and wake who waits. Any thread. */
+/* Append an entry and wake a waiting thread. Any thread. */
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Take the first entry out of the first lane that has one; NULL. The lock is
- * held. */
+/* Remove the first entry of the first lane that has one; NULL: none. The lock
+ * is held. */
 HG_PRIVATE struct na_completion *na_queue_pop(
     struct na_queue *queue, unsigned lanes);
 
-/* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. The lock is held, once. */
+/* Run up to `max` entries of `lanes`, at least one, and no more after
+ * `deadline`. Returns the number. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
@@ -2911,26 +2916,25 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
     return false;
 }
 
-/* How many entries stand in `lanes`. */
+/* The number of entries in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
 /* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
- * (NA_SUCCESS, also for no reason), until `deadline` (NA_TIMEOUT) or a signal
- * (NA_INTR). The lock is held, once, and free while sleeping. */
+ * (NA_SUCCESS, possibly spurious), until `deadline` (NA_TIMEOUT) or a signal
+ * (NA_INTR). The lock is held once, and released while sleeping. */
 HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
-/* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the
- * next call wakes another one, but only one for the role. Or wake all that wait
- * for a flag, or all (NULL), also the one that makes progress. The lock is
- * held. */
+/* na_queue_wake_one: wake one thread that sleeps for one of `lanes`. A woken
+ * thread is not chosen again, and only one thread at a time is woken to make
+ * progress. na_queue_wake_all: wake all that wait for the flag `done`, or with
+ * NULL all, including the thread that makes progress. The lock is held. */
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
 HG_PRIVATE void na_queue_wake_all(
     struct na_queue *queue, const _Atomic bool *done);
 
-/* Set a flag and wake the threads that wait for it: those that sleep, and the
- * one that makes progress. The flag's memory may be gone once the lock is free.
- */
+/* Set a flag and wake the threads that wait for it, sleeping or making
+ * progress. The flag may be freed when the lock is released. */
 HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
 
 /* ==== gen/na/queue.c ==== */
@@ -2966,8 +2970,8 @@ HG_PRIVATE HG_HOT void na_queue_push(
     if (HG_UNLIKELY(!hg_list_is_empty(&queue->sleepers)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
-    /* Once the lock is free the entry may be gone. The queue stays: who
-     * destroys it sees to it that nobody pushes any more. */
+    /* When the lock is released, the entry may be freed. The queue is not: its
+     * owner ensures that nothing is pushed any more before it is destroyed. */
     hg_leave(queue->lock);
 }
 
@@ -3022,8 +3026,8 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     return n;
 }
 
-/* A thread that sleeps, and has a waker of its own: it can be woken alone, and
- * unlike a wait for a condition variable, a signal ends its sleep. */
+/* A sleeping thread with its own waker: it can be woken individually, and
+ * unlike a wait for a condition variable, its sleep ends with a signal. */
 struct na_sleeper {
     struct na_link link; /* guard: the class's lock */
     struct hg_waker waker;
@@ -3058,7 +3062,7 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
         if (sleeper->woken || (sleeper->lanes & lanes) == 0)
             continue;
         chosen = sleeper;
-        /* One that makes progress may leave its entries to others. */
+        /* A thread that makes progress may leave entries to others. */
         if ((sleeper->lanes & NA_LANES_DRIVER) == 0)
             break;
     }
@@ -3106,7 +3110,7 @@ HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
         hg_enter(queue->lock);
         hg_waker_disarm(&sleeper.waker);
         hg_waker_fini(&sleeper.waker);
-    } else { /* descriptors ran out: the caller looks every millisecond */
+    } else { /* out of descriptors: the caller polls every millisecond */
         ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
     }
     hg_list_remove(&sleeper.link);
@@ -3115,45 +3119,46 @@ HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
 
 /* ==== gen/na/core.h ==== */
 /*
- * core: the hidden halves of NA's objects.
+ * core: the private parts of NA's objects.
  *
  * A transport sees struct na_class, na_context, na_addr, na_mem_handle and
- * na_op and may extend each. In front of every one lies the core's own half,
- * which only the modules of gen/na know: reference counts, states, queues.
+ * na_op, and may extend each. The core's private part lies in front of each,
+ * and only the modules of gen/na know it: reference counts, states, queues.
  *
  *     +--------------------+-------------------+--------------------------+
  *     | struct na_X_core   | struct na_X (pub) | the transport's own part |
  *     +--------------------+-------------------+--------------------------+
- *                          ^ what everybody else has a pointer to
+ *                          ^ pointers to the object point here
  *
- * A class of several transports is a chain of classes, its parts: the first
- * one is the class that everybody else knows, the head. Each part has its own
- * table of slots, emulation, addresses and self address; contexts, messages
- * that wait, counters and the lock are the head's. In the same way a context
- * has one for each part, and a memory handle too. An address belongs to the
- * part that reaches the peer, and tells which one an operation goes to.
+ * A class of several transports is a chain of classes, its parts. The first
+ * part is the head: other modules use it as the class. Each part has its own
+ * slot table, emulation, addresses and self address. Contexts, queued messages,
+ * counters and the lock belong to the head. A context also has one object for
+ * each part, and so has a memory handle. An address belongs to the part that
+ * reaches the peer, and so selects the part that an operation uses.
  *
- * The lock of the class guards all of it, in contexts, operations, addresses
- * and handles, but what is atomic. It is held around the transport's slots that
- * send, poll and wait, and free around callbacks, handlers and procs of the
- * application, and wherever a thread sleeps. A thread that has it may take it
- * again. A second lock, a leaf, guards the lists of addresses, handles and
- * contexts: a transport may come to these with a lock of its own held.
+ * The lock of the class guards everything that is not atomic: contexts,
+ * operations, addresses and handles. It is held around the transport's slots
+ * that send, poll and wait. It is released around the application's callbacks,
+ * handlers and procs, and while a thread sleeps. It is recursive. A second lock
+ * guards the lists of addresses, handles and contexts. No lock is taken inside
+ * it, so a transport may call functions that take it while it holds its own
+ * lock.
  */
 
 struct na_emul;
 
-#define NA_CORE_COUNTERS 64  /* named counters of a class */
-#define NA_CORE_CONTEXTS 256 /* ids are a byte */
+#define NA_CORE_COUNTERS 64  /* maximum of named counters of a class */
+#define NA_CORE_CONTEXTS 256 /* an id is a byte */
 #define NA_CORE_STRINGS 5
 #define NA_CORE_TAG 64
-#define NA_CORE_PARTS HG_WAKER_FDS /* transports of a class */
-#define NA_CORE_USES 5             /* what a layer counts for each peer */
+#define NA_CORE_PARTS HG_WAKER_FDS /* maximum of transports of a class */
+#define NA_CORE_USES 5             /* counts that a layer has for each peer */
 
 enum na_op_state {
     NA_OP_FREE = 0, /* in the pool */
-    NA_OP_PENDING,  /* with the transport, the emulation or a match table */
-    NA_OP_DONE      /* ended; its callback waits or runs */
+    NA_OP_PENDING,  /* in the transport, the emulation or a match table */
+    NA_OP_DONE      /* ended; its callback is queued or runs */
 };
 
 struct na_op_core {
@@ -3161,71 +3166,76 @@ struct na_op_core {
     uint64_t id;               /* see op.c                 */
     enum na_op_state state;
     enum na_lane lane;
-    na_cb_t callback; /* NULL: nobody wants to hear */
+    na_cb_t callback; /* NULL: none */
     void *arg;
     na_return_t ret;
-    struct na_context_core *home; /* whose it is; pub.context is the part's */
+    struct na_context_core
+        *home; /* the context it belongs to; pub.context is that of the part */
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
-    char *name; /* lookup: as the application wrote it, a copy, and behind
-                   that what the part looks up */
+    char *name; /* lookup: a copy of the application's name, followed by the
+                 name that the part looks up */
     _Alignas(max_align_t) struct na_op pub;
 };
 
-/* What the emulation of RMA counts for an address. */
+/* Counts of the emulation of RMA for an address. */
 struct na_emul_peer {
-    struct na_link parked; /* transfers that wait for answers to others */
-    uint64_t outstanding;  /* bytes of requests to the peer without an answer */
-    uint32_t requests;     /* their number */
-    uint32_t answers;      /* the peer's requests that have none */
+    struct na_link
+        parked; /* transfers that wait until answers to other requests arrive */
+    uint64_t outstanding; /* bytes of unanswered requests to the peer */
+    uint32_t requests;    /* their number */
+    uint32_t answers;     /* unanswered requests of the peer */
 };
 
 struct na_addr_core {
-    struct na_link link; /* class's list */
+    struct na_link link; /* in the class's list */
     _Atomic uint32_t refs;
-    uint32_t uses; /* under the class's lock; all of them are one of refs */
-    _Atomic uint32_t given; /* those of them that the application has */
+    uint32_t
+        uses; /* guarded by the class's lock; together they are one of refs */
+    _Atomic uint32_t given; /* references of the application */
     _Atomic int dead;       /* NA_SUCCESS while alive */
-    /* What the application calls it, if that is not the class's prefix and the
-     * transport's name; or NULL. Set once, under list_lock. */
+    /* The name that the application uses, if it is not the class's prefix and
+     * the transport's name; or NULL. Set once, with list_lock held. */
     char *label;
-    /* Bytes of ours on their way to it, withdrawn: na_emul_withdraw. */
+    /* Bytes of withdrawn memory still being sent to it: na_emul_withdraw. */
     _Atomic uint64_t lingering;
     struct na_emul_peer emul;
-    uint64_t used[NA_CORE_USES]; /* by a layer above, which knows */
-    uint64_t window;       /* bytes of its calls that the peer takes at a time,
-                              as answers show; UINT64_MAX: unknown */
-    uint64_t queued_bytes; /* what its kept messages count for */
+    uint64_t used[NA_CORE_USES]; /* counts of a layer above */
+    uint64_t
+        window; /* bytes of calls that the peer accepts at a time, according
+                   to its answers; UINT64_MAX: unknown */
+    uint64_t queued_bytes; /* total weight of its queued messages */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
 struct na_mem_core {
     _Atomic uint32_t users; /* local operations in flight */
     _Atomic bool registered;
-    na_offset_t *starts; /* logical offset of each segment, for searching */
-    struct na_mem_core *next; /* the same memory, for another part */
-    struct na_link link;      /* class's list; if withdrawn, the emulation's */
-    /* The emulation's: references of the owner, while it is registered, and of
-     * transfers; of withdrawn memory for whom it was (a reference), and what to
-     * free with it. */
+    na_offset_t *starts; /* logical offset of each segment, for binary search */
+    struct na_mem_core *next; /* the same memory for the next part */
+    struct na_link
+        link; /* in the class's list; if withdrawn, in the emulation's */
+    /* Of the emulation: references of the owner, while registered, and of
+     * transfers. For withdrawn memory: the peer it was registered for (a
+     * reference), and the block to free with it. */
     uint64_t refs;
     struct na_addr *user;
     void *buf;
     _Alignas(max_align_t) struct na_mem_handle pub;
 };
 
-/* Receives the RPC plane of a context; must only file the message. That is
- * borrowed, and may change while it is looked at: see msg_arrived in
- * plugin.h. */
+/* Receives messages of the RPC plane of a context. It must only queue the
+ * message, which is borrowed and may change while it is read: see msg_arrived
+ * in plugin.h. */
 typedef na_return_t (*na_rpc_cb_t)(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size);
 
-/* Told that a peer died, or that the connection to it ended and its address
- * lives, under the same rules. */
+/* Called when a peer died, or when the connection ended and its address lives.
+ * The same rules apply. */
 typedef void (*na_rpc_dead_cb_t)(
     void *arg, struct na_addr *addr, na_return_t ret);
 
-/* Where the RPC plane of a context goes; see msg.h. */
+/* The receiver of the RPC plane of a context; see msg.h. */
 struct na_sink {
     na_rpc_cb_t take; /* NULL: no context has this number */
     na_rpc_dead_cb_t dead;
@@ -3235,30 +3245,31 @@ struct na_sink {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
-    struct na_context_core *next; /* that of the next part, which has no queue
-                                     and no operations of its own */
-    bool own;                     /* the library's own, not the application's */
-    bool progressing;             /* a thread makes progress on it */
-    unsigned pokes;               /* na_progress_poke */
-    bool poll_armed;              /* the application sleeps on our descriptor */
-    int epoll_fd;                 /* for NA_Poll_get_fd; -1 until asked */
-    int timer_fd;                 /* joined with that */
-    uint64_t timer_set;           /* when it rings */
-    uint64_t window;              /* how long to spin; see progress.h */
-    unsigned idle;                /* turns that found nothing */
-    bool yielded;                 /* another thread ran in the last yield */
-    uint64_t busy_until;          /* the window is 0 until then */
-    bool no_fd;              /* the transport has no descriptor: a sleeper does
-                                not see what comes for up to a millisecond */
-    struct na_op_core **ops; /* by index; type-stable until destruction */
+    struct na_context_core
+        *next;        /* the context of the next part, which has no queue and no
+                 operations */
+    bool own;         /* created by the library */
+    bool progressing; /* a thread makes progress */
+    unsigned pokes;   /* counts na_progress_poke */
+    bool poll_armed;  /* the application sleeps on the descriptor */
+    int epoll_fd;     /* for NA_Poll_get_fd(); -1 until the first call */
+    int timer_fd;     /* part of epoll_fd */
+    uint64_t timer_set;  /* when it expires */
+    uint64_t window;     /* time to spin; see progress.h */
+    unsigned idle;       /* rounds of progress that found nothing */
+    bool yielded;        /* another thread ran in the last yield */
+    uint64_t busy_until; /* the window is 0 until then */
+    bool no_fd; /* the transport has no descriptor: a sleeper polls every
+                  millisecond */
+    struct na_op_core **ops; /* by index; not freed before the context */
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
     _Alignas(max_align_t) struct na_context pub;
 };
 
-/* The lists of a class: the expected plane's by tag, and one each for the other
- * planes. */
+/* The lists of a class: one for each hash of the tags of the expected plane,
+ * and one for each other plane. */
 #define NA_INBOX_TAGS 256u /* a power of two */
 #define NA_INBOX_UNEXPECTED NA_INBOX_TAGS
 #define NA_INBOX_RPC (NA_INBOX_TAGS + 1)
@@ -3268,10 +3279,10 @@ struct na_context_core {
 struct na_inbox {
     struct na_link kept[NA_INBOX_LISTS];
     struct na_link receives[NA_INBOX_LISTS];
-    uint64_t queued_bytes; /* what kept messages count for */
-    bool has_dead;         /* some may be of peers that died */
-    bool held;             /* a message was held back: NA_AGAIN */
-    bool retry;            /* ... and may find room now; cleared by progress */
+    uint64_t queued_bytes; /* total weight of queued messages */
+    bool has_dead;         /* some may be from dead peers */
+    bool held;             /* a message was refused with NA_AGAIN */
+    bool retry; /* ... and may be accepted now; cleared by progress */
 };
 
 struct na_counter {
@@ -3282,42 +3293,45 @@ struct na_counter {
 struct na_class_core {
     struct na_plugin ops; /* every slot filled */
     struct na_init_info info;
-    struct na_emul *emul;    /* NULL: the transport moves memory itself */
-    uint64_t due;            /* when the transport wants to be polled, whatever
-                                   its descriptor tells; HG_CLOCK_NEVER */
-    _Atomic unsigned layers; /* that run on it, so it cannot be closed */
-    struct na_class_core *head; /* the first part, maybe itself */
-    struct na_class_core *next; /* part, or NULL */
-    /* Bytes sent by, and moved by this part of several; else NULL. */
+    struct na_emul *emul; /* NULL: the transport moves memory itself */
+    uint64_t due; /* when the transport must be polled, regardless of its
+                descriptor; HG_CLOCK_NEVER */
+    _Atomic unsigned
+        layers; /* layers that use the class, so that it cannot be closed */
+    struct na_class_core *head; /* the first part, possibly this one */
+    struct na_class_core *next; /* next part, or NULL */
+    /* Bytes sent and moved by this part of several; else NULL. */
     struct na_counter *sent;
     struct na_counter *moved;
     char sent_name[NA_CORE_TAG + 16];
     char moved_name[NA_CORE_TAG + 16];
     char tag[NA_CORE_TAG];   /* plugin and protocol: "zmq+tcp", "sm" */
-    char prefix[4];          /* what users see before names: "na+", or "" */
-    struct hg_monitor *lock; /* of the class: the head's */
+    char prefix[4];          /* prefix of names that users see: "na+", or "" */
+    struct hg_monitor *lock; /* of the class, which is the head's */
     struct hg_monitor own_lock;
-    bool polling; /* a thread is in poll, perhaps without the lock */
+    bool polling; /* a thread is in the slot poll, possibly without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
     struct na_link mems;                    /* memory handles */
-    pthread_mutex_t list_lock;              /* of the two that follow; a leaf */
+    pthread_mutex_t list_lock; /* guards the two lists that follow */
     struct na_link addrs;
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
-    unsigned context_high; /* none from here on was ever used */
+    unsigned context_high; /* ids from here on were never used */
     struct na_inbox inbox;
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
-    _Atomic bool forked; /* this process is a child of the class's */
+    _Atomic bool
+        forked; /* this process is a fork of the one that opened the class */
     _Atomic bool fork_logged;
-    _Atomic bool thread_stop; /* it is to end */
+    _Atomic bool thread_stop; /* the thread must end */
     struct na_context *thread_context;
-    char *strings[NA_CORE_STRINGS]; /* copies of info's */
+    char *strings[NA_CORE_STRINGS]; /* copies of the strings in info */
     _Alignas(max_align_t) struct na_class pub;
 };
 
-/* The counter of that name (borrowed as long as the class), or the first free
- * one. NULL when all are taken. A module that counts often keeps it. */
+/* Get the counter with a name (borrowed as long as the class), or the first
+ * free one. NULL: all are in use. A module that counts often keeps the
+ * pointer. */
 static inline struct na_counter *na_class_counter(
     struct na_class_core *core, const char *name)
 {
@@ -3341,12 +3355,12 @@ static inline struct na_counter *na_class_counter(
     return NULL;
 }
 
-/* The name of the counter with that number (borrowed as long as the class),
- * and its value; NULL: there are no more. */
+/* The name of the counter with a number (borrowed as long as the class), and
+ * its value; NULL: there are no more. */
 HG_PRIVATE const char *na_class_counter_at(
     struct na_class *na_class, unsigned number, uint64_t *value_p);
 
-/* Nothing is counted where `counter` is NULL. */
+/* No effect if `counter` is NULL. */
 static inline void na_counter_add(struct na_counter *counter, uint64_t n)
 {
     if (counter != NULL)
@@ -3364,9 +3378,9 @@ static inline void na_context_leave(const struct na_context_core *context)
     hg_leave(context->queue.lock);
 }
 
-/* Zeroed memory for an object of three parts: what lies before the public one,
- * and that with its extension, of whose size the transport says `size`. NULL:
- * out of memory. */
+/* Allocate a zeroed object: `before` bytes, then the public struct with its
+ * extension. `size` is the transport's size of the latter. NULL: out of
+ * memory. */
 static inline void *na_core_alloc(size_t before, size_t pub, size_t size)
 {
     return hg_mem_calloc(1, before + (size > pub ? size : pub));
@@ -3400,8 +3414,8 @@ static inline struct na_class_core *na_class_core_of(
     return HG_CONTAINER_OF(na_class, struct na_class_core, pub);
 }
 
-/* The class that a part belongs to, as the application knows it; that of the
- * part that an address is of. */
+/* na_class_head: the class that a part belongs to, as the application knows it.
+ * na_addr_class: the class that an address belongs to. */
 static inline struct na_class *na_class_head(const struct na_class *part)
 {
     return &na_class_core_of(part)->head->pub;
@@ -3412,7 +3426,7 @@ static inline struct na_class *na_addr_class(const struct na_addr *addr)
     return na_class_head(addr->na_class);
 }
 
-/* The context of that part, given the class's. */
+/* The context of a part, given the class's context. */
 static inline struct na_context *na_context_for(
     struct na_context *context, const struct na_class *part)
 {
@@ -3423,7 +3437,7 @@ static inline struct na_context *na_context_for(
     return context;
 }
 
-/* The filled slot table of a class. */
+/* The slot table of a class, all slots filled. */
 static inline const struct na_plugin *na_class_ops(
     const struct na_class *na_class)
 {
@@ -3435,18 +3449,18 @@ static inline struct na_emul *na_class_emul(const struct na_class *na_class)
     return na_class_core_of(na_class)->emul;
 }
 
-/* Whether this process is a child of the one that opened the class: then
- * nothing may be done with it. Asked before any lock is taken, since a thread
- * that the child does not have may have held it. */
+/* Whether this process is a fork of the one that opened the class; then the
+ * class cannot be used. Checked before any lock is taken, because another
+ * thread may have held the lock at fork. */
 static inline bool na_class_is_forked(const struct na_class *na_class)
 {
     return HG_UNLIKELY(atomic_load_explicit(
         &na_class_core_of(na_class)->forked, memory_order_relaxed));
 }
 
-/* The rule that divides what is limited among peers: whether one that uses
- * `mine` of `all` that is used may use so much more. It may use at most half of
- * what is free. No sum overflows below 2^61. */
+/* The rule that divides a limit among peers: whether a peer that uses `mine` of
+ * `all` may use `more`. It may use at most half of what is free. No sum
+ * overflows below 2^61. */
 static inline bool na_core_is_fair(
     uint64_t mine, uint64_t all, uint64_t more, uint64_t limit)
 {
@@ -3463,21 +3477,21 @@ static inline uint64_t na_op_id_of(const struct na_op *op)
 /*
  * live: the classes and contexts that exist.
  *
- * A pointer that the application passes may be that of an object that is gone.
- * Every public function asks here before it looks behind a class or context, so
- * that use after the end is a code and a line in the log. Memory that may have
- * been freed is never read to find out. A new object at the same address is not
- * told from the old one.
+ * The application may pass a pointer to an object that was destroyed. Every
+ * public function asks this module before it reads a class or context, so that
+ * use after destroy returns an error and logs a line. Memory that may have been
+ * freed is not read. A new object at the same address cannot be distinguished
+ * from the old one.
  *
  * One table holds the classes and contexts of NA and of the RPC layer.
  *
- * fork: a child cannot use its parent's classes, whatever their transport:
- * threads that it does not have may have held their locks. They are marked
- * before fork returns, and every function given one returns NA_FAULT without
- * taking a lock. The child may open classes of its own.
+ * fork: a child cannot use the classes of its parent, with any transport: other
+ * threads may have held their locks at fork. The classes are marked before fork
+ * returns, and every function that gets one returns NA_FAULT without taking a
+ * lock. The child may open its own classes.
  *
- * Locking: none; entries are atomics. The caller who ends an object sees to it
- * that nobody else uses it.
+ * Locking: none; entries are atomic. The caller that destroys an object must
+ * ensure that no other thread uses it.
  */
 
 #define NA_LIVE_MAX 4096 /* objects, a power of two */
@@ -3490,17 +3504,17 @@ enum na_live_kind {
     NA_LIVE_CONTEXT = 4
 };
 
-/* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
+/* Add an object. NA_AGAIN, logged: the table is full. */
 HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object);
 
-/* It does not any more. False: it did not already. */
+/* Remove an object. False: it was removed before. */
 HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object);
 
-/* Whether it does. */
+/* Whether the object exists. */
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object);
 
-/* A layer begins to use a class, which NA_Finalize then refuses to close; and
- * ends. */
+/* na_live_hold: a layer starts to use a class, so that NA_Finalize refuses to
+ * close it. na_live_release: it stops. */
 static inline void na_live_hold(struct na_class *na_class)
 {
     atomic_fetch_add(&na_class_core_of(na_class)->layers, 1);
@@ -3514,9 +3528,9 @@ static inline void na_live_release(struct na_class *na_class)
     (void) before;
 }
 
-/* What every public function begins with, before it takes a lock:
- * NA_INVALID_ARG, logged with the function's name, for NULL and for what is not
- * open; NA_FAULT, logged once for each class, in a child of fork. */
+/* Check the class in a public function, before a lock is taken. NA_INVALID_ARG,
+ * logged with the function's name: NULL, or not an open class. NA_FAULT, logged
+ * once for each class: a child of fork. */
 HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function);
 HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
@@ -3525,8 +3539,8 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 /* ==== gen/na/live.c ==== */
 /* live: see live.h. */
 
-/* Open addressing: an object lies in the first place from that of its hash on
- * that was free when it came. */
+/* Open addressing: an object is at the first position, from its hash on, that
+ * was free when it was added. */
 #define NA_LIVE_FREE ((uintptr_t) 0)
 #define NA_LIVE_KIND ((uintptr_t) 7)
 
@@ -3556,14 +3570,14 @@ static void na_live_begin(void)
     hg_log_atfork(NULL, NULL, na_live_fork_child);
 }
 
-/* NA_FAULT; said once. */
+/* NA_FAULT; logged once. */
 static na_return_t na_live_refuse_forked(
     const struct na_class *na_class, const char *function)
 {
     if (!atomic_exchange(&na_class_core_of(na_class)->fork_logged, true))
         hg_log_error("cls",
-            "%s: the class belongs to the process that forked this one: open "
-            "another",
+            "%s: the class belongs to the parent process: open "
+            "a new one",
             function);
     return NA_FAULT;
 }
@@ -3576,8 +3590,7 @@ static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
     return (uintptr_t) object | (uintptr_t) kind;
 }
 
-/* The first place from that of the object's hash on that has `entry`, or
- * NULL. */
+/* The first position from the object's hash on that holds `entry`, or NULL. */
 static _Atomic uintptr_t *na_live_find(const void *object, uintptr_t entry)
 {
     uint64_t hash = ((uint64_t) (uintptr_t) object >> 4) * 0x9e3779b97f4a7c15u;
@@ -3622,7 +3635,7 @@ HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object)
 
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object)
 {
-    /* A pointer read from memory that was freed may be anything. */
+    /* A pointer read from freed memory may have any value. */
     return ((uintptr_t) object & NA_LIVE_KIND) == 0 &&
         na_live_find(object, na_live_entry_of(kind, object)) != NULL;
 }
@@ -3657,38 +3670,38 @@ HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,
 
 /* ==== gen/na/addr.h ==== */
 /*
- * addr: peers, counted.
+ * addr: addresses of peers, with reference counts.
  *
- * An address is created by the transport, lives as long as anybody holds a
- * reference (an operation in flight does) and dies at most once: death is a
- * mark that makes new operations fail, and it fails those that wait.
+ * The transport creates an address. It lives as long as there is a reference;
+ * an operation in flight holds one. It dies at most once: a dead address fails
+ * new operations and pending ones.
  *
- * How many of the references the application has is counted too, so that it
- * cannot free what it has not, such as the library's own.
+ * The references of the application are also counted, so that it cannot free a
+ * reference of the library.
  *
- * Locking: counts and the mark are atomics; the class's list_lock guards the
- * list of its addresses and the setting of a name.
+ * Locking: counts and the dead mark are atomic. The class's list_lock guards
+ * the list of its addresses and the setting of a name.
  */
 
 /* The functions of struct na_core; see hg.h. */
 HG_PRIVATE struct na_addr *na_addr_create(
     struct na_class *na_class, const char *name, na_bool_t self);
 HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name);
-/* What users see from now on instead of the name, unless that is the same or
- * they see something else already. Copied. NA_NOMEM, logged. */
+/* Set the name that users see. No effect if it is the transport's name or if a
+ * name was set before. Copied. NA_NOMEM, logged. */
 HG_PRIVATE na_return_t na_addr_set_label(
     struct na_addr *addr, const char *label);
 
-/* Whether users see that as its name. */
+/* Whether users see `name` as the name of the address. */
 HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
 
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
 
-/* A reference that is only taken and given back under the lock of the class,
- * which is cheap while there are others of the kind: a transport inside hg.c
- * has one of each peer that is connected. */
+/* A reference that is taken and released only with the class's lock held. It is
+ * cheap while others of this kind exist: a transport inside hg.c holds one for
+ * each connected peer. */
 static inline void na_addr_use(struct na_addr *addr)
 {
     assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
@@ -3706,54 +3719,55 @@ static inline void na_addr_unuse(struct na_addr *addr)
 
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
-/* A reference goes over to the application, which gives it back by
- * NA_Addr_free. */
+/* Pass a reference to the application, which releases it with
+ * NA_Addr_free(). */
 HG_PRIVATE void na_addr_give(struct na_addr *addr);
 
-/* The level of a line about a name that is refused: an error if the application
- * gave it, a warning if a peer did. */
+/* The log level for a refused name: an error if the application gave it, a
+ * warning if a peer did. */
 static inline int na_addr_name_level(na_bool_t from_peer)
 {
     return from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
 }
 
-/* Write the name of an address, as far as there is room; its length. A peer
- * that told none is known by its number. */
+/* Write the name of an address, truncated to `size`. Returns its length. A peer
+ * without a name is written as a number. */
 HG_PRIVATE size_t na_addr_print(
     const struct na_addr *addr, char *buf, size_t size);
 
-/* Mark an address as dead; false when it is already. Its mourners are the
- * class's to tell. */
+/* Mark an address as dead; false if it is already. The class notifies the users
+ * of the address. */
 HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret);
 
-/* NA_SUCCESS while alive, else how it died. The second one logs that, with the
- * name of what is therefore not done. */
+/* na_addr_state: NA_SUCCESS while alive, else the reason of its death.
+ * na_addr_check_alive also logs that, with the name of the operation that
+ * fails. */
 HG_PRIVATE na_return_t na_addr_state(const struct na_addr *addr);
 HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function);
 
-/* Give a peer up, be it alive or not: what is in flight to it ends with
- * NA_DISCONNECT. Oneself, and who is dead, stay as they are. */
+/* End the connection to a peer: operations in flight end with NA_DISCONNECT. No
+ * effect on the own address and on dead addresses. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
-/* Whether a message of the one is a message of the other. Names do not count:
- * an address without a connection is the same as itself only. */
+/* Whether messages from one address match receives for the other. Names do not
+ * count: an address without a connection equals only itself. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 
-/* Whether what comes from `source` is the peer's, in the life of it that `peer`
- * stands for: what an earlier one has left behind, under the same name, is
+/* Whether a message from `source` comes from the incarnation of the peer that
+ * `peer` stands for. Messages of an earlier process with the same name do
  * not. */
 HG_PRIVATE bool na_addr_is_from(
     const struct na_addr *peer, const struct na_addr *source);
 
-/* Check the arguments of a function that takes an address: NA_INVALID_ARG,
- * logged with the function's name. */
+/* Check the address argument of a public function: NA_INVALID_ARG, logged with
+ * the function's name. */
 HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     const struct na_addr *addr, const char *function);
 
-/* NA_Addr_self or _dup of `addr`, NA_Addr_free and NA_Addr_to_string for other
- * functions, which the log is to name. */
+/* The work of NA_Addr_self and NA_Addr_dup, NA_Addr_free, and
+ * NA_Addr_to_string, for functions whose name the log should show. */
 HG_PRIVATE na_return_t na_addr_hand_out(
     struct na_addr *addr, na_addr_t *addr_p, const char *function);
 HG_PRIVATE na_return_t na_addr_take_back(
@@ -3761,12 +3775,13 @@ HG_PRIVATE na_return_t na_addr_take_back(
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
     na_size_t buf_size, na_addr_t addr, const char *function);
 
-/* How many addresses the application has yet to free, and the name of the first
- * one, which is cut where it is longer than `size`. */
+/* The number of addresses that the application did not free, and the name of
+ * the first, truncated to `size`. */
 HG_PRIVATE unsigned na_addr_count_given(
     struct na_class *na_class, char *first, size_t size);
 
-/* Release what the application leaked; the number. The class is closing. */
+/* Release the addresses that the application leaked; returns their number. The
+ * class is closing. */
 HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class);
 
 /* ==== gen/na/addr.c ==== */
@@ -3819,12 +3834,12 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
         copy = NULL;
     }
     hg_unlock(&core->list_lock);
-    hg_mem_free(copy); /* it had one already, which stands */
+    hg_mem_free(copy); /* it already had one, which stays */
     return NA_SUCCESS;
 }
 
-/* What users call an address, as far as there is room; its length. The
- * list_lock is held. */
+/* Write what users call an address, truncated to `size`. Returns its length.
+ * The list_lock is held. */
 static size_t na_addr_user_name(
     const struct na_addr_core *addr, char *buf, size_t size)
 {
@@ -3905,13 +3920,13 @@ HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr)
     return NA_FALSE;
 }
 
-/* Unlink, tell the transport, free. */
+/* Unlink the address, release it in the transport, and free it. */
 static void na_addr_destroy(struct na_addr *addr)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
-    assert(addr_core->queued_bytes == 0); /* each message is a reference */
+    assert(addr_core->queued_bytes == 0); /* each message holds a reference */
     hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
@@ -3965,7 +3980,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         (void) na_addr_print(addr, name, sizeof(name));
-        hg_log_warning("addr", "%s: the peer %s is gone: %s", function, name,
+        hg_log_warning("addr", "%s: the peer %s is dead: %s", function, name,
             NA_Error_to_string(ret));
     }
     return ret;
@@ -3977,7 +3992,7 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
-/* The slot addr_cmp; both of one class. */
+/* Calls the slot addr_cmp. Both addresses belong to one class. */
 static bool na_addr_is_proven(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
@@ -4065,7 +4080,7 @@ HG_PRIVATE na_return_t na_addr_take_back(
     if (atomic_fetch_sub(given, 1) == 0) {
         (void) atomic_fetch_add(given, 1);
         return hg_log_misuse(
-            "addr", function, "it was freed as often as it was given already");
+            "addr", function, "it was freed more often than it was returned");
     }
     na_addr_unref(addr);
     return NA_SUCCESS;
@@ -4081,7 +4096,7 @@ HG_PRIVATE na_return_t na_addr_hand_out(
 {
     if (addr_p == NULL)
         return hg_log_misuse(
-            "addr", function, "the place for the address is NULL");
+            "addr", function, "the pointer for the address is NULL");
     na_addr_ref(addr);
     na_addr_give(addr);
     *addr_p = addr;
@@ -4122,7 +4137,8 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
         return NA_FALSE;
     if (na_addr_same(addr1, addr2))
         return NA_TRUE;
-    /* The name of an unknown peer is all there is, but a dead one's is not. */
+    /* If a peer is not identified yet, names are compared, except those of dead
+     * addresses. */
     if (na_addr_is_proven(addr1, addr1) && na_addr_is_proven(addr2, addr2))
         return NA_FALSE;
     return addr1->name != NULL && addr2->name != NULL &&
@@ -4183,30 +4199,31 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  *
  *     FREE --get--> PENDING --complete--> DONE --callback ran--> FREE
  *
- * Every way an operation can end (success, error, cancel, death) is the one
- * arrow `complete`, and whoever executes the operation draws it exactly once.
- * Operations live in their context's table for ever and are reused; their
- * identifier is index and generation, so that a stale one names nothing.
+ * Each way an operation can end (success, error, cancel, death of the peer) is
+ * one call of na_op_complete. The module that executes the operation calls it
+ * exactly once. Operations stay in their context's table until the context is
+ * destroyed, and are reused. An identifier contains index and generation, so
+ * that an outdated one finds nothing.
  *
- * Locking: the lock of the class guards the table and the free list. Who
- * executes a pending operation owns its fields.
+ * Locking: the lock of the class guards the table and the free list. The module
+ * that executes a pending operation owns its fields.
  */
 
-/* A pending operation whose end is told to `callback` in `lane`, with
- * references to nothing yet. Its public identifier goes to *op_id, unless that
- * is NA_OP_ID_IGNORE. NULL: out of memory (logged). */
+/* Get an operation, now pending, that completes with `callback` in `lane`,
+ * without any references. *op_id gets its public identifier, unless it is
+ * NA_OP_ID_IGNORE. NULL: out of memory (logged). */
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
     na_op_id_t *op_id);
 
-/* Give back an operation that was never started: no callback. */
+/* Release an operation that was never started: its callback does not run. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
-/* The operation is for that part of the class. */
+/* Set the part of the class that executes the operation. */
 HG_PRIVATE void na_op_set_part(
     struct na_op_core *op, const struct na_class *part);
 
-/* Remember what to send. The array of segments is copied. NA_NOMEM. */
+/* Store the message to send. The array of segments is copied. NA_NOMEM. */
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg);
 
@@ -4220,8 +4237,8 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 /* The public identifier. */
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 
-/* core->complete: the operation ended. Without a callback it gives its
- * references back. */
+/* core->complete: the operation ended. If it has no callback, it releases its
+ * references. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
 /* The pending operation behind a public identifier, or NULL. The lock is
@@ -4232,14 +4249,14 @@ HG_PRIVATE struct na_op_core *na_op_find(
 /* Free the operations; none is pending. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 
-/* How many operations of a context are pending. The lock is held. */
+/* The number of pending operations of a context. The lock is held. */
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
 /* ==== gen/na/op.c ==== */
 /* op: see op.h. */
 
-/* An identifier is a generation above a number of 24 bits, which begin with 1.
- * On a small machine the public one has 8 bits of the generation. */
+/* An identifier is a generation above a number of 24 bits, counted from 1. On
+ * 32-bit machines the public identifier has 8 bits of the generation. */
 #define NA_OP_NUMBERS 0xffffffu
 
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
@@ -4253,7 +4270,7 @@ HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
     return pending;
 }
 
-/* A new operation at the end of the table. */
+/* Add a new operation to the end of the table. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
@@ -4281,7 +4298,7 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
     return op;
 }
 
-/* Build what the callback is told. */
+/* Fill in the argument of the callback. */
 static void na_op_fill_info(
     const struct na_op_core *op, struct na_cb_info *info)
 {
@@ -4305,8 +4322,9 @@ static void na_op_fill_info(
     }
 }
 
-/* Entry of the completion queue: tell the callback, then recycle. A callback in
- * the internal lane is the library's and runs with the lock held. */
+/* Entry of the completion queue: call the callback, then recycle the operation.
+ * Callbacks in the internal lane belong to the library and run with the lock
+ * held. */
 static void na_op_run(struct na_completion *done)
 {
     struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
@@ -4321,7 +4339,7 @@ static void na_op_run(struct na_completion *done)
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
         op->lane != NA_LANE_INTERNAL)
         na_addr_give(op->pub.result_addr);
-    op->pub.result_addr = NULL; /* the callback's now */
+    op->pub.result_addr = NULL; /* now owned by the callback */
     if (op->lane == NA_LANE_INTERNAL) {
         (void) op->callback(&info);
     } else {
@@ -4338,7 +4356,8 @@ HG_PRIVATE void na_op_set_part(
 {
     struct na_context *context = na_context_for(&op->home->pub, part);
 
-    /* A transport finds its part of an operation as it left it, or zero. */
+    /* The transport's part of an operation is as the transport left it, or
+     * zero. */
     if (HG_UNLIKELY(op->pub.context != context) && op->pub.context != NULL)
         memset(&op->pub + 1, 0,
             na_class_ops(op->home->pub.na_class)->op_size - sizeof(op->pub));
@@ -4380,7 +4399,7 @@ leave:
     return op;
 }
 
-/* The handles of a put or get are free again. */
+/* Release the handles of a put or get. */
 static void na_op_drop_mems(struct na_op *op)
 {
     uint32_t before;
@@ -4413,7 +4432,8 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
-    op->id += NA_OP_NUMBERS + 1; /* identifiers handed out so far are stale */
+    op->id +=
+        NA_OP_NUMBERS + 1; /* identifiers returned so far become invalid */
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
@@ -4500,7 +4520,7 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 
     for (i = 0; i < context->op_count; i++) {
         if (context->ops[i]->state == NA_OP_DONE)
-            na_op_put(context->ops[i]); /* its callback is told nothing */
+            na_op_put(context->ops[i]); /* its callback does not run */
         hg_mem_free(context->ops[i]);
     }
     hg_mem_free(context->ops);
@@ -4508,33 +4528,34 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 
 /* ==== gen/na/msg.h ==== */
 /*
- * msg: sends, receives, and who gets a message that arrived.
+ * msg: sends, receives, and the delivery of messages.
  *
- *     plane        a message goes to                  else it is kept in
+ *     plane        a message goes to                  otherwise it is queued in
  *     expected     the receive of its source and tag  a hash table by tag
  *     unexpected   the first receive posted           a list
  *     RPC          the sink with the target's number  a list
  *
- * - A sink is where the RPC engine of a context takes its messages, and where
- *   it is told of peers that died. Its number is its place in a table of the
- *   class; peers address contexts by these numbers.
- * - Equal candidates match in the order in which they came.
- * - Kept messages are copies. Each counts for its size and what it costs to
- *   keep. A peer may use at most half of what is left, as in limit.h: one alone
- *   has all of max_queue_bytes, and all together have at most twice as much.
- * - A message without receiver and without room is offered again by a transport
- *   that holds senders back (NA_CAP_HOLDS_BACK). For others it is dropped,
- *   counted as "msg_dropped" and logged as a warning.
- * - A kept message outlives its sender, and can still be received. When room
- *   is needed, the messages of the dead are dropped first.
+ * - A sink receives the messages of the RPC plane for a context of the RPC
+ *   layer, and is notified when a peer dies. Its number is its index in a table
+ *   of the class; peers address contexts by these numbers.
+ * - Messages and receives match in the order in which they arrived.
+ * - Queued messages are copies. The weight of a queued message is its size plus
+ *   the cost of storing it. A peer may use at most half of what is free, as in
+ *   limit.h: one peer alone can use all of max_queue_bytes, and all together at
+ *   most twice as much.
+ * - If a message has no receiver and no space in the queue, a transport that
+ *   holds senders back (NA_CAP_HOLDS_BACK) offers it again. With other
+ *   transports it is dropped, counted as "msg_dropped" and logged as a warning.
+ * - A queued message can be received after its sender died. If space is needed,
+ *   messages of dead peers are dropped first.
  *
- * Locking: the lock of the class is held around everything here but the NA
- * interface, which takes it.
+ * Locking: the lock of the class is held around all functions here except for
+ * the NA interface, which takes it.
  */
 
 HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox);
 
-/* Drop every message that is kept, with its reference. */
+/* Drop all queued messages, with their references. */
 HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core);
 
 /* core->msg_arrived. Any thread, with the lock or without. */
@@ -4542,26 +4563,26 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
-/* A peer could not be reached: fail the receives posted for it. The connection
- * to it ended: tell the sinks. Both, if it is marked dead. Any thread, with the
- * lock or without. */
+/* With `unreached`: the peer could not be reached, fail the receives posted for
+ * it. With `parted`: the connection ended, notify the sinks. Both apply to a
+ * dead address. Any thread, with the lock held or not. */
 HG_PRIVATE void na_msg_addr_ended(
     struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
 
-/* In place of a number: the first that is free. */
+/* Instead of a number: the first free one. */
 #define NA_SINK_ANY (-1)
 
-/* A sink of the class, whose number goes to *number_p: `take` gets the messages
- * of its RPC plane, those first that were kept for it, and `dead`, if not NULL,
- * is told of peers that die. Both run with the lock held; `arg` is borrowed.
- * NA_EXIST: the number is taken, or all are (logged). Both functions: any
- * thread, with the lock or without. */
+/* Open a sink; *number_p is its number. `take` receives the messages of its RPC
+ * plane, queued ones first. `dead`, if not NULL, is called when a peer dies.
+ * Both run with the lock held; `arg` is borrowed. NA_EXIST, logged: the number
+ * is in use, or all are. Both functions may be called by any thread, with the
+ * lock held or not. */
 HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
     na_rpc_cb_t take, na_rpc_dead_cb_t dead, void *arg, uint8_t *number_p);
 HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number);
 
-/* Hand a message, all borrowed, to the sink of that number; what that
- * returns, or NA_NOENTRY: there is none. */
+/* Deliver a message, all borrowed, to the sink with that number. Returns the
+ * sink's result; NA_NOENTRY: there is none. */
 static inline na_return_t na_sink_deliver(struct na_class_core *core,
     struct na_addr *source, uint8_t target, na_tag_t tag, const void *data,
     na_size_t size)
@@ -4573,46 +4594,47 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
                               : NA_NOENTRY;
 }
 
-/* What the sink of that number is given as `arg`; NULL: there is none. Any
- * thread, with the lock or without. */
+/* The `arg` of the sink with that number; NULL: there is none. Any thread, with
+ * the lock held or not. */
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
-/* Send on the RPC plane if that is possible at once; else NA_AGAIN, and the
+/* Send on the RPC plane if that is possible at once. NA_AGAIN: it is not; the
  * message may be queued. */
 HG_PRIVATE na_return_t na_msg_try_rpc(
     struct na_context *context, const struct na_msg *msg);
 
-/* Send it when that is possible: `callback` comes in the internal lane, and the
- * payload must stay until then. *op_id_p is set before that. On error nothing
- * was sent, and no callback comes. */
+/* Queue a message: `callback` runs in the internal lane, and the payload must
+ * stay until then. *op_id_p is set before that. On error nothing was sent, and
+ * the callback does not run. */
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p);
 
-/* Take a posted receive back: NA_SUCCESS, and it completes with NA_CANCELED;
+/* Cancel a posted receive. NA_SUCCESS: it completes with NA_CANCELED;
  * NA_NOENTRY: it is not posted any more. */
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op);
 
 /* ==== gen/na/msg.c ==== */
 /* msg: see msg.h. */
 
-/* What an allocator adds to a block, about. */
+/* Approximate overhead of the allocator for a block. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
 
-/* A message; everything it points to is borrowed. */
+/* A message; all pointers are borrowed. */
 struct na_msg_in {
     struct na_addr *source;
     const void *data;
     na_size_t size;
     na_tag_t tag;
     uint8_t plane;
-    uint8_t target; /* number of a sink, or id of a context */
+    uint8_t target; /* number of a sink or id of a context */
 };
 
-/* A copy of one, which waits for its receive or its sink. */
+/* A queued copy of a message, which waits for a receive or a sink. */
 struct na_msg_kept {
     struct na_link link;
-    struct na_msg_in in; /* its source is a reference, its data ours */
+    struct na_msg_in
+        in; /* its source is a reference, its data belongs to this struct */
     unsigned char data[];
 };
 
@@ -4633,7 +4655,7 @@ HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox)
     }
 }
 
-/* The number of the list for messages of a plane, and for their receives. */
+/* The list for messages of a plane, and for their receives. */
 static unsigned na_msg_list(uint8_t plane, na_tag_t tag)
 {
     if (plane == NA_MSG_EXPECTED)
@@ -4642,13 +4664,13 @@ static unsigned na_msg_list(uint8_t plane, na_tag_t tag)
     return plane == NA_MSG_RPC ? NA_INBOX_RPC : NA_INBOX_UNEXPECTED;
 }
 
-/* Bytes that a kept message counts for. */
+/* The weight of a queued message in bytes. */
 static uint64_t na_msg_weight(na_size_t size)
 {
     return size + sizeof(struct na_msg_kept) + NA_MSG_OVERHEAD;
 }
 
-/* Take a kept message off its list. */
+/* Remove a queued message from its list. */
 static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
 {
     struct na_addr_core *source = na_addr_core_of(kept->in.source);
@@ -4667,7 +4689,7 @@ static void na_msg_free(struct na_msg_kept *kept)
     hg_mem_free(kept);
 }
 
-/* Drop the messages of dead peers, or all. */
+/* Drop queued messages of dead peers, or all. */
 static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
 {
     unsigned i;
@@ -4696,19 +4718,19 @@ HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
     hg_leave(core->lock);
 }
 
-/* Whether so many bytes more would be more than a sender's share. */
+/* Whether `weight` more bytes would exceed the sender's share. */
 static bool na_msg_is_full(const struct na_class_core *core,
     const struct na_addr *source, uint64_t weight)
 {
     uint64_t limit = core->info.max_queue_bytes;
 
     if (limit > UINT64_MAX / 4)
-        limit = UINT64_MAX / 4; /* no sum overflows */
+        limit = UINT64_MAX / 4; /* sums cannot overflow */
     return !na_core_is_fair(na_addr_core_of(source)->queued_bytes,
         core->inbox.queued_bytes, weight, limit);
 }
 
-/* Keep a message that nobody waits for. NA_AGAIN: its sender has its share.
+/* Queue a message without a receiver. NA_AGAIN: its sender has used its share.
  * NA_NOMEM: not logged. */
 static na_return_t na_msg_keep(
     struct na_class_core *core, const struct na_msg_in *in)
@@ -4734,12 +4756,12 @@ static na_return_t na_msg_keep(
     na_addr_core_of(in->source)->queued_bytes += weight;
     inbox->queued_bytes += weight;
     if (na_addr_is_dead(in->source))
-        inbox->has_dead = true; /* it died on the way here */
+        inbox->has_dead = true; /* the peer died meanwhile */
     hg_list_push(&inbox->kept[na_msg_list(in->plane, in->tag)], &kept->link);
     return NA_SUCCESS;
 }
 
-/* A receive or sink is new: what was held back may be offered again. */
+/* A receive or sink was added: refused messages may be offered again. */
 static void na_msg_retry(struct na_class_core *core)
 {
     if (!core->inbox.held)
@@ -4751,7 +4773,7 @@ static void na_msg_retry(struct na_class_core *core)
 
 /* ---- Arrivals ---- */
 
-/* The first receive that was posted for such a message; NULL. */
+/* The first posted receive that matches the message; NULL: none. */
 static struct na_op *na_msg_find_receive(
     struct na_inbox *inbox, const struct na_msg_in *in)
 {
@@ -4761,14 +4783,14 @@ static struct na_op *na_msg_find_receive(
     for (link = head->next; link != head; link = link->next) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
-        if (op->addr == NULL || /* of the unexpected plane */
+        if (op->addr == NULL || /* unexpected plane */
             (op->msg.tag == in->tag && na_addr_same(op->addr, in->source)))
             return op;
     }
     return NULL;
 }
 
-/* End a receive with a message. */
+/* Complete a receive with a message. */
 static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
 {
     const char *name = in->source->name != NULL ? in->source->name : "a peer";
@@ -4798,7 +4820,7 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     na_op_complete(op, ret);
 }
 
-/* A message of that part was not taken: `ret` says why. */
+/* Count and log a message that was not accepted; `ret` is the reason. */
 HG_NOINLINE static na_return_t na_msg_refused(
     struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
 {
@@ -4884,7 +4906,7 @@ HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
     return arg;
 }
 
-/* Hand a new sink what waited for it. */
+/* Deliver queued messages to a new sink. */
 static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
 {
     struct na_link *head = &core->inbox.kept[NA_INBOX_RPC];
@@ -4927,7 +4949,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
     if (free)
         return NA_SUCCESS;
     hg_log_error(
-        "ctx", "a context that takes calls has the id %u already", number);
+        "ctx", "another context that accepts calls has the id %u", number);
     return NA_EXIST;
 }
 
@@ -4942,7 +4964,8 @@ HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number)
 
 /* ---- Sends ---- */
 
-/* Hand a message to the transport that reaches its peer: now, or as `op`. */
+/* Pass a message to the transport of its peer, to send it at once, or as
+ * `op`. */
 static HG_HOT na_return_t na_msg_give(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
@@ -4956,8 +4979,8 @@ static HG_HOT na_return_t na_msg_give(
     return ret;
 }
 
-/* Start a send that could not go out at once; on error its operation is given
- * back. */
+/* Queue a send that could not complete at once. On error its operation is
+ * released. */
 static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
 {
     na_return_t ret;
@@ -5005,11 +5028,11 @@ static na_return_t na_msg_check_tag(
     if (tag <= na_class->max_tag)
         return NA_SUCCESS;
     hg_log_error(
-        "msg", "%s: tag %" PRIu32 " is past the maximum", function, tag);
+        "msg", "%s: tag %" PRIu32 " exceeds the maximum", function, tag);
     return NA_INVALID_ARG;
 }
 
-/* Check a message, and add up its size. */
+/* Check a message and compute its size. */
 static na_return_t na_msg_check_send(const struct na_class *na_class,
     const struct na_context *context, struct na_msg *msg, const char *function)
 {
@@ -5040,7 +5063,7 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
     return ret == NA_SUCCESS ? na_addr_check_alive(msg->addr, function) : ret;
 }
 
-/* One buffer or many, either plane: every public send ends here. */
+/* All public send functions call this. */
 static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     na_cb_type_t type, na_cb_t callback, void *arg,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
@@ -5119,7 +5142,7 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
-/* The first message that was kept for such a receive; NULL. */
+/* The first queued message that matches a receive; NULL: none. */
 static struct na_msg_kept *na_msg_find_kept(
     struct na_link *head, const struct na_op *op)
 {
@@ -5128,7 +5151,7 @@ static struct na_msg_kept *na_msg_find_kept(
     for (link = head->next; link != head; link = link->next) {
         struct na_msg_kept *kept = na_msg_kept_of(link);
 
-        if (op->addr == NULL || /* of the unexpected plane */
+        if (op->addr == NULL || /* unexpected plane */
             (kept->in.tag == op->msg.tag &&
                 na_addr_same(kept->in.source, op->addr)))
             return kept;
@@ -5136,7 +5159,7 @@ static struct na_msg_kept *na_msg_find_kept(
     return NULL;
 }
 
-/* End a receive with a kept message, or post it. */
+/* Complete a receive with a queued message, or post it. */
 static na_return_t na_msg_post(struct na_op *op, const char *function)
 {
     struct na_class_core *core = na_class_core_of(op->context->na_class);
@@ -5169,8 +5192,8 @@ HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Either plane: every public receive ends here. An expected one, and only that,
- * has a source. */
+/* All public receive functions call this. Only receives of the expected plane
+ * have a source. */
 static na_return_t na_msg_recv(struct na_class *na_class,
     struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,
     void *buf, na_size_t buf_size, struct na_addr *source, na_tag_t tag,
@@ -5273,94 +5296,95 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf)
 
 /* ==== gen/na/rma.h ==== */
 /*
- * rma: memory handles, cursors, and the checks before data moves.
+ * rma: memory handles, cursors, and the checks before a transfer.
  *
- * A handle describes memory by segments; everything else speaks of logical
- * offsets into their concatenation. Bounds and permissions of both sides are
- * checked here as far as the descriptions tell; the target checks its own
- * side again, because a description came over the wire.
+ * A handle describes memory by segments; all other modules use logical offsets
+ * into their concatenation. Bounds and access of both sides are checked here
+ * according to the descriptions. The target checks its own side again, because
+ * it cannot trust the description that the peer sends.
  *
- * A cursor turns a logical offset into addresses, a contiguous run at a time.
- * It never looks at a segment twice, so walking 65,536 segments takes as many
- * steps. Segments may be empty. It belongs to one thread at a time and borrows
- * the handle's segments. It stands at or before the end of its memory: callers
- * check ranges before they set it.
+ * A cursor converts a logical offset to addresses, one contiguous run at a
+ * time. It visits each segment once, so passing over 65,536 segments takes as
+ * many steps. Segments may be empty. A cursor belongs to one thread at a time
+ * and borrows the handle's segments. Its position is at most the size of the
+ * memory: callers check ranges first.
  *
- * Locking: the lock of the class guards the list of handles; use and
- * registration are atomics of the handle.
+ * Locking: the lock of the class guards the list of handles; the use count and
+ * the registration of a handle are atomic.
  */
 
 struct na_cursor {
     const struct na_segment *segments;
     na_size_t count;
-    na_size_t index;  /* segment it stands in */
-    na_size_t offset; /* into that segment; at most its size */
+    na_size_t index;  /* current segment */
+    na_size_t offset; /* offset in the segment, at most its size */
 };
 
-/* Stand at a logical offset of memory whose segments are known, at most its
- * size. */
+/* Set a cursor to a logical offset, at most the size of the memory, whose
+ * segments are known. */
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset);
 
-/* The contiguous bytes here: their address, and in *size_p how many, 1 to
- * `limit`. There must be a byte left, and `limit` not 0. */
+/* The contiguous bytes at the cursor: their address, and their number, 1 to
+ * `limit`, in *size_p. At least one byte must be left, and `limit` must not be
+ * 0. */
 HG_PRIVATE char *na_cursor_run(
     struct na_cursor *cursor, na_size_t limit, na_size_t *size_p);
 
-/* Pass over `size` bytes of the run. */
+/* Advance by `size` bytes of the run. */
 HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
 
-/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must be
- * there; stop before a longer one. The number of bytes copied. */
+/* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must
+ * exist; stop at a longer run. Returns the number of bytes copied. */
 HG_PRIVATE na_size_t na_cursor_gather(
     struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
 
-/* Copy `size` bytes of `data` into the memory from here on. */
+/* Copy `size` bytes of `data` into the memory at the cursor. */
 HG_PRIVATE void na_cursor_scatter(
     struct na_cursor *cursor, const void *data, na_size_t size);
 
-/* Copy between two local descriptions, which may overlap within a segment;
- * ranges are checked already. */
+/* Copy between two local handles, which may overlap within a segment. Ranges
+ * were checked. */
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,
     na_offset_t from_offset, na_size_t size);
 
-/* Start a put or get whose end goes to `lane`; NA_Put and NA_Get, and the
- * bulk room, end here. Checked arguments: none of them NULL. */
+/* Start a put or get that completes in `lane`. NA_Put, NA_Get and the bulk
+ * modules call this. Arguments were checked; none is NULL. */
 HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
     struct na_mem_handle *local, na_offset_t local_offset,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr, na_op_id_t *op_id);
 
-/* Do one at once, in this thread: its result. NA_AGAIN: it is to be started.
- * Both handles are kept by the caller. The lock of the class is held, and left
- * during a copy that is not small. As na_rma_start else, but that it does not
- * log that the peer is dead. */
+/* Execute a put or get at once in this thread; returns its result. NA_AGAIN: it
+ * must be started with na_rma_start. The caller keeps both handles. The lock of
+ * the class is held, and released during a copy that is not small. Unlike
+ * na_rma_start, it does not log that the peer is dead. */
 HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
     struct na_mem_handle *local, na_offset_t local_offset,
     struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size,
     struct na_addr *addr);
 
-/* A handle of one part alone, for memory that is for one peer. */
+/* Create a handle of a single part, for memory that one peer uses. */
 HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
     na_size_t size, unsigned long flags, struct na_mem_handle **mem_p);
 
-/* The two halves of freeing a handle that nobody uses: the class forgets it,
- * and its memory goes, deregistered if it was not yet. */
+/* The two steps of freeing an unused handle: na_rma_forget removes it from its
+ * class, na_rma_delete deregisters it if needed and frees it. */
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 
-/* Memory of the library's own, zeroed, for a handle with `flags`: the
- * transport's, or ordinary. The block may outlive the class. NA_NOMEM, not
+/* Allocate zeroed memory of the library for a handle with `flags`, from the
+ * transport or from the heap. The block may outlive the class. NA_NOMEM, not
  * logged. */
 HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p);
 
-/* Free it; a block of zeros is allowed. */
+/* Free a block; a zeroed struct is allowed. */
 HG_PRIVATE void na_rma_free(struct na_mem_block *block);
 
-/* Release leaked handles; the number. The class is closing. */
+/* Release leaked handles; returns their number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 
 /* ==== gen/na/rma.c ==== */
@@ -5368,8 +5392,8 @@ HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
 
 /* ---- Cursors ---- */
 
-/* The segment that holds logical `offset` (less than the size of `mem`), and
- * where in it: a binary search. */
+/* The segment that contains the logical `offset` (less than the size of `mem`),
+ * and the offset within it. Binary search. */
 static na_size_t na_cursor_find(
     const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
 {
@@ -5378,8 +5402,8 @@ static na_size_t na_cursor_find(
     na_size_t high = mem->segment_count;
 
     assert(offset < mem->size);
-    /* The last segment that starts at or before the offset; of several that
-     * start there (empty ones) the last is the one with bytes. */
+    /* The last segment that starts at or before the offset. If several start
+     * there, all but the last are empty. */
     while (high - low > 1) {
         na_size_t middle = low + (high - low) / 2;
 
@@ -5518,8 +5542,8 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block)
 
 /* ---- Handles ---- */
 
-/* A handle of one part, of `count` segments; 0 for a peer's memory. NULL: no
- * memory (logged). */
+/* Create a handle of one part with `count` segments; 0: a peer's memory. NULL:
+ * out of memory (logged). */
 static struct na_mem_core *na_rma_new(struct na_class_core *part,
     const struct na_segment *segments, na_size_t count, unsigned long flags)
 {
@@ -5560,7 +5584,7 @@ no_memory:
     return NULL;
 }
 
-/* Enter a handle into its class's list. */
+/* Add a handle to its class's list. */
 static void na_rma_enter(struct na_class_core *core, struct na_mem_core *mem)
 {
     hg_enter(core->lock);
@@ -5628,7 +5652,7 @@ static na_return_t na_rma_check_mem(const struct na_class *na_class,
         : ret;
 }
 
-/* Check what a handle is to describe. */
+/* Check the segments of a new handle. */
 static na_return_t na_rma_check_segments(const struct na_segment *segments,
     na_size_t count, unsigned long flags, na_size_t max_segments)
 {
@@ -5641,12 +5665,12 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
         return NA_INVALID_ARG;
     }
     if (segments == NULL || count == 0) {
-        hg_log_error("rma", "a memory handle needs a segment");
+        hg_log_error("rma", "a memory handle needs at least one segment");
         return NA_INVALID_ARG;
     }
     if (max_segments > 0 && count > max_segments) {
         hg_log_error("rma",
-            "this transport takes %" PRIu64 " segments in a handle",
+            "this transport supports %" PRIu64 " segments in a handle",
             max_segments);
         return NA_OPNOTSUPPORT;
     }
@@ -5663,7 +5687,8 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
     return NA_SUCCESS;
 }
 
-/* A handle for local memory, of one part or of that and all that follow. */
+/* Create a handle for local memory, for one part or for it and all parts that
+ * follow. */
 static na_return_t na_rma_make(struct na_class_core *part, bool all,
     const struct na_segment *segments, na_size_t count, unsigned long flags,
     struct na_mem_handle **mem_p)
@@ -5742,7 +5767,7 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     return NA_SUCCESS;
 }
 
-/* Take back what is registered of a handle. */
+/* Deregister a handle in all parts. */
 static void na_rma_deregister(struct na_mem_core *mem)
 {
     for (; mem != NULL; mem = mem->next) {
@@ -5830,7 +5855,7 @@ static na_size_t na_rma_description_size(const struct na_mem_handle *handle)
     return size;
 }
 
-/* Write the description of one part as it is, or a list of all of them. */
+/* Serialize a handle: one part alone, or a list of all parts. */
 static void na_rma_describe(
     const struct na_mem_handle *handle, void *buf, na_size_t buf_size)
 {
@@ -5859,9 +5884,9 @@ static void na_rma_describe(
     assert(!wire.failed);
 }
 
-/* Find a transport's part of a list: where it begins, and its size. What is no
- * list is returned whole. NULL: the list has no such part, or is malformed
- * before it. */
+/* Find a transport's part in a list: its start and its size. If the bytes are
+ * not a list, they are returned whole. NULL: the list has no such part, or is
+ * malformed before it. */
 static const void *na_rma_find_part(
     const void *buf, na_size_t size, const char *tag, na_size_t *size_p)
 {
@@ -5917,8 +5942,9 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     return NA_SUCCESS;
 }
 
-/* A handle of one part for a peer's memory, from that part's description, or a
- * list that has one. NA_PROTOCOL_ERROR: the part cannot read it. */
+/* Create a handle of one part for a peer's memory, from the description of that
+ * part or a list that contains it. NA_PROTOCOL_ERROR: the part cannot decode
+ * it. */
 static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     na_size_t buf_size, struct na_mem_core **mem_p)
 {
@@ -5955,7 +5981,8 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
-    /* As many parts as can read it, one at least; they must agree. */
+    /* At least one part must be able to decode it, and all that can must
+     * agree. */
     for (part = na_class_core_of(na_class); part != NULL && agree;
          part = part->next) {
         ret = na_rma_read(part, buf, buf_size, next);
@@ -5974,8 +6001,9 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     }
     na_class->core->count(na_class, "rma_malformed", 1);
     if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
-        hg_log_warning("rma", "these %" PRIu64 " bytes are no memory handle%s",
-            buf_size, agree ? "" : ", but contradict each other");
+        hg_log_warning("rma",
+            "these %" PRIu64 " bytes are not a memory handle%s", buf_size,
+            agree ? "" : ": the parts contradict each other");
     ret = NA_PROTOCOL_ERROR;
 delete_mem:
     if (first != NULL)
@@ -5983,7 +6011,7 @@ delete_mem:
     return ret;
 }
 
-/* The handle for a part, in place of *handle_p. */
+/* Replace *handle_p by the handle of a part. */
 static na_return_t na_rma_pick(
     const struct na_class *part, struct na_mem_handle **handle_p)
 {
@@ -6004,11 +6032,11 @@ static na_return_t na_rma_pick(
 
 /* ---- Transfers ---- */
 
-/* Whether one side of a transfer is there and allows it. */
+/* Check the range and the access of one side of a transfer. */
 static na_return_t na_rma_check_side(const struct na_mem_handle *mem,
     na_offset_t offset, na_size_t size, unsigned long needs)
 {
-    /* The peer said how large its memory is, and what is allowed. */
+    /* The description of remote memory came from the peer. */
     int level = mem->remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
     const char *side = mem->remote ? "remote" : "local";
 
@@ -6027,7 +6055,7 @@ static na_return_t na_rma_check_side(const struct na_mem_handle *mem,
     return NA_SUCCESS;
 }
 
-/* Check a transfer with `addr`, and choose the handles of its part. */
+/* Check a transfer with `addr`, and get the handles of its part. */
 static na_return_t na_rma_prepare(na_cb_type_t type,
     struct na_mem_handle **local_p, na_offset_t local_offset,
     struct na_mem_handle **remote_p, na_offset_t remote_offset, na_size_t size,
@@ -7555,76 +7583,79 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
 
 /* ==== gen/na/progress.h ==== */
 /*
- * progress: polling the transport, and waiting between polls.
+ * progress: polls the transport, and waits between polls.
  *
- * A turn polls the transport, lets the emulation send, and runs the library's
- * own steps. A thread that finds nothing spins for a window of time, then
- * sleeps on the waker of the queue and the descriptor of the transport:
+ * A round of progress polls the transport, lets the emulation send, and runs
+ * the library's own steps. A thread that finds nothing spins for a time, the
+ * window, then sleeps on the waker of the queue and the descriptor of the
+ * transport:
  *
- * - The window is 0 with NA_WAIT_BLOCK and has no end with NA_WAIT_SPIN. In
- *   between it adapts to the time from the first turn without news to the next
- *   one with news: `spin_us` if that was at most `spin_us`, else half of what
- *   it was.
- * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock, and after
- *   NA_PROGRESS_PATIENCE it yields the processor each time. If another thread
- *   ran meanwhile, it yields after every turn, until a yield returns at once.
- *   If that took much longer than `spin_us`, others want the processor, and the
- *   window is 0 for a while.
+ * - The window is 0 with NA_WAIT_BLOCK and infinite with NA_WAIT_SPIN.
+ *   Otherwise it adapts to the time between the first idle round and the next
+ *   event: it becomes `spin_us` if that time was at most `spin_us`, else half
+ *   of its previous value.
+ * - A spinning thread reads the clock every NA_PROGRESS_LOOK idle rounds, and
+ *   after NA_PROGRESS_PATIENCE it then yields the processor each time. If
+ *   another thread ran meanwhile, it yields after every round, until a yield
+ *   returns at once. If that took much longer than `spin_us`, other threads
+ *   need the processor, and the window is 0 for a while.
  *
- * Locking: the lock of the class is held around these functions, once; others
- * get it between two turns, and while the thread sleeps. One thread at a time
- * makes progress on a context, and one at a time polls a class. Others sleep:
- * an entry wakes one thread that waits for its lane, a flag those that wait for
- * it, and the end of the role one that takes it over.
+ * Locking: the lock of the class is held once around these functions. It is
+ * released between two rounds and while the thread sleeps. One thread at a time
+ * makes progress in a context, and one at a time polls a class. Other threads
+ * sleep. An entry wakes one thread that waits for its lane, a flag wakes the
+ * threads that wait for it. When the thread that makes progress returns, it
+ * wakes one to take over.
  */
 
-/* Progress until one of `lanes` has an entry, *done (na_queue_raise; `done` may
- * be NULL) or somebody pokes (NA_SUCCESS), `deadline` passes (NA_TIMEOUT, after
- * at least one turn) or a signal comes (NA_INTR). */
+/* Make progress until one of `lanes` has an entry, *done is set
+ * (na_queue_raise; `done` may be NULL) or na_progress_poke is called
+ * (NA_SUCCESS), `deadline` passes (NA_TIMEOUT, after at least one round) or a
+ * signal arrives (NA_INTR). */
 HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
-/* Make all threads that are in na_progress of a context return. Any thread,
- * with the lock or without. */
+/* Make all threads return that are in na_progress of a context. Any thread,
+ * with the lock held or not. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
-/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd is
- * woken for whatever there is to do, until progress is made, and at `when`, or
- * when emulation is due, if that is sooner. False: there is something now. The
- * lock is held. */
+/* Prepare for the application to sleep on the descriptor of NA_Poll_get_fd():
+ * it becomes readable when there is work, at `when`, or when the emulation is
+ * due, until the next progress. False: there is work now. The lock is held. */
 HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when);
 
-/* The application slept on that descriptor, and does not any more. */
+/* The application no longer sleeps on that descriptor. */
 HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
 
-/* Wake every context of a class that sleeps: core->wake. */
+/* core->wake: wake all sleeping contexts of a class. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
 /* ==== gen/na/progress.c ==== */
 /* progress: see progress.h. */
 
-/* Idle turns between two looks at the clock, which costs about as much as a few
- * turns. */
+/* Idle rounds between two reads of the clock; a read costs about as much as a
+ * few rounds. */
 #define NA_PROGRESS_LOOK 16u
 
-/* A yield takes as long as half an echo between two processors that spin: so
- * the first one comes after so long without news, and where the application
- * only looks, after so many turns. */
+/* A yield takes half as long as an echo between two processors that spin.
+ * Therefore the first yield comes after this time without events, or, if the
+ * application only polls, after this many rounds. */
 #define NA_PROGRESS_PATIENCE (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_POLLS 128u
 
-/* A yield takes longer than that if another thread ran meanwhile. */
+/* A yield that takes longer than this let another thread run. */
 #define NA_PROGRESS_YIELDED 2000u
 
-/* A yield that takes so much longer than the longest window is a loss: a thread
- * that computes had the processor. For so many times its length there is no
- * spinning, so that the sum of losses is small. */
+/* If a yield takes this much longer than the longest window, a computing thread
+ * had the processor. For NA_PROGRESS_LOSS times its duration there is no
+ * spinning, so that the total loss is small. */
 #define NA_PROGRESS_BUSY (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_LOSS 64u
 
-/* A sleep without a descriptor does not end when a message comes. The window is
- * longer than that, or two that call each other would take turns to sleep: each
- * would find the other asleep and fall asleep, too. */
+/* A sleep without a descriptor does not end when a message arrives. The window
+ * must be longer than such a sleep. Otherwise two processes that call each
+ * other would alternately sleep: each would find the other asleep and sleep
+ * itself. */
 #define NA_PROGRESS_NO_FD_NS HG_CLOCK_MS
 #define NA_PROGRESS_NO_FD_WINDOW (2u * HG_CLOCK_MS)
 
@@ -7667,8 +7698,8 @@ static unsigned na_progress_poll(struct na_context_core *context)
     return n;
 }
 
-/* One turn: ask the transport, then run the library's own steps. A transport
- * may release the lock in poll. */
+/* One round of progress: poll the transport, then run the library's steps. A
+ * transport may release the lock in poll. */
 static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -7685,9 +7716,9 @@ static unsigned na_progress_turn(struct na_context_core *context)
             &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
-/* Whether a turn that may poll would find nothing before *until_p, which comes
- * down to when the emulation or a transport needs a turn. From here on, until
- * wait_end, whatever changes that makes a descriptor readable. */
+/* Whether a round of progress would find nothing before *until_p, which is
+ * reduced to the time when the emulation or a transport needs a round. From now
+ * until wait_end, any change makes a descriptor readable. */
 static bool na_progress_may_sleep(
     struct na_context_core *context, uint64_t *until_p)
 {
@@ -7707,8 +7738,8 @@ static bool na_progress_may_sleep(
     return idle && !hg_clock_is_past(*until_p);
 }
 
-/* The descriptors of all parts, at most NA_CORE_PARTS; how many, or -1: one
- * transport has none. */
+/* Get the descriptors of all parts, at most NA_CORE_PARTS. Returns their
+ * number, or -1: a transport has none. */
 static int na_progress_fds(struct na_context_core *context, int *fds)
 {
     int count = 0;
@@ -7724,7 +7755,7 @@ static int na_progress_fds(struct na_context_core *context, int *fds)
     return count;
 }
 
-/* Nobody sleeps in the context any more. */
+/* End the sleep in the context. */
 static void na_progress_wait_end(struct na_context_core *context)
 {
     for (; context != NULL; context = context->next)
@@ -7733,7 +7764,7 @@ static void na_progress_wait_end(struct na_context_core *context)
 
 /* ---- Waiting ---- */
 
-/* The longest window. */
+/* The maximum of the window. */
 static uint64_t na_progress_limit(const struct na_context_core *context)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -7744,7 +7775,7 @@ static uint64_t na_progress_limit(const struct na_context_core *context)
         : limit;
 }
 
-/* How long to spin. */
+/* The time to spin. */
 static uint64_t na_progress_window(
     const struct na_context_core *context, uint64_t now)
 {
@@ -7755,7 +7786,7 @@ static uint64_t na_progress_window(
     }
 }
 
-/* Let who wants the processor have it. */
+/* Yield the processor, and detect whether another thread ran. */
 static void na_progress_yield(struct na_context_core *context)
 {
     uint64_t before;
@@ -7774,7 +7805,7 @@ static void na_progress_yield(struct na_context_core *context)
 /* What a thread in na_progress waits for. */
 struct na_progress_goal {
     unsigned lanes;
-    unsigned pokes; /* so far */
+    unsigned pokes; /* count when the wait began */
     const _Atomic bool *done;
 };
 
@@ -7787,7 +7818,7 @@ static HG_HOT bool na_progress_is_there(
             atomic_load_explicit(goal->done, memory_order_acquire));
 }
 
-/* Sleep until something happens or `deadline`. */
+/* Sleep until an event or `deadline`. */
 static na_return_t na_progress_sleep(struct na_context_core *context,
     const struct na_progress_goal *goal, uint64_t deadline)
 {
@@ -7811,7 +7842,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
                 waker, fds, count < 0 ? 0 : (unsigned) count, deadline);
             na_context_enter(context);
         } else {
-            /* The work may be another thread's, which needs the lock. */
+            /* Another thread may have to do the work, and needs the lock. */
             hg_pass(context->queue.lock);
         }
         na_progress_wait_end(context);
@@ -7820,7 +7851,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* News came so long after the first idle turn. */
+/* Adapt the window: an event came `idle` ns after the first idle round. */
 static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 {
     uint64_t limit = na_progress_limit(context);
@@ -7828,11 +7859,11 @@ static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
     context->window = idle <= limit ? limit : context->window / 2;
 }
 
-/* Make progress and wait. No other thread does so on this context. */
+/* Make progress and wait. Only one thread at a time does so in a context. */
 static na_return_t na_progress_run(struct na_context_core *context,
     const struct na_progress_goal *goal, uint64_t deadline)
 {
-    uint64_t since = 0; /* the first idle turn */
+    uint64_t since = 0; /* the first idle round */
     uint64_t now = 0;
 
     for (;;) {
@@ -7886,8 +7917,8 @@ HG_PRIVATE void na_progress_disarm(struct na_context_core *context)
     hg_waker_disarm(&context->queue.waker);
 }
 
-/* Sleep beside the thread that makes progress. False: *ret_p ends the wait;
- * true: the role is free. */
+/* Sleep while another thread makes progress. False: *ret_p ends the wait; true:
+ * this thread may take over. */
 static HG_NOINLINE bool na_progress_await_driver(
     struct na_context_core *context, const struct na_progress_goal *goal,
     uint64_t deadline, na_return_t *ret_p)
@@ -7921,7 +7952,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         ret = na_progress_run(core, &goal, deadline);
         core->progressing = false;
     }
-    /* Another thread goes on. */
+    /* Wake another thread to make progress. */
     if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.sleepers)) &&
         !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
@@ -7946,7 +7977,7 @@ NA_EXPORT na_return_t NA_Progress(
 
 #if HG_ENABLE_EPOLL
 
-/* One descriptor for waker, timer and transports. The lock is held. */
+/* Create one descriptor for waker, timer and transports. The lock is held. */
 static void na_progress_open_fd(struct na_context_core *context)
 {
     struct epoll_event event;
@@ -7979,13 +8010,13 @@ close_fds:
         (void) close(joined);
 }
 
-/* Let the timer ring at `when`. One that rang is silent again. */
+/* Set the timer to expire at `when`. An expired timer becomes unreadable. */
 static void na_progress_set_timer(
     struct na_context_core *context, uint64_t when)
 {
     struct itimerspec spec;
 
-    memset(&spec, 0, sizeof(spec)); /* never */
+    memset(&spec, 0, sizeof(spec)); /* 0: never */
     if (when != HG_CLOCK_NEVER) {
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));
@@ -8054,50 +8085,50 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 
 /* ==== gen/na/context.h ==== */
 /*
- * context: places where operations complete.
+ * context: contexts, in which operations complete.
  *
- * A context is the application's or the library's own (the RPC engine's, a
- * blocking lookup's, the progress thread's); only the former keep their class
- * from closing. Destroying one takes its pending operations back and
- * abandons their callbacks.
+ * A context belongs to the application, or to the library (the RPC layer, a
+ * blocking lookup, the progress thread). Only contexts of the application
+ * prevent their class from being closed. Destroying a context cancels its
+ * pending operations and drops their callbacks.
  *
- * Locking: context_lock of the class guards the changes of its table.
+ * Locking: context_lock of the class guards its table.
  */
 
 enum na_context_use {
     NA_CONTEXT_USER,  /* the application's */
-    NA_CONTEXT_LAYER, /* the RPC engine's */
+    NA_CONTEXT_LAYER, /* the RPC layer's */
     NA_CONTEXT_HELPER /* a blocking lookup's, or the progress thread's */
 };
 
-/* NA_NOMEM, logged; NA_AGAIN, logged: out of descriptors, or ids. */
+/* NA_NOMEM; NA_AGAIN: out of descriptors or ids. Both are logged. */
 HG_PRIVATE na_return_t na_context_create(struct na_class *na_class,
     enum na_context_use use, struct na_context **context_p);
 
-/* How long destruction polls for operations that were asked to end. */
+/* How long destruction waits for canceled operations. */
 #define NA_CONTEXT_DRAIN_MS 2000
 
-/* NA_BUSY, logged, while a thread is inside. Operations that do not end within
- * `drain_ms` (logged, unless that is 0: the caller knew) keep the context's
- * memory, at which their end will look, but neither its place nor its class. */
+/* NA_BUSY, logged: a thread uses the context. If operations do not end within
+ * `drain_ms` (logged unless that is 0), the memory of the context is leaked,
+ * since they still refer to it; its id and its class are freed. */
 HG_PRIVATE na_return_t na_context_destroy(
     struct na_context *context, unsigned drain_ms);
 
-/* Whether a thread is inside now. Keeping others out from then on is the
- * application's part, as with any object it destroys. */
+/* Whether a thread uses the context now. The application must keep other
+ * threads out, as with any object that it destroys. */
 HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 
-/* Ask every pending operation of a context to end. */
+/* Cancel all pending operations of a context. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 
-/* NA_Cancel, and the same for the modules above. */
+/* Implements NA_Cancel(), also for other modules. */
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 
 /* ==== gen/na/context.c ==== */
 /* context: see context.h. */
 
-/* Enter it into its class under the first free id. */
+/* Add the context to its class with the first free id. */
 static na_return_t na_context_number(
     struct na_class_core *core, struct na_context_core *context)
 {
@@ -8139,8 +8170,8 @@ static void na_context_remove(struct na_context_core *context)
 
 /* ---- Parts ---- */
 
-/* Memory for the context of one part, zeroed but for what the transport is to
- * find. NULL: no memory (logged). */
+/* Allocate the context of one part, zeroed except for the fields that the
+ * transport reads. NULL: out of memory (logged). */
 static struct na_context_core *na_context_new(
     struct na_class_core *part, uint8_t id, bool helper)
 {
@@ -8160,7 +8191,7 @@ static struct na_context_core *na_context_new(
     return context;
 }
 
-/* Tell each transport that its context goes. */
+/* Close the context in each transport. */
 static void na_context_close_parts(struct na_context_core *context)
 {
     for (; context != NULL; context = context->next)
@@ -8257,7 +8288,7 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context)
     na_context_leave(core);
 }
 
-/* Make progress until nothing is pending. False: something still is. */
+/* Make progress until no operation is pending. False: some still are. */
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
@@ -8322,8 +8353,8 @@ HG_PRIVATE na_return_t na_context_destroy(
     return NA_SUCCESS;
 }
 
-/* Whoever executes a put or get: what is handed over goes from the transport
- * to the emulation, never back. */
+/* Cancel a put or get. The transport may hand it over to the emulation, but
+ * never the reverse. */
 static na_return_t na_context_cancel_rma(struct na_op *op)
 {
     const struct na_plugin *ops = na_class_ops(op->context->na_class);
@@ -8423,29 +8454,28 @@ NA_EXPORT na_return_t NA_Cancel(
 
 /* ==== gen/na/self.h ==== */
 /*
- * self: what a class sends to itself, and the transport that does only that.
+ * self: messages that a class sends to itself, and the transport that does only
+ * that.
  *
- * Loop: every transport has an address that is its own. Those inside the
- * library send to it by a loop: a message that finds room is delivered in the
- * sender's thread, copied once; one that does not waits as an operation and is
- * offered again by poll, in order.
+ * Loop: every transport has its own address. Transports inside the library send
+ * to it through a loop. A message that is accepted is delivered in the sender's
+ * thread with one copy. A message that is not accepted waits as an operation,
+ * and poll offers it again, in order.
  *
- * Transport self://: always there. Messages go through a loop; the emulation
- * copies memory of the class's own at once. Every class knows one address, its
- * own.
+ * Transport self://: always available. Messages use a loop; the emulation
+ * copies the class's own memory at once. A class knows only its own address.
  *
  * Locking: the lock of the class is held around the functions of the loop.
  */
 
-/* The slots of struct na_plugin with the same names, for what goes to the
- * class's own address. `held` is the list of operations that met a full
- * queue. */
+/* The slots of struct na_plugin with the same names, for the class's own
+ * address. `held` is the list of operations whose message was not accepted. */
 HG_PRIVATE na_return_t na_loop_send(
     struct na_link *held, const struct na_msg *msg, struct na_op *op);
 HG_PRIVATE na_return_t na_loop_cancel(struct na_link *held, struct na_op *op);
 
-/* Deliver what waits; the number of things done. The core wakes a sleeper when
- * there is room. */
+/* Deliver queued messages; returns their number. The core wakes a sleeping
+ * thread when the queue has space. */
 HG_PRIVATE unsigned na_loop_poll(struct na_link *held);
 
 HG_PRIVATE const struct na_plugin *na_self_table(void);
@@ -8490,7 +8520,7 @@ HG_PRIVATE na_return_t na_loop_send(
     struct na_class *na_class = msg->addr->na_class;
 
     assert(msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
-    if (op == NULL) /* behind those that wait, which keeps the order */
+    if (op == NULL) /* after queued ones, to keep the order */
         return hg_list_is_empty(held) ? na_loop_deliver(msg) : NA_AGAIN;
     hg_list_push(held, &op->link);
     na_class->core->wake(na_class);
@@ -8580,11 +8610,11 @@ static na_return_t na_self_resolve(struct na_class *na_class, const char *name,
         return NA_SUCCESS;
     }
     HG_LOG_AT(na_addr_name_level(from_peer), "addr",
-        "%s is not this class: self reaches nobody else", name);
+        "%s is not this class: self:// reaches only the class itself", name);
     return NA_HOSTUNREACH;
 }
 
-/* Everything accepted has arrived, so terminating has nothing to wait for. */
+/* All accepted messages have been delivered, so terminating does not wait. */
 static na_return_t na_self_terminate(struct na_op *op)
 {
     op->context->na_class->core->complete(op, NA_SUCCESS);
@@ -13494,48 +13524,48 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
 
 /* ==== gen/na/plugins.h ==== */
 /*
- * plugins: the transports this program has, by name and protocol, and the list
- * of these for programs that ask before they open anything.
+ * plugins: the transports of this program by name and protocol, and the list of
+ * protocols for programs that ask before they open a class.
  *
- * First those registered at run time (latest first), then those compiled in.
- * An address that names no plugin gets the first that speaks its protocol.
- * Registering remembers the table and copies nothing; a class has a copy of
- * its own, at most as long as both sides know of, with every empty slot
- * filled, so that no path tests a pointer.
+ * Transports registered at run time come first (the latest before the others),
+ * then built-in ones. An address without a plugin name gets the first transport
+ * that serves its protocol. Registering stores the pointer to the table. A
+ * class has its own copy of the table, no larger than the version that both
+ * sides know, with every empty slot filled, so that no caller tests a pointer.
  *
  * Locking: none. A table is added by one atomic operation and never removed, so
- * that a child of fork may register while its parent's threads did.
+ * that a child of fork may register one even if threads of its parent were
+ * registering.
  */
 
 /* The address string of the default transport. */
 HG_PRIVATE const char *na_plugins_default(void);
 
-/* The i-th transport there is, in the order in which they are asked; NULL past
- * the last. */
+/* The i-th transport, in the order in which they are tried; NULL after the
+ * last. */
 HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
 
-/* NULL: nobody speaks that (logged). */
+/* Find the transport for an address. NULL: none (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
-/* Mercury's name of a transport: that of shared memory is "na" there. */
+/* Mercury's name of a transport: "na" is its name for shared memory. */
 HG_PRIVATE const char *na_plugins_mercury_name(const char *name);
 
-/* Whether `uri` names the transport, or none. Mercury's names are understood:
- * "na" is sm; "ucx", "bmi", "psm" and "psm2", which are not here, are served by
- * libfabric, "ofi". */
+/* Whether `uri` names the transport, or none. Mercury's names are accepted:
+ * "na" is sm; "ucx", "bmi", "psm" and "psm2" are served by libfabric, "ofi". */
 HG_PRIVATE bool na_plugins_named(
     const struct na_plugin *plugin, const struct na_uri *uri);
 
-/* Whether an address string of `uri` is of the class's transport. */
+/* Whether `uri` is an address of the class's transport. */
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri);
 
-/* Copy a table, filling every slot it leaves empty but those of RMA, which
- * stay NULL together when put is. */
+/* Copy a table, filling every empty slot except those of RMA, which are either
+ * all set or all NULL. */
 HG_PRIVATE void na_plugins_fill(
     const struct na_plugin *plugin, struct na_plugin *ops_p);
 
-/* Have a table's RMA emulated over its frames. */
+/* Replace the RMA slots of a table by the emulation. */
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 
 /* ==== gen/na/plugins.c ==== */
@@ -13553,11 +13583,11 @@ extern const struct na_plugin hg_na_ofi_plugin;
 extern const struct na_plugin hg_na_mpi_plugin;
 #endif
 
-/* Registered transports, in order; NULL behind the last. None is removed. */
+/* Registered transports, in order; NULL after the last. None is ever
+ * removed. */
 static _Atomic(const struct na_plugin *) na_plugins_registered[NA_PLUGINS_MAX];
 
-/* The i-th transport compiled in, in order of preference; NULL past the
- * last. */
+/* The i-th built-in transport, in order of preference; NULL after the last. */
 static const struct na_plugin *na_plugins_builtin(unsigned i)
 {
     const struct na_plugin *const tables[] = {
@@ -13602,7 +13632,7 @@ static bool na_plugins_has(const char *const *names, const char *name)
     return *names != NULL;
 }
 
-/* The transport that serves what Mercury's transport of that name does. */
+/* The transport that replaces Mercury's transport of that name. */
 static const char *na_plugins_alias(const char *name)
 {
     static const char *const by_ofi[] = {"ucx", "bmi", "psm", "psm2", NULL};
@@ -13626,7 +13656,7 @@ HG_PRIVATE bool na_plugins_speaks(
         na_plugins_has(plugin->protocols, uri->protocol);
 }
 
-/* Registered ones first, the latest in front. */
+/* Registered transports first, the latest before the others. */
 HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
 {
     unsigned count = 0;
@@ -13638,7 +13668,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
                      : na_plugins_builtin(i - count);
 }
 
-/* Append what one may type for a transport, as far as there is room. */
+/* Append the address prefixes of a transport, as far as space permits. */
 static void na_plugins_list(
     const struct na_plugin *plugin, char *names, size_t room)
 {
@@ -13659,8 +13689,8 @@ static void na_plugins_list(
     }
 }
 
-/* Files of transports that are not here, and what they speak: names of plugins
- * and of protocols. */
+/* Transports in separate files: whether they are compiled in, and the names of
+ * plugins and protocols they serve. */
 struct na_plugins_absent {
     bool here;
     const char *file;
@@ -13676,7 +13706,7 @@ static const struct na_plugins_absent na_plugins_absent[] = {
     {HG_NA_ZMQ, "zmq", "ZMQ", {"zmq", "inproc", "ipc", "tcp", NULL}},
 };
 
-/* What to do about an address string that no transport here speaks. */
+/* Advice about an address string that no transport here serves. */
 static void na_plugins_advise(
     const struct na_uri *uri, char *advice, size_t size)
 {
@@ -13699,7 +13729,7 @@ static void na_plugins_advise(
     }
 }
 
-/* Nobody speaks that: say what is spoken here. */
+/* Log that no transport serves the address, and list those that exist. */
 static void na_plugins_log_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
@@ -13731,8 +13761,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     return found;
 }
 
-/* Whether a table moves memory with all it takes, or leaves that to the
- * emulation. */
+/* Whether a table has all slots of RMA; otherwise it is emulated. */
 static bool na_plugins_has_rma(const struct na_plugin *plugin)
 {
     if (plugin->put == NULL || plugin->get == NULL)
@@ -13782,7 +13811,7 @@ static void na_plugins_context_ignore(struct na_context *context)
     (void) context;
 }
 
-/* Nothing to connect: the address is found at once. */
+/* No connection is needed: the address is found at once. */
 static na_return_t na_plugins_addr_lookup(struct na_op *op)
 {
     struct na_class *na_class = op->context->na_class;
@@ -13920,8 +13949,8 @@ HG_PRIVATE void na_plugins_fill(
     memset(ops_p, 0, sizeof(*ops_p));
     memcpy(ops_p, plugin,
         plugin->size < sizeof(*ops_p) ? plugin->size : sizeof(*ops_p));
-    /* From here on there are pointers to functions, and sizes, for which the
-     * defaults have 0. */
+    /* The members from here on are function pointers and sizes; the defaults
+     * have 0 for the sizes. */
     for (at = offsetof(struct na_plugin, open); at < sizeof(*ops_p);
          at += sizeof(slot)) {
         memcpy(&slot, ops + at, sizeof(slot));
@@ -13946,7 +13975,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 
 /* ---- The list of protocols ---- */
 
-/* Copy a string with its NUL to *at_p, and move that behind it. */
+/* Copy a string with its NUL to *at_p, and move *at_p behind it. */
 static char *na_plugins_copy(char **at_p, const char *str)
 {
     size_t size = strlen(str) + 1;
@@ -13961,12 +13990,12 @@ static char *na_plugins_copy(char **at_p, const char *str)
 struct na_plugins_protocols {
     struct na_protocol_info *first;
     struct na_protocol_info **last;
-    const struct na_plugin *plugin; /* of the entries that are added now */
+    const struct na_plugin *plugin; /* of the entries being added */
     const char *protocol;
     bool no_memory; /* logged */
 };
 
-/* Add an entry, in Mercury's words. */
+/* Add an entry, with Mercury's names. */
 static void na_plugins_add(void *arg, const char *device)
 {
     struct na_plugins_protocols *list = (struct na_plugins_protocols *) arg;
@@ -14020,7 +14049,8 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     unsigned i;
 
     if (na_protocol_info_p == NULL) {
-        hg_log_error("cls", "HG_Get_na_protocol_info: nowhere to put it");
+        hg_log_error(
+            "cls", "HG_Get_na_protocol_info: the pointer for the list is NULL");
         return HG_INVALID_ARG;
     }
     if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)
@@ -14059,46 +14089,48 @@ HG_EXPORT void HG_Cleanup(void)
 
 /* ==== gen/mux/mux.h ==== */
 /*
- * mux: which transport of a class reaches a peer.
+ * mux: chooses the transport of a class that reaches a peer.
  *
  *     NA_Initialize("zmq+tcp://0.0.0.0:5000;sm://", NA_TRUE)
  *
  * A class of several transports is a chain of parts (na/core.h). A lookup
- * chooses the part, once, and from then on the address is that part's: sm where
- * the peer is on this node and listens there, else the first of the peer's
- * transports that the class has. No other is tried if that one fails.
+ * chooses the part once, and the address then belongs to that part: sm if the
+ * peer is on this node and listens on sm, otherwise the first of the peer's
+ * transports that the class has. If that one fails, no other is tried.
  *
- * Nothing has to be announced to find out whether a peer is on this node. A
- * part sm:// without a name listens under a name derived from the address of
- * the first part. The abstract namespace of Unix sockets ends with the network
- * namespace, in which that address is valid as well. A path means another file
- * on another node, so the inode of the socket stands for it. An address inside
- * one process has no derived name. The user is part of the name, too.
+ * A class finds out without messages whether a peer is on this node. A part
+ * sm:// without a name listens with a name derived from the address of the
+ * first part. The abstract namespace of Unix sockets belongs to the network
+ * namespace, and so does that address. A path means another file on another
+ * node, so the inode of the socket is used instead. An address inside one
+ * process has no derived name. The user is part of the name, too.
  *
  * Memory is registered with each part and described to peers by all of them
- * (rma.c). The part of the address moves the data.
+ * (rma.c). The part that the address belongs to moves the data.
  *
- * Counters: "mux_sent_sm" has the bytes of messages that sm sent, and
- * "mux_moved_sm" the bytes of puts and gets that it started;
- * "mux_sent_zmq+tcp", ...
+ * Counters: "mux_sent_sm" counts the bytes of messages that sm sent,
+ * "mux_moved_sm" the bytes of puts and gets that it started; "mux_sent_zmq+tcp"
+ * and so on.
  *
  * Locking: none.
  */
 
-/* Whether a string of a list is sm, with its name left to us. */
+/* Whether an address of a list is sm without a name. */
 HG_PRIVATE bool na_mux_is_auto_sm(const char *string);
 
-/* The string to open such an sm by: under the name that follows from the
- * address of a listener, unless that is NULL, or the name is taken. */
+/* The address string for such an sm: with the name derived from the address of
+ * a listener, unless that is NULL or the name is in use. */
 HG_PRIVATE void na_mux_auto_sm(
     const char *address, char string[NA_MAX_ADDR_LEN]);
 
-/* The sm address of who listens at an address of another transport. False:
- * nothing follows from that, as others on this node may have the same. */
+/* The sm address of a class that listens at an address of another transport.
+ * False: none can be derived, since several classes on this node may have that
+ * address. */
 HG_PRIVATE bool na_mux_derive(const char *address, char name[NA_MAX_ADDR_LEN]);
 
-/* The part that is to reach a peer whose addresses are `list`, and in `name`
- * what it looks up. NULL: none of them is for this class. */
+/* Choose the part that reaches a peer with the addresses in `list`; `name` gets
+ * the name that it looks up. NULL: the class has no transport for any of
+ * them. */
 HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
     const char *list, char name[NA_MAX_ADDR_LEN]);
 
@@ -14116,8 +14148,8 @@ HG_PRIVATE bool na_mux_is_auto_sm(const char *string)
         strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
 }
 
-/* What only one listener of this network namespace has at a time: its address,
- * or for a path, the inode. */
+/* What only one listener of this network namespace can have: its address, or
+ * for a path, the inode. */
 static bool na_mux_place(const char *string, char place[NA_MAX_ADDR_LEN])
 {
     static const char ipc[] = "ipc://", inproc[] = "inproc://";
@@ -14159,7 +14191,8 @@ HG_PRIVATE void na_mux_auto_sm(
     if (address != NULL && na_mux_derive(address, string)) {
         if (na_sm_is_free(string + 5))
             return;
-        hg_log_warning("cls", "%s is taken: no peer can connect by it", string);
+        hg_log_warning(
+            "cls", "%s is in use: no peer can connect through it", string);
     }
     (void) snprintf(string, NA_MAX_ADDR_LEN, "sm://");
 }
@@ -14183,8 +14216,8 @@ static struct na_class *na_mux_part(
     return NULL;
 }
 
-/* Whether sm reaches the peer at an address, and by which name. Asked quietly:
- * most peers are on another node. */
+/* Whether sm reaches the peer at an address, and the name to use. Nothing is
+ * logged: most peers are on other nodes. */
 static bool na_mux_is_local(const struct na_class *sm, bool is_sm,
     const char *address, char name[NA_MAX_ADDR_LEN])
 {
@@ -14196,7 +14229,7 @@ static bool na_mux_is_local(const struct na_class *sm, bool is_sm,
         na_sm_is_there(sm, strstr(name, "://") + 3);
 }
 
-/* Whether a listener may be at an address: the socket of a path must exist. */
+/* Whether a listener may have an address: the socket of a path must exist. */
 static bool na_mux_may_be(const char *address)
 {
     char place[NA_MAX_ADDR_LEN];
@@ -14225,7 +14258,7 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
         if (part != NULL && (*at == '\0' || na_mux_may_be(name)))
             return part;
     }
-    /* The transport says what is wrong with another protocol of its own. */
+    /* The transport logs what is wrong with another protocol of its own. */
     (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", list);
     if (core->next == NULL &&
         na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&
@@ -14236,30 +14269,29 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
 
 /* ==== gen/na/lookup.h ==== */
 /*
- * lookup: from an address string to an address, and the end of a connection.
+ * lookup: converts address strings to addresses, and ends connections.
  *
- * The string is checked to be of the class's transport; the rest is the
- * transport's. A lookup connects; it may wait, in a context of its own. A name
- * that is resolved is connected by the first use of its address. In a class of
- * several transports mux/mux.h chooses the part that does either.
+ * The string is checked to belong to the class's transport; the transport
+ * parses the rest. A lookup connects; it may wait, in its own context. A
+ * resolved name is connected when its address is first used. In a class of
+ * several transports mux/mux.h chooses the part.
  */
 
-/* Start a lookup whose end goes to `lane`; `name` is copied. */
+/* Start a lookup that completes in `lane`; `name` is copied. */
 HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
     na_op_id_t *op_id);
 
-/* The address that a name stands for, with a reference, without connecting.
- * With `from_peer` the name came from a peer: see addr_resolve in plugin.h;
- * NA_NODEV if it is no address of the class's transport. Failures are counted
- * as "bad_names". */
+/* Get the address of a name, with a reference, without connecting. `from_peer`:
+ * a peer sent the name, see addr_resolve in plugin.h; then NA_NODEV: it is not
+ * an address of the class's transport. Failures are counted as "bad_names". */
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p);
 
 /* ==== gen/na/lookup.c ==== */
 /* lookup: see lookup.h. */
 
-/* Check the form of a name, the argument of an application or a peer. */
+/* Check the form of a name, given by the application or a peer. */
 static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
 {
     struct na_uri uri;
@@ -14267,7 +14299,7 @@ static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
     return na_uri_read(na_addr_name_level(from_peer), name, &uri);
 }
 
-/* No part of the class is for such an address. */
+/* No part of the class reaches such an address. */
 static na_return_t na_lookup_refuse(
     struct na_class *na_class, const char *name, na_bool_t from_peer)
 {
@@ -14353,7 +14385,7 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Look a name up in a context of its own, and wait; *addr_p is given to the
+/* Look up a name in a new context and wait. *addr_p is passed to the
  * application. */
 static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     unsigned timeout_ms, struct na_addr **addr_p)
@@ -14380,14 +14412,14 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
         ret = waiter.ret;
     else if (ret == NA_TIMEOUT)
         hg_log_error("addr", "no answer of '%s' in %u ms", name, timeout_ms);
-    /* This cancels a lookup that has not ended. */
+    /* Destroying the context cancels a pending lookup. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
         *addr_p = waiter.addr;
     return ret;
 }
 
-/* Resolve by the part that is to reach the peer. */
+/* Resolve a name by the part that reaches the peer. */
 static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
     na_bool_t from_peer, struct na_addr **addr_p)
 {
@@ -14413,7 +14445,7 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
         return ret;
     na_class->core->count(na_class, "bad_names", 1);
-    /* A peer's name is no argument of the application's. */
+    /* A name from a peer is not an invalid argument of the application. */
     return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
 
@@ -14501,24 +14533,25 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 
 /* ==== gen/na/class.c ==== */
 /*
- * class: endpoints, from NA_Initialize to NA_Finalize.
+ * class: opens and closes classes, NA_Initialize to NA_Finalize.
  *
- * Opening a class puts together what the other modules need: the transport's
- * table, filled; the options with their defaults, their strings copied; the
- * emulation where the transport moves no memory or the application asks for
- * it; the progress thread. Closing takes it apart in reverse: the thread, the
- * handles, the transport, the emulation, messages that wait, addresses. Here
- * are also the table of functions a transport calls the core by, and the named
- * counters. Nothing above includes this module: it has no header.
+ * Opening a class creates what the other modules need: the transport's table
+ * with all slots filled; the options with their defaults and copied strings;
+ * the emulation of RMA if the transport has none or the application asks for
+ * it; the progress thread. Closing releases in reverse order: the thread, the
+ * handles, the transport, the emulation, queued messages, addresses. This
+ * module also contains the table of functions that transports call, and the
+ * named counters. No other module includes this one.
  *
- * Locking: none of its own; which classes are open is live's to know. Counters
- * are atomics.
+ * Locking: none of its own; live knows which classes are open. Counters are
+ * atomic.
  */
 
 #define NA_CLASS_LINGER_MS 1000
 #define NA_CLASS_SPIN_US 200
 
-/* What a message may be at most: by default, and whatever is asked for. */
+/* The default maximum size of a message, and the smallest maximum that can be
+ * set. */
 #define NA_CLASS_MSG_DEFAULT ((size_t) 64 << 10)
 #define NA_CLASS_MSG_MIN ((size_t) 512)
 #define NA_CLASS_MSG_MAX ((size_t) 16 << 20)
@@ -14545,7 +14578,7 @@ static void na_class_count(
     na_counter_add(na_class_counter(na_class_core_of(na_class), name), n);
 }
 
-/* core->addr_dead: mark it, then fail what waits for it. */
+/* core->addr_dead: mark the address as dead, then fail pending operations. */
 static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
@@ -14564,7 +14597,7 @@ static void na_class_addr_parted(struct na_addr *addr)
     na_msg_addr_ended(addr, NA_DISCONNECT, false, true);
 }
 
-/* core->addr_unreached. No call to the peer has left: each ends with its
+/* core->addr_unreached: no call to the peer was sent; each call ends with its
  * send. */
 static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
@@ -14637,8 +14670,7 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 
 /* ---- Options ---- */
 
-/* Replace the strings of the options by copies that live as long as the
- * class. */
+/* Replace the strings of the options with copies owned by the class. */
 static na_return_t na_class_keep_strings(struct na_class_core *core)
 {
     struct na_init_info *info = &core->info;
@@ -14669,7 +14701,7 @@ static size_t na_class_msg_size(size_t wanted)
     return wanted > NA_CLASS_MSG_MAX ? NA_CLASS_MSG_MAX : wanted;
 }
 
-/* Options about who may connect are not ignored. */
+/* Options about access control must not be ignored. */
 static na_return_t na_class_check_access(const struct na_class_core *core)
 {
     const struct na_init_info *info = &core->info;
@@ -14683,7 +14715,8 @@ static na_return_t na_class_check_access(const struct na_class_core *core)
 
     if (option == NULL)
         return NA_SUCCESS;
-    hg_log_error("cls", "the transport %s cannot honour %s, which must be NULL",
+    hg_log_error("cls",
+        "the transport %s does not support %s, which must be NULL",
         core->ops.name, option);
     return NA_OPNOTSUPPORT;
 }
@@ -14743,7 +14776,7 @@ static na_return_t na_class_set_info(
 
 /* ---- Life ---- */
 
-/* Release everything but the transports, which are closed. */
+/* Free everything; the transports are closed already. */
 static void na_class_delete(struct na_class_core *core)
 {
     unsigned i;
@@ -14760,8 +14793,8 @@ static void na_class_delete(struct na_class_core *core)
     hg_mem_free(core);
 }
 
-/* A class of `plugin` with everything but the transport; `head`: the first part
- * of the class that it is to be a part of, or NULL. */
+/* Create a class of `plugin`, except for the transport. `head`: the first part
+ * of the class that it belongs to, or NULL. */
 static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     const char *protocol, na_bool_t listen, const struct na_init_info *info,
     struct na_class_core *head)
@@ -14816,8 +14849,8 @@ free_core:
     return NULL;
 }
 
-/* Body of the optional progress thread: serves peers' RMA while the
- * application computes, and messages for its contexts. */
+/* The optional progress thread: it serves RMA of peers while the application
+ * computes, and receives messages for its contexts. */
 static void *na_class_thread(void *arg)
 {
     struct na_class_core *core = (struct na_class_core *) arg;
@@ -14843,7 +14876,7 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
         na_context_create(&core->pub, NA_CONTEXT_HELPER, &core->thread_context);
     if (ret != NA_SUCCESS)
         return ret;
-    /* Signals are for the application's threads. */
+    /* Only the application's threads handle signals. */
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&core->thread, NULL, na_class_thread, core);
@@ -14870,19 +14903,19 @@ static void na_class_stop_thread(struct na_class_core *core)
     (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
 }
 
-/* Close the transports, the last one first: a name of sm that follows from
- * another address goes before that. */
+/* Close the transports, the last one first: an sm name that is derived from
+ * another address is removed before that address. */
 static void na_class_close_parts(struct na_class_core *core)
 {
     if (core->next != NULL)
         na_class_close_parts(core->next); /* at most NA_CORE_PARTS deep */
     core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
     if (core->emul != NULL)
-        na_emul_destroy(core->emul); /* it holds references of addresses */
+        na_emul_destroy(core->emul); /* it holds references to addresses */
     core->emul = NULL;
 }
 
-/* Close a class and release it, with what the application leaked. */
+/* Close a class and free it, including what the application leaked. */
 static void na_class_end(struct na_class_core *core)
 {
     char first[NA_MAX_ADDR_LEN] = "none";
@@ -14909,8 +14942,8 @@ static void na_class_end(struct na_class_core *core)
 
 /* ---- Several transports ---- */
 
-/* Open one transport, `head` being the class of the first one, or NULL. NULL,
- * logged. */
+/* Open one transport; `head` is the class of the first one, or NULL. Returns
+ * NULL on failure, logged. */
 static struct na_class_core *na_class_open(const char *info_string,
     na_bool_t listen, const struct na_init_info *info,
     struct na_class_core *head)
@@ -14936,14 +14969,15 @@ static struct na_class_core *na_class_open(const char *info_string,
         assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
-    if (hg_log_begun(HG_LOG_LEVEL_ERROR) == begun) /* the transport logs it */
+    if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
+        begun) /* unless the transport logged it */
         hg_log_error(
             "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);
     return NULL;
 }
 
-/* Open one transport of a list, behind those that are open. */
+/* Open the next transport of a list. */
 static na_return_t na_class_add(struct na_class_core **head_p,
     const char *string, na_bool_t listen, const struct na_init_info *info)
 {
@@ -14960,14 +14994,15 @@ static na_return_t na_class_add(struct na_class_core **head_p,
     }
     *end_p = part;
     if (twice)
-        hg_log_error("cls", "%s stands twice in the list", part->tag);
+        hg_log_error("cls", "%s is in the list twice", part->tag);
     if (count > NA_CORE_PARTS)
         hg_log_error("cls", "a list has %d transports at most", NA_CORE_PARTS);
     return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
 }
 
-/* The class can do what all its parts can do. Its address is the list of
- * theirs, but without that of sm where it follows from the first. */
+/* Complete a class of several parts. Its limits are the smallest of all parts.
+ * Its address is the list of the parts' addresses, without that of sm if it is
+ * derived from the first. */
 static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
 {
     char name[NA_CORE_PARTS * (NA_MAX_ADDR_LEN + 4)];
@@ -15008,8 +15043,8 @@ static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
     return NA_MSGSIZE;
 }
 
-/* Open a list of transports. An sm:// without a name comes last: its name
- * follows from the first address. NULL, logged. */
+/* Open a list of transports. An sm:// without a name is opened last, because
+ * its name is derived from the first address. NULL, logged. */
 static struct na_class_core *na_class_open_list(
     const char *list, na_bool_t listen, const struct na_init_info *info)
 {
@@ -15065,7 +15100,7 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-/* Contexts of the application's. */
+/* The number of contexts that the application created. */
 static unsigned na_class_count_contexts(struct na_class_core *core)
 {
     unsigned n = 0;
@@ -15099,7 +15134,8 @@ NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
             n == 1 ? " is" : "s are");
         return NA_BUSY;
     }
-    if (!na_live_remove(NA_LIVE_NA_CLASS, na_class)) /* in another thread */
+    if (!na_live_remove(
+            NA_LIVE_NA_CLASS, na_class)) /* another thread closes it */
         return na_live_check(na_class, "NA_Finalize");
     na_class_end(core);
     return NA_SUCCESS;

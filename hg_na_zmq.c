@@ -7,11 +7,11 @@
 
 /* ==== gen/plug/plug.h ==== */
 /*
- * The beginning of each transport that is a file of its own: the system's
- * headers and hg.h, with the plugin interface.
+ * The first part of each transport that is a separate file: system headers, and
+ * hg.h with the plugin interface.
  *
- * The files of gen/plug are pasted into each of them. Several of these may be
- * in one translation unit: include guards keep one copy.
+ * The files of gen/plug are pasted into each transport. Several transports may
+ * be in one translation unit: include guards keep one copy.
  *
  * Must not know: anything of hg but hg.h, nor any library.
  */
@@ -58,14 +58,14 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #define HG_NA_PLUGIN_API 1
 #endif
 #ifndef NA_PLUGIN_ABI
-/* As hg.c: version 1, whatever the program is compiled with. */
+/* Like hg.c: version 1, even if the program defines another. */
 #undef HG_API_VERSION
 #undef HG_API_STRICT
 #undef HG_SEED_NAMES
 #include "hg.h"
 #endif
 
-/* For functions that an earlier file declares and a later one defines. */
+/* For functions that are declared in one file and defined in a later one. */
 #define HG_PRIVATE static
 
 /* For functions of these files that not every transport calls. */
@@ -109,7 +109,7 @@ static inline uint64_t na_plug_get64(const unsigned char *p)
 
 /* ==== gen/plug/list.h ==== */
 /*
- * Rings of links. A link that is on no ring points at itself.
+ * Circular lists of links. A link that is on no list points to itself.
  */
 #ifndef HG_GEN_PLUG_LIST_H
 #define HG_GEN_PLUG_LIST_H
@@ -163,12 +163,11 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
 
 /* ==== gen/plug/net.h ==== */
 /*
- * Hosts, ports, interfaces and subnets, as address strings and options name
- * them.
+ * Hosts, ports, interfaces and subnets in address strings and options.
  *
- * `subsys` is the subsystem of the log lines. With `from_peer` a peer gave the
- * name: that is a warning, no error of this process, and must not block it, so
- * no name server is asked.
+ * `subsys` is the subsystem of the log lines. `from_peer`: a peer gave the
+ * name. Then errors are logged as warnings, and no name server is queried,
+ * since a peer must not block this process.
  */
 #ifndef HG_GEN_PLUG_NET_H
 #define HG_GEN_PLUG_NET_H
@@ -176,12 +175,12 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
 /* A range of addresses. */
 struct na_plug_subnet {
     int family;
-    unsigned bits; /* those that all its addresses begin with */
+    unsigned bits; /* length of the prefix */
     unsigned char bytes[sizeof(struct in6_addr)];
 };
 
-/* Log what is wrong with `rest`, what stands behind "://". `subsys` is also the
- * name of the transport. NA_INVALID_ARG. */
+/* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
+ * name of the transport. Returns NA_INVALID_ARG. */
 static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *rest, const char *why)
 {
@@ -190,9 +189,9 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* A host as a numeric address: of `family` if it has one, else of any. With
- * AI_NUMERICHOST in `flags` no name server is asked; else this may block. 0, or
- * an error of getaddrinfo's. */
+/* Resolve a host to a numeric address, of `family` if possible, else of any
+ * family. With AI_NUMERICHOST in `flags` no name server is queried; otherwise
+ * this may block. Returns 0 or an error of getaddrinfo. */
 static inline NA_PLUG_PERHAPS int na_plug_find_host(
     const char *host, int flags, int family, struct sockaddr_storage *address)
 {
@@ -233,14 +232,14 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_resolve(
         return NA_SUCCESS;
     if (from_peer)
         return na_plug_bad_name(na_class, subsys, from_peer, host,
-            "a peer's address must have a number, not a name, as its host");
+            "a peer's address must have a numeric host, not a host name");
     na_class->core->log(
         HG_LOG_LEVEL_ERROR, subsys, "host %s: %s", host, gai_strerror(rc));
     return NA_HOSTUNREACH;
 }
 
-/* The numeric host of an address, without its port; false: not one of the
- * internet's. */
+/* The numeric host of an address, without its port; false: not an internet
+ * address. */
 static inline NA_PLUG_PERHAPS bool na_plug_numeric(
     const struct sockaddr *address, char *host, size_t size)
 {
@@ -253,8 +252,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_numeric(
             NI_NUMERICHOST) == 0;
 }
 
-/* Take "host:port", "[v6]:port" or less apart: `host` is "" and *port_p 0
- * where none is given. NA_INVALID_ARG: not of that form. */
+/* Split "host:port", "[v6]:port", or a part of these. If the host is missing
+ * `host` is "", if the port is missing *port_p is 0. NA_INVALID_ARG:
+ * malformed. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
     const char *rest, char host[NA_MAX_ADDR_LEN], unsigned *port_p)
@@ -266,12 +266,12 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     unsigned long number = 0;
 
     if (rest[0] == '[' && end == NULL)
-        return na_plug_bad_name(
-            na_class, subsys, from_peer, rest, "no closing bracket");
+        return na_plug_bad_name(na_class, subsys, from_peer, rest,
+            "the closing bracket is missing");
     if (end == NULL)
         end = rest + strlen(rest);
     port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as are all names */
+    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
     if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -280,8 +280,8 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
         number = strtoul(port + 1, &stop, 10);
         if (port[1] < '0' || *stop != '\0' || number > 65535)
-            return na_plug_bad_name(
-                na_class, subsys, from_peer, rest, "no port from 0 to 65535");
+            return na_plug_bad_name(na_class, subsys, from_peer, rest,
+                "the port is not a number from 0 to 65535");
     } else if (port[0] != '\0' && port[0] != ':') {
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -290,8 +290,8 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     return NA_SUCCESS;
 }
 
-/* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
- * bits for each number, with zeros behind. False: not of that form. */
+/* Parse "192.0.2.0/24", "fd00::/64", or Mercury's form "192.0.2": eight bits
+ * for each number, the rest zeros. False: malformed. */
 static inline NA_PLUG_PERHAPS bool na_plug_parse_subnet(
     const char *text, struct na_plug_subnet *subnet)
 {
@@ -328,7 +328,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_parse_subnet(
     return true;
 }
 
-/* Read the option ip_subnet; *given_p is false without one.
+/* Parse the option ip_subnet; *given_p is false if it is not set.
  * NA_INVALID_ARG: malformed. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_subnet_option(
     const struct na_class *na_class, const char *subsys,

@@ -2,10 +2,10 @@
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
- * Deadlines saturate: whatever is added, a deadline never wraps into the
- * past. Random numbers come from the kernel on each call: they become keys
- * and incarnations, which must not be guessed from earlier ones nor repeat
- * in a child of fork, and none is drawn on a warm path.
+ * Deadlines saturate: adding to a deadline never wraps into the past. Each
+ * random number comes from the kernel: random numbers become keys and
+ * incarnations, which must not be predictable and must not repeat in a child of
+ * fork. None is drawn on a frequent path.
  *
  * Locking: none; stateless.
  */
@@ -13,8 +13,8 @@
 
 #include "base/log.h"
 
-/* How far the cheap clock lags behind, at most, on a system of 100 ticks a
- * second, and twice that. */
+/* Twice the largest lag of the cheap clock, on a system with 100 ticks a
+ * second. */
 #define HG_CLOCK_LAG (20u * HG_CLOCK_MS)
 
 static uint64_t hg_clock_read(clockid_t clock)
@@ -32,7 +32,7 @@ HG_PRIVATE uint64_t hg_clock_now(void)
     return hg_clock_read(CLOCK_MONOTONIC);
 }
 
-/* Reads both again when the thread was preempted in between. */
+/* Both clocks are read again if the thread was preempted in between. */
 HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair)
 {
     unsigned tries = 0;
@@ -55,8 +55,8 @@ HG_PRIVATE uint64_t hg_clock_age(
         (double) (now.ticks - pair->ticks) * (double) (now.ns - pair->ns));
 }
 
-/* A clock that is read for less where there is one; it lags behind by a tick of
- * the system's. */
+/* A cheaper clock, where there is one; it lags by up to one tick of the
+ * system. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline)
 {
     uint64_t lately;
@@ -101,7 +101,7 @@ HG_PRIVATE uint64_t hg_clock_random(void)
     uint64_t value;
 
     if (getentropy(&value, sizeof(value)) != 0) {
-        /* Keys that can be guessed would open memory to strangers. */
+        /* With predictable keys, any process could access registered memory. */
         hg_log_error(
             "clock", "no source of random numbers: %s", strerror(errno));
         abort();

@@ -2,7 +2,7 @@
 /*
  * clock: monotonic time in nanoseconds, and random numbers.
  *
- * Time is read here and nowhere else. A deadline is an absolute time of this
+ * Only this module reads the time. A deadline is an absolute time of this
  * clock; HG_CLOCK_NEVER is later than any.
  */
 #ifndef HG_GEN_BASE_CLOCK_H
@@ -13,20 +13,20 @@
 #define HG_CLOCK_NEVER UINT64_MAX
 #define HG_CLOCK_MS 1000000u
 
-/* Now. Any thread. */
+/* The current time. Any thread. */
 HG_PRIVATE uint64_t hg_clock_now(void);
 
-/* Whether a deadline is there; cheap where it is far. */
+/* Whether a deadline has passed; cheap if it is far away. */
 HG_PRIVATE bool hg_clock_is_past(uint64_t deadline);
 
 /* Now plus `ms` milliseconds, saturating at HG_CLOCK_NEVER. */
 HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
 
-/* Milliseconds until `deadline`, rounded up; 0 when past; INT_MAX at most,
- * also for HG_CLOCK_NEVER. The unit poll(2) takes. */
+/* Milliseconds until `deadline`, rounded up, for poll(2); 0 if it has passed;
+ * at most INT_MAX, also for HG_CLOCK_NEVER. */
 HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 
-/* 64 random bits that nobody else can guess. Without a source of them the
+/* 64 unpredictable random bits. If the system has no source of them, the
  * process ends. */
 HG_PRIVATE uint64_t hg_clock_random(void);
 
@@ -57,11 +57,12 @@ static inline uint64_t hg_clock_ticks(void)
 
 HG_PRIVATE void hg_clock_pair_init(struct hg_clock_pair *pair);
 
-/* How many ns ago those ticks were; 0 where counters disagree. */
+/* How many ns ago `ticks` was read; 0 if the counters of two processors
+ * disagree. */
 HG_PRIVATE uint64_t hg_clock_age(
     const struct hg_clock_pair *pair, uint64_t ticks);
 
-/* A hint that this thread spins. */
+/* Tell the processor that this thread spins. */
 static inline void hg_clock_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

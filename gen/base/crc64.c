@@ -2,24 +2,25 @@
 /*
  * crc64: the cyclic redundancy check on the wire.
  *
- * The table-driven form takes eight bytes a step: table k says what a byte does
- * to the check value when k bytes follow it. The tables are computed when they
- * are first used.
+ * The table form takes eight bytes a step: table k contains the effect of a
+ * byte on the check value when k bytes follow it. The tables are computed on
+ * first use.
  *
  * The fast form of CRC-64 folds 16 bytes at a time with carry-less
- * multiplication. Where the processor multiplies two pairs at once, a wide form
+ * multiplication. If the processor multiplies two pairs at once, a wide form
  * folds 128 bytes at a time. In bit-reflected order, bit i of a register stands
  * for the power 127 - i of x. A product of two halves is one power too high:
  * moving a half by n bits takes the constant x^(n - 1) mod P.
  *
- * Invariants: both forms give the same value for the same bytes, in pieces of
+ * Invariants: all forms give the same value for the same bytes, in pieces of
  * any size at any alignment. Locking: none; the tables are made once.
  */
 #include "base/crc64.h"
 
 #include "base/wire.h"
 
-/* Here and not in os.h: it takes longer to read than everything else. */
+/* Included here and not in os.h: it takes longer to compile than everything
+ * else. */
 #if HG_ENABLE_CRC_SIMD
 #include <immintrin.h>
 #endif
@@ -80,7 +81,7 @@ HG_PRIVATE uint64_t hg_crc64_update_table(
 
 #if HG_ENABLE_CRC_SIMD
 
-/* Below this size the tables are as fast, and a fold needs a register full. */
+/* Below this size the tables are as fast, and a fold needs a full register. */
 #define HG_CRC64_FOLD_MIN 16
 
 /* The wide form needs four registers of 32 bytes. */
@@ -96,7 +97,7 @@ static inline __m128i hg_crc64_load(const unsigned char *p)
     return _mm_loadu_si128((const __m128i *) (const void *) p);
 }
 
-/* Move `x` by the number of bits that `keys` stands for, and add `next`. */
+/* Move `x` by the number of bits that `keys` is for, and add `next`. */
 HG_CRC64_FOLD_TARGET
 static inline __m128i hg_crc64_fold(__m128i x, __m128i keys, __m128i next)
 {
@@ -144,8 +145,8 @@ static inline uint64_t hg_crc64_reduce(__m128i x, __m128i keys)
     return (uint64_t) _mm_extract_epi64(r, 1);
 }
 
-/* Fold in what lies between `p` and `end`, behind at least 16 bytes; the check
- * value. */
+/* Fold in the bytes from `p` to `end`, after at least 16 bytes; returns the
+ * check value. */
 HG_CRC64_FOLD_TARGET
 static inline uint64_t hg_crc64_fold_rest(
     __m128i x, __m128i by16, const unsigned char *p, const unsigned char *end)

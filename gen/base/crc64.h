@@ -3,13 +3,13 @@
  * crc64: the cyclic redundancy check of messages, of arguments outside of them
  * and, on request, of bulk data.
  *
- * CRC-64/XZ: reflected polynomial 0xC96C5795D7870F42, all ones in and out;
- * "123456789" gives 0x995DC9BBDF1939FA. It has a table-driven form and some
- * that use the processor's instructions, chosen at run time; all give the same
- * value for the same bytes.
+ * CRC-64/XZ: reflected polynomial 0xC96C5795D7870F42, initial value and final
+ * XOR all ones; "123456789" gives 0x995DC9BBDF1939FA. There are a table form
+ * and forms that use instructions of the processor, chosen at run time; all
+ * give the same value for the same bytes.
  *
  * A running value starts at 0, takes any number of updates and is the check
- * value at every moment: the inversions happen inside.
+ * value at any time: the inversions happen inside.
  */
 #ifndef HG_GEN_BASE_CRC64_H
 #define HG_GEN_BASE_CRC64_H

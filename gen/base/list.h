@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * list: an intrusive doubly linked ring.
+ * list: an intrusive doubly linked circular list.
  *
- * A head is a link whose neighbours are the first and the last element; an
- * element that is on no list points at itself, so removing it twice does
- * nothing. No allocation, no lock: the owner of the list guards it.
+ * A head is a link whose neighbours are the first and the last element. An
+ * element that is on no list points to itself, so removing it twice has no
+ * effect. No allocation, no lock: the owner of the list guards it.
  */
 #ifndef HG_GEN_BASE_LIST_H
 #define HG_GEN_BASE_LIST_H

@@ -5,7 +5,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* A mutex is held for a few instructions, but who holds it may not run. */
+/* How often to try a mutex that is held for a few instructions: its holder may
+ * not be running. */
 #define HG_LOCK_TRIES 1000
 
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
@@ -154,8 +155,8 @@ close_fds:
 
 #endif
 
-/* Eight bytes are an eventfd's unit; for a pipe any number would do. Neither
- * is ever full: at most one write lies between two drains. */
+/* An eventfd takes eight bytes; a pipe takes any number. Neither is ever full:
+ * there is at most one write between two drains. */
 static void hg_waker_fill(struct hg_waker *waker)
 {
     static const uint64_t one = 1;
@@ -213,8 +214,8 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker)
 {
     int saved_errno = errno;
-    /* Adding nothing: a load alone might miss a sleeper that, in turn, does
-     * not see the caller's change yet. */
+    /* Adding 0 instead of a load, which might miss a sleeper that in turn does
+     * not see the caller's change. */
     unsigned state = atomic_fetch_add(&waker->state, 0);
 
     while (
@@ -252,7 +253,7 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
             hg_log_error("waker", "poll: %s", strerror(errno));
             return HG_IO_ERROR;
         }
-        /* INT_MAX ms is as far as poll looks ahead, not yet the deadline. */
+        /* poll waits at most INT_MAX ms, which may be before the deadline. */
         if (ms != INT_MAX)
             return HG_TIMEOUT;
     }

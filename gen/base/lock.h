@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lock: mutexes, the lock of a class, and how threads sleep and are woken.
+ * lock: mutexes, the lock of a class, and how threads sleep and wake up.
  *
- * Thin by intent: pthread mutexes are uncontended on every warm path, and
- * thread sanitizers, debuggers and profilers understand them.
+ * Deliberately thin: pthread mutexes are uncontended on every frequent path,
+ * and thread sanitizers, debuggers and profilers understand them.
  *
- * A waker wakes a thread that sleeps on descriptors. It loses no wake-up: the
- * sleeper arms the waker, THEN looks once more at what it waits for, and sleeps
- * only if there is still nothing; a thread that changes something makes the
- * change visible, THEN calls hg_waker_ring. Both read and modify `state` in one
- * step, so the later of the two sees what the earlier one did before. While
- * nobody is armed, ringing is this one atomic operation: no lock, no system
- * call. It is not even that where change and look are sequentially consistent
- * themselves: all agree on the order of the four.
+ * A waker wakes a thread that sleeps on descriptors. No wake-up is lost: the
+ * sleeper arms the waker, then checks its condition again, and sleeps only if
+ * it still does not hold; a thread that changes something makes the change
+ * visible, then calls hg_waker_ring. Both read and modify `state` in one step,
+ * so the later of the two sees what the earlier one did before. While no
+ * sleeper is armed, ringing is a single atomic operation: no lock, no system
+ * call. If both change and check are sequentially consistent, even that is
+ * unnecessary, because all threads agree on the order of the four.
  *
- * The descriptor (an eventfd, or the reading end of a pipe) stays readable
- * from a ring until the last armed sleeper disarms, so that several threads,
- * or an event loop of the application, may sleep on it together.
+ * The descriptor (an eventfd, or the read end of a pipe) stays readable from a
+ * ring until the last armed sleeper disarms, so that several threads, or an
+ * event loop of the application, may sleep on it together.
  */
 #ifndef HG_GEN_BASE_LOCK_H
 #define HG_GEN_BASE_LOCK_H
@@ -34,7 +34,7 @@ static inline void hg_lock(pthread_mutex_t *mutex)
     (void) rc;
 }
 
-/* For who must not wait for it: false, it was not to be had. */
+/* Take the lock without waiting; false: it is held. */
 HG_PRIVATE bool hg_lock_try(pthread_mutex_t *mutex);
 
 static inline void hg_unlock(pthread_mutex_t *mutex)
@@ -47,19 +47,20 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 
 /* ---- The lock of a class ---- */
 
-/* A mutex that a thread may take again where it has it. */
+/* A recursive mutex. */
 struct hg_monitor {
     pthread_mutex_t mutex;
-    _Atomic(const void *) owner; /* the thread that is inside, or NULL */
-    unsigned depth;              /* how often it has entered */
-    _Atomic unsigned wanted;     /* threads that wait to enter */
+    _Atomic(const void *) owner; /* the thread that holds it, or NULL */
+    unsigned depth;              /* number of times that it has entered */
+    _Atomic unsigned wanted;     /* threads waiting to enter */
 };
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* Stands for a thread, by its address; and how often that has entered monitors
- * and not left, which is 0 where it runs code of the application, or sleeps. */
+/* hg_monitor_entered: its address identifies a thread; its value counts how
+ * often the thread has entered monitors without leaving them. It is 0 while the
+ * thread runs application code or sleeps. */
 #if HG_SPLIT
 extern __attribute__((
     visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
@@ -69,21 +70,21 @@ static _Thread_local unsigned hg_monitor_entered;
 
 static inline void hg_monitor_note(int change)
 {
-#ifdef NDEBUG /* only assertions ask */
+#ifdef NDEBUG /* used by assertions only */
     (void) change;
 #else
     hg_monitor_entered += (unsigned) change;
 #endif
 }
 
-/* Whether this thread is inside. */
+/* Whether this thread holds the monitor. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
     return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
         &hg_monitor_entered;
 }
 
-/* Somebody else is inside. */
+/* Another thread holds the monitor: wait for it. */
 HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
@@ -108,18 +109,18 @@ static inline void hg_leave(struct hg_monitor *monitor)
     hg_unlock(&monitor->mutex);
 }
 
-/* False: it takes too long. */
+/* Enter; false: it takes too long. */
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
 
-/* Enter again after a moment outside, when those are in who waited for that: a
- * thread that came back at once would keep them out. */
+/* Enter again after leaving briefly, once the threads that were waiting have
+ * entered: a thread that re-entered at once would starve them. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 
-/* Let others in who wait for that. For who goes round and round, inside
- * once. */
+/* Let waiting threads enter. For a thread that loops, inside once. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
 
-/* Leave however often this thread has entered; and enter as often again. */
+/* hg_leave_all: leave as often as this thread has entered. hg_enter_again:
+ * enter that often again. */
 static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 {
     unsigned depth = monitor->depth;
@@ -139,22 +140,22 @@ static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
     monitor->depth = depth;
 }
 
-/* Sleep for a millisecond outside, for what is too rare to be signalled; false
- * after a signal. */
+/* Leave, sleep for a millisecond and enter again, for events that are too rare
+ * to be signalled. False: a signal arrived. */
 HG_PRIVATE bool hg_pause(struct hg_monitor *monitor);
 
 /* ---- Sleeping and waking ---- */
 
 struct hg_waker {
-    _Atomic unsigned state; /* sleepers, and whether it rang: see lock.c */
+    _Atomic unsigned state; /* sleepers, and whether it was rung: see lock.c */
     int read_fd;            /* for poll; constant */
-    int write_fd;           /* the same as read_fd with an eventfd; constant */
+    int write_fd;           /* equal to read_fd with an eventfd; constant */
 };
 
-/* False, and errno: descriptors ran out (not logged). */
+/* False, with errno: out of descriptors (not logged). */
 HG_PRIVATE bool hg_waker_init(struct hg_waker *waker);
 
-/* Nobody is armed, and nobody rings any more. */
+/* No sleeper is armed, and no thread rings it any more. */
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker);
 
 /* Announce that the caller is about to sleep; pairs with hg_waker_disarm. One
@@ -166,15 +167,15 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
  * lock; not from a signal handler. Keeps errno. */
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
 
-/* The same without an atomic step of its own, after a change that was a
- * sequentially consistent one, which sleepers look for in the same way. */
+/* As hg_waker_ring without an atomic step, after a sequentially consistent
+ * change that sleepers check sequentially consistently. */
 static inline void hg_waker_ring_after(struct hg_waker *waker)
 {
     if (HG_UNLIKELY(atomic_load(&waker->state) != 0))
         hg_waker_ring(waker);
 }
 
-#define HG_WAKER_FDS 4 /* most descriptors that a sleeper sleeps on, too */
+#define HG_WAKER_FDS 4 /* maximum of additional descriptors of a sleep */
 
 /* Sleep, armed, until the waker rings, one of the descriptors is readable or
  * broken, or `deadline` passes. HG_SUCCESS: something is readable; HG_TIMEOUT;

@@ -27,19 +27,20 @@
 
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
-/* Size of the text of HG_Get_last_error_text, with its terminator. */
+/* Size of the text of HG_Get_last_error_text(), including the NUL. */
 #define HG_LOG_TEXT_MAX 512
-/* Size of the list of subsystems, with its terminator. */
+/* Size of the list of subsystems, including the NUL. */
 #define HG_LOG_FILTER_MAX 256
-/* Call sites whose lines are counted apart; a power of two. */
+/* Call sites whose lines are counted separately; a power of two. */
 #define HG_LOG_SITES 1024
-/* Errors that a call site may log before only doublings are logged. */
+/* Errors that a call site logs before only each doubling of the count is
+ * logged. */
 #define HG_LOG_ERROR_BURST 64
 
 static const char *const hg_log_level_names[] = {
     "none", "error", "warning", "info", "debug"};
 
-/* Mercury's other words for each of them. */
+/* Mercury's alternative words for each level. */
 static const char *const hg_log_level_words[] = {
     "", "fatal ftl err", "warn", "min_debug trace inf", "dbg"};
 
@@ -66,8 +67,8 @@ static char hg_log_filter[HG_LOG_FILTER_MAX]; /* guard: hg_log_mutex */
 
 typedef int hg_log_print_t(FILE *stream, const char *format, ...);
 
-/* Where lines go: to `func`; else, if any of these is set, to `print` and the
- * stream of the level; else to stderr. */
+/* Where lines go: to `func`; otherwise, if any of these is set, to `print` and
+ * the stream of the level; otherwise to stderr. */
 struct hg_log_outlet {
     void (*func)(int level, const char *subsys, const char *line, void *arg);
     void *arg;
@@ -77,7 +78,7 @@ struct hg_log_outlet {
 
 static struct hg_log_outlet hg_log_outlet; /* guard: hg_log_mutex */
 static struct hg_log_site hg_log_sites[HG_LOG_SITES];
-static atomic_uint hg_log_lost; /* lines that stderr did not take */
+static atomic_uint hg_log_lost; /* lines dropped because stderr was full */
 static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
 static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
@@ -94,13 +95,13 @@ static void hg_log_unlock(void)
 
 /* ---- Writing a line ---- */
 
-/* Write without blocking; false: stderr did not take the line. */
+/* Write without blocking; false: stderr is full. */
 static bool hg_log_try_write(const char *line, size_t size)
 {
     struct pollfd out = {STDERR_FILENO, POLLOUT, 0};
     ssize_t written = -1;
 
-#ifdef RWF_NOWAIT /* pipes and sockets have it, files and terminals do not */
+#ifdef RWF_NOWAIT /* pipes and sockets support it, files and terminals do not */
     struct iovec part = {(void *) line, size};
 
     written = pwritev2(STDERR_FILENO, &part, 1, -1, RWF_NOWAIT);
@@ -125,7 +126,7 @@ static void hg_log_write_counted(const char *line, size_t size)
 
     if (lost > 0) {
         n = snprintf(note, sizeof(note),
-            "hg: warning: log: stderr took no more: %u line%s dropped\n", lost,
+            "hg: warning: log: stderr was full: %u line%s dropped\n", lost,
             lost == 1 ? " was" : "s were");
         if (hg_log_try_write(note, (size_t) n))
             lost = 0;
@@ -134,8 +135,8 @@ static void hg_log_write_counted(const char *line, size_t size)
         atomic_fetch_add_explicit(&hg_log_lost, lost + 1, memory_order_relaxed);
 }
 
-/* SIGPIPE cannot be turned off for one write(2): it is blocked on this thread
- * meanwhile, and taken away if this write raised it. */
+/* SIGPIPE cannot be disabled for one write(2): it is blocked in this thread
+ * meanwhile, and removed if this write raised it. */
 static void hg_log_write(const char *line, size_t size)
 {
     static const struct timespec at_once = {0, 0};
@@ -155,7 +156,7 @@ static void hg_log_write(const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
-/* Format and deliver, whatever the level and the filter say; `count` is shown
+/* Format and deliver a line, regardless of level and filter; `count` is shown
  * unless it is 1. */
 static void hg_log_emit(int level, const char *subsys, unsigned count,
     const char *format, va_list args)
@@ -215,8 +216,8 @@ HG_PRIVATE void hg_log_emit_line(
 
 /* ---- Levels and filter ---- */
 
-/* The next word of the list at *at_p, of *size_p bytes, or NULL. A ~ in front
- * of it sets *negated_p. */
+/* The next word of the list at *at_p, of *size_p bytes, or NULL. A ~ before it
+ * sets *negated_p. */
 static const char *hg_log_next_word(
     const char **at_p, size_t *size_p, bool *negated_p)
 {
@@ -254,9 +255,9 @@ static int hg_log_level_of(const char *name)
     return -1;
 }
 
-/* Whether `list` lets `subsys` log. The last mention of `subsys` decides. One
- * that is not mentioned logs if the list names all, or switches on no known
- * subsystem: a misspelled name does not silence the others. */
+/* Whether `list` lets `subsys` log. The last mention of `subsys` decides. A
+ * subsystem that is not mentioned logs if the list names all, or enables no
+ * known subsystem: a misspelled name does not silence the others. */
 static bool hg_log_filter_admits(const char *list, const char *subsys)
 {
     size_t subsys_size = strlen(subsys);
@@ -281,8 +282,8 @@ static bool hg_log_filter_admits(const char *list, const char *subsys)
     return mentioned ? on : all || !exclusive;
 }
 
-/* Set the filter, and warn about each word that names nothing; `from` says
- * where the list was given. False: it is too long. */
+/* Set the filter, and warn about each unknown word; `from` says where the list
+ * was given. False: it is too long. */
 static bool hg_log_filter_set(const char *from, const char *list)
 {
     size_t size = strlen(list) + 1;
@@ -299,7 +300,7 @@ static bool hg_log_filter_set(const char *from, const char *list)
             !hg_log_has(hg_log_all, word, size) &&
             !hg_log_has(hg_log_absent, word, size))
             hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-                "%s: \"%.*s\" is none of %s; ignoring it", from, (int) size,
+                "%s: \"%.*s\" is not one of %s; ignored", from, (int) size,
                 word, hg_log_subsystems);
     return true;
 }
@@ -316,13 +317,13 @@ static void hg_log_read_environment(void)
     if (level < 0) {
         level = HG_LOG_LEVEL_ERROR;
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-            "HG_LOG_LEVEL: \"%s\" is none of none, error, warning, info, "
-            "debug; taking error",
+            "HG_LOG_LEVEL: \"%s\" is not one of none, error, warning, info, "
+            "debug; using error",
             name);
     }
     if (list != NULL && !hg_log_filter_set("HG_LOG_SUBSYS", list))
         hg_log_emit_line(HG_LOG_LEVEL_WARNING, "log",
-            "HG_LOG_SUBSYS: longer than %d characters; taking all",
+            "HG_LOG_SUBSYS: longer than %d characters; using all",
             HG_LOG_FILTER_MAX - 1);
     atomic_store_explicit(&hg_log_level, level, memory_order_relaxed);
 }
@@ -361,8 +362,8 @@ HG_PRIVATE bool hg_log_on(int level)
 
 /* ---- Lines ---- */
 
-/* How often this format was logged, now included. Formats for which there is
- * no entry left are counted together. */
+/* How often this format was logged, including now. Formats without a free entry
+ * are counted together. */
 static unsigned hg_log_count(const char *format)
 {
     size_t at = (size_t) ((uintptr_t) format * UINT32_C(2654435761) >> 8);
@@ -388,7 +389,7 @@ static bool hg_log_is_due(unsigned count)
     return (count & (count - 1)) == 0 || hg_log_on(HG_LOG_LEVEL_DEBUG);
 }
 
-/* Whether level and filter let a line pass. */
+/* Whether level and filter admit a line. */
 static bool hg_log_admits(int level, const char *subsys)
 {
     bool admitted;
@@ -601,7 +602,7 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream)
 
 /* ---- Return codes and versions ---- */
 
-/* The text of each code, and Mercury's name. NA has the first of them. */
+/* The text of each code, and Mercury's name. NA has the first ones. */
 static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"success", "HG_SUCCESS"},
     {"operation not permitted", "HG_PERMISSION"},

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log: one line for each error, from whoever saw it first.
+ * log: one line for each error, logged where it is first detected.
  *
  * A line has a level and a subsystem ("cls", "addr", "msg", "rma", "rpc",
- * "bulk", "proc", "zmq", ...). Quiet by default except errors; HG_LOG_LEVEL
- * and HG_LOG_SUBSYS in the environment are read once, at the first line or
- * the first setter. A level that is off costs one relaxed load: nothing is
- * formatted, nor are the arguments of the macros below evaluated. Lines, of
- * 1,000 bytes at most, go to stderr or to the sink of HG_Set_log_func.
+ * "bulk", "proc", "zmq", ...). By default only errors are logged. HG_LOG_LEVEL
+ * and HG_LOG_SUBSYS in the environment are read once, at the first line or the
+ * first setter. A disabled level costs one relaxed load: nothing is formatted,
+ * and the arguments of the macros below are not evaluated. Lines, of at most
+ * 1,000 bytes, go to stderr or to the sink of HG_Set_log_func.
  *
- * Levels: an error is what this process did wrong or can no longer do. Lines
- * that a peer causes are warnings at most, and are counted.
+ * Levels: an error is something that this process did wrong or can no longer
+ * do. Lines that a peer causes are at most warnings, and are counted.
  *
  * Rate: each format string writes its 1st, 2nd, 4th, 8th ... line, with the
- * count; an error also its first 64. Statements that share a format string
- * share its count. At level debug, and through hg_log_misuse, every line is
+ * count, and of errors also the first 64. Statements that share a format string
+ * share its count. At level debug, and with hg_log_misuse, every line is
  * written. Callers need no limit of their own.
  *
- * Locking: levels are atomics; the sink and the subsystem filter have a
- * private mutex, never held while the sink runs. It is the innermost lock.
+ * Locking: levels are atomic. The sink and the subsystem filter have a private
+ * mutex, which is not held while the sink runs. It is the innermost lock.
  */
 #ifndef HG_GEN_BASE_LOG_H
 #define HG_GEN_BASE_LOG_H
 
 #include "base/os.h"
 
-/* Whether a line of this level might be wanted; cheap, no lock. */
+/* Whether a line of this level may be written; cheap, no lock. */
 HG_COLD HG_PRIVATE bool hg_log_on(int level);
 
 /* Format and deliver one line (no newline at its end). errno is kept. */
 HG_COLD HG_PRIVATE void hg_log_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* Deliver a line whatever level and filter say. */
+/* Deliver a line regardless of level and filter. */
 HG_COLD HG_PRIVATE void hg_log_emit_line(int level, const char *subsys,
     const char *format, ...) HG_PRINTF_LIKE(3, 4);
 
-/* Log, as an error without a rate limit, what the application did wrong in its
- * call of `function`. Returns HG_INVALID_ARG. */
+/* Log wrong use of `function` by the application, as an error without a rate
+ * limit. Returns HG_INVALID_ARG. */
 HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
     const char *subsys, const char *function, const char *what);
 
@@ -45,28 +45,28 @@ HG_COLD HG_PRIVATE hg_return_t hg_log_misuse(
 HG_PRIVATE void hg_log_vline(
     int level, const char *subsys, const char *format, va_list args);
 
-/* How many lines of this level, which is not off, or of a more severe one this
- * thread has begun, whether or not they were written. */
+/* How many lines of this level, which is enabled, or of a more severe one this
+ * thread has started, written or not. */
 HG_PRIVATE unsigned hg_log_begun(int level);
 
-/* Say, as an error, why the system gave no descriptor, or what one names, for
- * `what`: errno knows. HG_AGAIN, with the limit's name: there are as many as
- * may be; HG_NOMEM; HG_IO_ERROR. */
+/* Log, as an error, why the system did not provide a descriptor or other
+ * resource for `what`, from errno. HG_AGAIN, with the name of the limit: the
+ * limit of descriptors is reached; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
-/* pthread_atfork for handlers that take locks under which lines are logged:
+/* pthread_atfork for handlers that take locks that may be held while logging:
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
     void (*prepare)(void), void (*parent)(void), void (*child)(void));
 
-/* Set, or empty, the text that HG_Get_last_error_text gives this thread; it is
- * cut where it is too long. */
+/* Set or clear this thread's text of HG_Get_last_error_text(); a long text is
+ * truncated. */
 HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
     HG_PRINTF_LIKE(1, 2);
 HG_PRIVATE void hg_log_drop_text(void);
 
-/* Empty the text, and keep there what this thread logs as an error from now on,
- * behind the name of the function. NULL: no longer. */
+/* Clear the text, and store there what this thread logs as an error from now
+ * on, after the name of the function. NULL: stop. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 
 #define HG_LOG_AT(level, ...) \
@@ -76,7 +76,7 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 #define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)
 #define hg_log_debug(...) HG_LOG_AT(HG_LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* Log, and keep the text for HG_Get_last_error_text, at whatever level. */
+/* Log, and keep the text for HG_Get_last_error_text() at any level. */
 #define HG_LOG_EXPLAIN(level, subsys, ...) \
     (hg_log_keep_text(__VA_ARGS__), HG_LOG_AT(level, subsys, __VA_ARGS__))
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * map: from a 64-bit number to a pointer; and slots, from an index with a
+ * map: maps 64-bit numbers to pointers; and slots: map an index with a
  * generation to a pointer.
  *
- * Invariants of a map: capacity is 0 or a power of two; count <= used; at
- * most two thirds of the entries are used, so every probe meets a free one
- * and ends. An entry is free (value NULL), a tombstone (value
- * &hg_map_tombstone) or live. Growing drops the tombstones.
+ * Invariants of a map: capacity is 0 or a power of two; count <= used; at most
+ * two thirds of the entries are used, so every probe reaches a free one and
+ * ends. An entry is free (value NULL), a tombstone (value &hg_map_tombstone) or
+ * live. Growing removes the tombstones.
  *
- * The place of a key is the product with a secret odd number, folded: of keys
- * chosen without knowing the secret, no set collides on purpose.
+ * The position of a key is its product with a secret odd number, folded:
+ * without knowing the secret, keys cannot be chosen to collide.
  *
- * Invariants of slots: the free list runs through the entries whose value is
- * NULL; a generation rises when its slot is emptied or renewed.
+ * Invariants of slots: the free list links the entries whose value is NULL; a
+ * generation is incremented when its slot is emptied or renewed.
  */
 #include "base/map.h"
 
@@ -72,8 +72,8 @@ static void hg_map_insert(struct hg_map *map, uint64_t key, void *value)
     map->count++;
 }
 
-/* Move to a fresh table where the live entries and one more fill at most a
- * half: the next move is then a sixth of the table away, or more. */
+/* Move to a new table in which the live entries and one more fill at most half:
+ * the next move comes after at least a sixth of the table was added. */
 static hg_return_t hg_map_rebuild(struct hg_map *map)
 {
     struct hg_map old = *map;
@@ -165,7 +165,7 @@ HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key)
     value = entry->value;
     entry->value = &hg_map_tombstone;
     map->count--;
-    /* A tombstone before a free entry keeps no probe going. */
+    /* A tombstone before a free entry is not needed for any probe. */
     i = (size_t) (entry - map->entries);
     if (map->entries[(i + 1) & mask].value == NULL) {
         while (map->entries[i].value == (void *) &hg_map_tombstone) {
@@ -228,7 +228,7 @@ static uint64_t hg_slots_id(const struct hg_slots_entry *entry, uint32_t index)
         (index + 1);
 }
 
-/* A generation ends, by the owner. */
+/* End a generation. Called by the owner. */
 static void hg_slots_age(struct hg_slots_entry *entry)
 {
     uint32_t generation =
@@ -238,7 +238,7 @@ static void hg_slots_age(struct hg_slots_entry *entry)
         &entry->generation, generation + 1, memory_order_relaxed);
 }
 
-/* As many slots again, since all are taken. */
+/* Double the number of slots, since all are in use. */
 static hg_return_t hg_slots_grow(struct hg_slots *slots)
 {
     uint32_t first =

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * map: from a 64-bit number to a pointer; and slots, from an index with a
+ * map: maps 64-bit numbers to pointers; and slots: map an index with a
  * generation to a pointer.
  *
- * A map is an open-addressing table, rebuilt when two thirds are used.
- * Keys that a peer can choose are mixed with a secret per map, so that nobody
- * can make it slow. Slots hand out 32-bit indices whose generation changes
- * each time they are reused: a stale identifier is told apart from the object
- * that lives there now.
+ * A map is an open-addressing table, rebuilt when two thirds are used. Keys
+ * that a peer can choose are mixed with a secret of the map, so that a peer
+ * cannot cause collisions. Slots have 32-bit indices with a generation that
+ * changes each time a slot is reused, so that an outdated identifier does not
+ * find the object that is in the slot now.
  *
- * Locking: the owner guards both. hg_slots_get and hg_slots_live need no lock,
- * for who knows that the object is not removed meanwhile.
+ * Locking: the owner guards both. hg_slots_get and hg_slots_live need no lock
+ * if the caller knows that the object is not removed meanwhile.
  */
 #ifndef HG_GEN_BASE_MAP_H
 #define HG_GEN_BASE_MAP_H
@@ -28,7 +28,8 @@ struct hg_map {
 };
 
 HG_PRIVATE void hg_map_init(struct hg_map *map);
-HG_PRIVATE void hg_map_fini(struct hg_map *map); /* values are the owner's */
+HG_PRIVATE void hg_map_fini(
+    struct hg_map *map); /* the owner frees the values */
 
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
@@ -64,8 +65,8 @@ struct hg_slots {
 HG_PRIVATE void hg_slots_init(struct hg_slots *slots);
 HG_PRIVATE void hg_slots_fini(struct hg_slots *slots);
 
-/* Store `value` (not NULL); its identifier, never 0, in *id_p: generation in
- * the upper half, index + 1 in the lower. HG_NOMEM, HG_OVERFLOW past
+/* Store `value` (not NULL). *id_p gets its identifier, never 0: the generation
+ * in the upper half, index + 1 in the lower. HG_NOMEM; HG_OVERFLOW: more than
  * HG_SLOTS_LIMIT. */
 HG_PRIVATE hg_return_t hg_slots_add(
     struct hg_slots *slots, void *value, uint64_t *id_p);
@@ -73,16 +74,17 @@ HG_PRIVATE hg_return_t hg_slots_add(
 /* The value of a live identifier, or NULL. */
 HG_PRIVATE void *hg_slots_get(const struct hg_slots *slots, uint64_t id);
 
-/* The value of a slot by the lower half of its identifier, which is *id_p then;
- * NULL: the slot is free. */
+/* The value of a slot, given the lower half of its identifier; *id_p gets the
+ * identifier. NULL: the slot is free. */
 HG_PRIVATE void *hg_slots_live(
     const struct hg_slots *slots, uint32_t number, uint64_t *id_p);
 
-/* Remove a live identifier; its value, or NULL when stale. */
+/* Remove a live identifier. Returns its value, or NULL if the identifier is
+ * outdated. */
 HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id);
 
-/* A live identifier becomes stale, and its value, which keeps its slot, has
- * another one: that. */
+/* Replace a live identifier by a new one for the same value and slot; returns
+ * the new one. */
 HG_PRIVATE uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id);
 
 /* Walk as hg_map_next does. */

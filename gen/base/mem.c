@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem: the one door to the heap.
+ * mem: all heap allocations.
  *
  * Invariants: an allocator is either complete or absent (malloc_fn NULL: the
  * system's heap); no request of size 0 reaches it.
  *
- * Locking: none. Whoever sets the allocator promises that nobody else is inside
- * the library, and that no block is left.
+ * Locking: none. When the application sets the allocator, no thread may be
+ * inside the library and no block may be allocated.
  */
 #include "base/mem.h"
 
@@ -43,7 +43,7 @@ HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size)
 
     if (size != 0 && count > SIZE_MAX / size)
         return NULL;
-    /* The system's calloc knows which pages are zero already. */
+    /* The system's calloc does not clear pages that are zero already. */
     if (hg_mem_custom.malloc_fn == NULL)
         return calloc(1, count * size > 0 ? count * size : 1);
     ptr = hg_mem_alloc(count * size);

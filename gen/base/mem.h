@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem: the one door to the heap.
+ * mem: all heap allocations.
  *
- * Everything the library allocates passes through the functions here, so that
- * HG_Set_allocator can replace the heap and a test can make an allocation fail.
+ * The library allocates only through these functions, so that HG_Set_allocator
+ * can replace the heap and a test can make an allocation fail.
  *
- * Locking: the allocator is set before first use and read without a lock
- * afterwards.
+ * Locking: the allocator is set before first use and then read without a lock.
  */
 #ifndef HG_GEN_BASE_MEM_H
 #define HG_GEN_BASE_MEM_H
 
 #include "base/os.h"
 
-/* Allocate `size` bytes (0 counts as 1), uninitialised. NULL: out of memory;
+/* Allocate `size` bytes (0 counts as 1), uninitialized. NULL: out of memory;
  * the caller reports it. Any thread. */
 HG_PRIVATE void *hg_mem_alloc(size_t size);
 
 /* Allocate zeroed memory. NULL also when count * size overflows. */
 HG_PRIVATE void *hg_mem_calloc(size_t count, size_t size);
 
-/* Resize; on NULL the old block stands. */
+/* Resize; NULL: out of memory, and the old block is unchanged. */
 HG_PRIVATE void *hg_mem_realloc(void *ptr, size_t size);
 
 /* Free; NULL is allowed. */
@@ -29,9 +28,9 @@ HG_PRIVATE void hg_mem_free(void *ptr);
 /* Copy a string; NULL: out of memory. `str` is not NULL. */
 HG_PRIVATE char *hg_mem_strdup(const char *str);
 
-/* `size`, as one that the compiler cannot know: to clear or copy a hundred
- * bytes it calls the C library then, which knows the processor, instead of a
- * string instruction, which takes long to begin. */
+/* Hides a constant size from the compiler. To clear or copy a hundred bytes it
+ * then calls the C library, which is tuned for the processor, instead of a
+ * string instruction, which starts slowly. */
 static inline size_t hg_mem_unknown(size_t size)
 {
 #if defined(__GNUC__)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os: what the operating system and the compiler offer, asked once.
+ * os: what the operating system and the compiler provide.
  *
  * The first module. It selects the feature macros, includes every system header
- * that private modules use, and defaults the configuration macros, each 0 or 1
- * and tested with #if. No other module asks which system it is on.
+ * that private modules use, and sets defaults of the configuration macros, each
+ * 0 or 1 and tested with #if. No other module checks for the operating system.
  *
  * HG_PRIVATE marks a function that other modules call: static when all modules
  * are pasted into hg.c, hidden when they are compiled one by one (HG_SPLIT).
@@ -20,8 +20,8 @@
 #error "hg.c needs stdatomic.h, and this compiler says that it has none"
 #endif
 
-/* A unity build puts other files in front. The include that does not exist
- * ends the compilation, so that the cure is the only error. */
+/* A unity build may include system headers before hg.c. Including a file that
+ * does not exist stops the compilation, so that this is the only error. */
 #if defined(_FEATURES_H) && \
     (!defined(_GNU_SOURCE) || (defined(__GLIBC__) && !defined(__USE_GNU)))
 #error "hg.c comes after a system header that was included without \
@@ -88,9 +88,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 #endif
 
-/* The transport sm, between the processes of one node: needs Linux's memfd,
- * credentials of sockets, and epoll, whatever the rest of the library waits
- * with. */
+/* The transport sm, between processes of one node: needs Linux's memfd, socket
+ * credentials and epoll, even if HG_ENABLE_EPOLL is 0. */
 #ifndef HG_ENABLE_SM
 #ifdef __linux__
 #define HG_ENABLE_SM 1
@@ -103,8 +102,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #error "sm needs atomics of 8 and 64 bits without locks: -DHG_ENABLE_SM=0"
 #endif
 
-/* Carry-less multiplication for CRC64, used where the processor has it; 0
- * leaves the tables alone, as for compilers that do not know the wide form. */
+/* Carry-less multiplication for CRC64, used if the processor has it; 0 uses
+ * only the tables, for compilers that do not support the wide form. */
 #ifndef HG_ENABLE_CRC_SIMD
 #if defined(__x86_64__) && \
     (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 8))
@@ -114,8 +113,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 #endif
 
-/* Transports compiled into this copy besides the built-in ones. Defined
- * without a value is 1: `0 - - 1`. */
+/* Transports compiled in besides the built-in ones. A macro defined without a
+ * value counts as 1: `0 - - 1`. */
 #ifndef HG_NA_ZMQ
 #define HG_NA_ZMQ 0
 #elif 0 - HG_NA_ZMQ - 1 == 1
@@ -168,7 +167,7 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_WARNING_OFF 0
 #endif
 
-/* hg.c is written for version 1, whatever the program is compiled with. */
+/* hg.c is written for version 1, even if the program uses another. */
 #ifndef HG_H
 #undef HG_API_VERSION
 #undef HG_API_STRICT
@@ -184,20 +183,20 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_HOT
 #else
 #define HG_PRIVATE static
-#define HG_HOT inline /* on the way of each call, which spares itself calls */
+#define HG_HOT inline /* used in every call; inlined */
 #endif
 
-/* So many bytes between what the threads of two contexts write, objects of
- * theirs that lie side by side in the heap, lest they take each other's cache
- * lines. */
+/* Distance between data that threads of two contexts write, in objects that may
+ * be adjacent in the heap, so that they do not share a cache line. */
 #define HG_APART 64
 
 #if defined(__GNUC__)
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
-#define HG_NOINLINE __attribute__((noinline)) /* the rare half of a hot one */
-#define HG_COLD __attribute__((cold))         /* and what leads to it is rare */
+#define HG_NOINLINE \
+    __attribute__((noinline))         /* the rare part of a HG_HOT function */
+#define HG_COLD __attribute__((cold)) /* code that leads to it is rare, too */
 #else
 #define HG_NOINLINE
 #define HG_COLD

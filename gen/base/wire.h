@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire: bytes in an agreed order, read and written with bounds.
+ * wire: reads and writes little-endian bytes with bounds checks.
  *
- * Everything on the wire is little-endian, written field by field: no struct
- * is ever copied. A cursor (struct hg_wire) knows where its buffer ends. A
- * read or write that does not fit does nothing, yields 0 and exhausts the
- * cursor, which stays failed: a decoder may read a whole record and ask once
- * at the end whether all of it was there.
+ * Everything on the wire is little-endian, written field by field: no struct is
+ * copied. A cursor (struct hg_wire) knows where its buffer ends. A read or
+ * write beyond the end does nothing, yields 0 and sets the cursor to failed: a
+ * decoder may read a whole record and check once at the end.
  *
- * All inline: compilers turn the byte shifts of a load into a single move on
- * machines of that byte order. Of a store they make several if they know some
- * of its bytes, and a processor that reads the whole soon after waits for
- * those: so a store says itself that it is one.
+ * All functions are inline: compilers turn the byte shifts of a load into a
+ * single instruction on little-endian machines. They split a store if they know
+ * some of its bytes, and a processor that reads the whole soon after must wait;
+ * therefore a store is explicitly one instruction.
  *
  * Locking: none, a cursor belongs to one thread.
  */
@@ -114,8 +113,8 @@ static inline size_t hg_wire_left(const struct hg_wire *wire)
     return wire->size - wire->pos;
 }
 
-/* Pass over `size` bytes, more than 0, and return where they begin; NULL
- * when there are not as many: the cursor has failed. */
+/* Skip `size` bytes, more than 0, and return their address; NULL: there are
+ * fewer, and the cursor has failed. */
 static inline unsigned char *hg_wire_take(struct hg_wire *wire, size_t size)
 {
     size_t start = wire->pos;
@@ -166,8 +165,8 @@ static inline uint64_t hg_wire_get64(struct hg_wire *wire)
     return p != NULL ? hg_wire_load64(p) : 0;
 }
 
-/* The next `size` bytes, in place; NULL when there are not as many, or when
- * `size` is 0 (which does not fail). */
+/* The next `size` bytes, in place; NULL: there are fewer, or `size` is 0 (which
+ * does not fail). */
 static inline const void *hg_wire_get_bytes(struct hg_wire *wire, size_t size)
 {
     return size > 0 ? hg_wire_take(wire, size) : NULL;
@@ -207,7 +206,7 @@ static inline void hg_wire_put64(struct hg_wire *wire, uint64_t value)
         hg_wire_store64(p, value);
 }
 
-/* Copy `size` bytes in; `ptr` may be NULL where `size` is 0. */
+/* Write `size` bytes; `ptr` may be NULL if `size` is 0. */
 static inline void hg_wire_put_bytes(
     struct hg_wire *wire, const void *ptr, size_t size)
 {

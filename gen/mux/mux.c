@@ -18,8 +18,8 @@ HG_PRIVATE bool na_mux_is_auto_sm(const char *string)
         strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
 }
 
-/* What only one listener of this network namespace has at a time: its address,
- * or for a path, the inode. */
+/* What only one listener of this network namespace can have: its address, or
+ * for a path, the inode. */
 static bool na_mux_place(const char *string, char place[NA_MAX_ADDR_LEN])
 {
     static const char ipc[] = "ipc://", inproc[] = "inproc://";
@@ -61,7 +61,8 @@ HG_PRIVATE void na_mux_auto_sm(
     if (address != NULL && na_mux_derive(address, string)) {
         if (na_sm_is_free(string + 5))
             return;
-        hg_log_warning("cls", "%s is taken: no peer can connect by it", string);
+        hg_log_warning(
+            "cls", "%s is in use: no peer can connect through it", string);
     }
     (void) snprintf(string, NA_MAX_ADDR_LEN, "sm://");
 }
@@ -85,8 +86,8 @@ static struct na_class *na_mux_part(
     return NULL;
 }
 
-/* Whether sm reaches the peer at an address, and by which name. Asked quietly:
- * most peers are on another node. */
+/* Whether sm reaches the peer at an address, and the name to use. Nothing is
+ * logged: most peers are on other nodes. */
 static bool na_mux_is_local(const struct na_class *sm, bool is_sm,
     const char *address, char name[NA_MAX_ADDR_LEN])
 {
@@ -98,7 +99,7 @@ static bool na_mux_is_local(const struct na_class *sm, bool is_sm,
         na_sm_is_there(sm, strstr(name, "://") + 3);
 }
 
-/* Whether a listener may be at an address: the socket of a path must exist. */
+/* Whether a listener may have an address: the socket of a path must exist. */
 static bool na_mux_may_be(const char *address)
 {
     char place[NA_MAX_ADDR_LEN];
@@ -127,7 +128,7 @@ HG_PRIVATE struct na_class *na_mux_choose(const struct na_class *na_class,
         if (part != NULL && (*at == '\0' || na_mux_may_be(name)))
             return part;
     }
-    /* The transport says what is wrong with another protocol of its own. */
+    /* The transport logs what is wrong with another protocol of its own. */
     (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", list);
     if (core->next == NULL &&
         na_uri_read(HG_LOG_LEVEL_DEBUG, name, &uri) == NA_SUCCESS &&

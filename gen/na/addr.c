@@ -54,12 +54,12 @@ HG_PRIVATE na_return_t na_addr_set_name(struct na_addr *addr, const char *name)
         copy = NULL;
     }
     hg_unlock(&core->list_lock);
-    hg_mem_free(copy); /* it had one already, which stands */
+    hg_mem_free(copy); /* it already had one, which stays */
     return NA_SUCCESS;
 }
 
-/* What users call an address, as far as there is room; its length. The
- * list_lock is held. */
+/* Write what users call an address, truncated to `size`. Returns its length.
+ * The list_lock is held. */
 static size_t na_addr_user_name(
     const struct na_addr_core *addr, char *buf, size_t size)
 {
@@ -140,13 +140,13 @@ HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr)
     return NA_FALSE;
 }
 
-/* Unlink, tell the transport, free. */
+/* Unlink the address, release it in the transport, and free it. */
 static void na_addr_destroy(struct na_addr *addr)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
-    assert(addr_core->queued_bytes == 0); /* each message is a reference */
+    assert(addr_core->queued_bytes == 0); /* each message holds a reference */
     hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
@@ -200,7 +200,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         (void) na_addr_print(addr, name, sizeof(name));
-        hg_log_warning("addr", "%s: the peer %s is gone: %s", function, name,
+        hg_log_warning("addr", "%s: the peer %s is dead: %s", function, name,
             NA_Error_to_string(ret));
     }
     return ret;
@@ -212,7 +212,7 @@ HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
 
-/* The slot addr_cmp; both of one class. */
+/* Calls the slot addr_cmp. Both addresses belong to one class. */
 static bool na_addr_is_proven(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
@@ -300,7 +300,7 @@ HG_PRIVATE na_return_t na_addr_take_back(
     if (atomic_fetch_sub(given, 1) == 0) {
         (void) atomic_fetch_add(given, 1);
         return hg_log_misuse(
-            "addr", function, "it was freed as often as it was given already");
+            "addr", function, "it was freed more often than it was returned");
     }
     na_addr_unref(addr);
     return NA_SUCCESS;
@@ -316,7 +316,7 @@ HG_PRIVATE na_return_t na_addr_hand_out(
 {
     if (addr_p == NULL)
         return hg_log_misuse(
-            "addr", function, "the place for the address is NULL");
+            "addr", function, "the pointer for the address is NULL");
     na_addr_ref(addr);
     na_addr_give(addr);
     *addr_p = addr;
@@ -357,7 +357,8 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
         return NA_FALSE;
     if (na_addr_same(addr1, addr2))
         return NA_TRUE;
-    /* The name of an unknown peer is all there is, but a dead one's is not. */
+    /* If a peer is not identified yet, names are compared, except those of dead
+     * addresses. */
     if (na_addr_is_proven(addr1, addr1) && na_addr_is_proven(addr2, addr2))
         return NA_FALSE;
     return addr1->name != NULL && addr2->name != NULL &&

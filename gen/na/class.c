@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * class: endpoints, from NA_Initialize to NA_Finalize.
+ * class: opens and closes classes, NA_Initialize to NA_Finalize.
  *
- * Opening a class puts together what the other modules need: the transport's
- * table, filled; the options with their defaults, their strings copied; the
- * emulation where the transport moves no memory or the application asks for
- * it; the progress thread. Closing takes it apart in reverse: the thread, the
- * handles, the transport, the emulation, messages that wait, addresses. Here
- * are also the table of functions a transport calls the core by, and the named
- * counters. Nothing above includes this module: it has no header.
+ * Opening a class creates what the other modules need: the transport's table
+ * with all slots filled; the options with their defaults and copied strings;
+ * the emulation of RMA if the transport has none or the application asks for
+ * it; the progress thread. Closing releases in reverse order: the thread, the
+ * handles, the transport, the emulation, queued messages, addresses. This
+ * module also contains the table of functions that transports call, and the
+ * named counters. No other module includes this one.
  *
- * Locking: none of its own; which classes are open is live's to know. Counters
- * are atomics.
+ * Locking: none of its own; live knows which classes are open. Counters are
+ * atomic.
  */
 #include "base/clock.h"
 #include "base/lock.h"
@@ -32,7 +32,8 @@
 #define NA_CLASS_LINGER_MS 1000
 #define NA_CLASS_SPIN_US 200
 
-/* What a message may be at most: by default, and whatever is asked for. */
+/* The default maximum size of a message, and the smallest maximum that can be
+ * set. */
 #define NA_CLASS_MSG_DEFAULT ((size_t) 64 << 10)
 #define NA_CLASS_MSG_MIN ((size_t) 512)
 #define NA_CLASS_MSG_MAX ((size_t) 16 << 20)
@@ -59,7 +60,7 @@ static void na_class_count(
     na_counter_add(na_class_counter(na_class_core_of(na_class), name), n);
 }
 
-/* core->addr_dead: mark it, then fail what waits for it. */
+/* core->addr_dead: mark the address as dead, then fail pending operations. */
 static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
@@ -78,7 +79,7 @@ static void na_class_addr_parted(struct na_addr *addr)
     na_msg_addr_ended(addr, NA_DISCONNECT, false, true);
 }
 
-/* core->addr_unreached. No call to the peer has left: each ends with its
+/* core->addr_unreached: no call to the peer was sent; each call ends with its
  * send. */
 static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
 {
@@ -151,8 +152,7 @@ NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name)
 
 /* ---- Options ---- */
 
-/* Replace the strings of the options by copies that live as long as the
- * class. */
+/* Replace the strings of the options with copies owned by the class. */
 static na_return_t na_class_keep_strings(struct na_class_core *core)
 {
     struct na_init_info *info = &core->info;
@@ -183,7 +183,7 @@ static size_t na_class_msg_size(size_t wanted)
     return wanted > NA_CLASS_MSG_MAX ? NA_CLASS_MSG_MAX : wanted;
 }
 
-/* Options about who may connect are not ignored. */
+/* Options about access control must not be ignored. */
 static na_return_t na_class_check_access(const struct na_class_core *core)
 {
     const struct na_init_info *info = &core->info;
@@ -197,7 +197,8 @@ static na_return_t na_class_check_access(const struct na_class_core *core)
 
     if (option == NULL)
         return NA_SUCCESS;
-    hg_log_error("cls", "the transport %s cannot honour %s, which must be NULL",
+    hg_log_error("cls",
+        "the transport %s does not support %s, which must be NULL",
         core->ops.name, option);
     return NA_OPNOTSUPPORT;
 }
@@ -257,7 +258,7 @@ static na_return_t na_class_set_info(
 
 /* ---- Life ---- */
 
-/* Release everything but the transports, which are closed. */
+/* Free everything; the transports are closed already. */
 static void na_class_delete(struct na_class_core *core)
 {
     unsigned i;
@@ -274,8 +275,8 @@ static void na_class_delete(struct na_class_core *core)
     hg_mem_free(core);
 }
 
-/* A class of `plugin` with everything but the transport; `head`: the first part
- * of the class that it is to be a part of, or NULL. */
+/* Create a class of `plugin`, except for the transport. `head`: the first part
+ * of the class that it belongs to, or NULL. */
 static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     const char *protocol, na_bool_t listen, const struct na_init_info *info,
     struct na_class_core *head)
@@ -330,8 +331,8 @@ free_core:
     return NULL;
 }
 
-/* Body of the optional progress thread: serves peers' RMA while the
- * application computes, and messages for its contexts. */
+/* The optional progress thread: it serves RMA of peers while the application
+ * computes, and receives messages for its contexts. */
 static void *na_class_thread(void *arg)
 {
     struct na_class_core *core = (struct na_class_core *) arg;
@@ -357,7 +358,7 @@ static na_return_t na_class_start_thread(struct na_class_core *core)
         na_context_create(&core->pub, NA_CONTEXT_HELPER, &core->thread_context);
     if (ret != NA_SUCCESS)
         return ret;
-    /* Signals are for the application's threads. */
+    /* Only the application's threads handle signals. */
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
     rc = pthread_create(&core->thread, NULL, na_class_thread, core);
@@ -384,19 +385,19 @@ static void na_class_stop_thread(struct na_class_core *core)
     (void) na_context_destroy(core->thread_context, NA_CONTEXT_DRAIN_MS);
 }
 
-/* Close the transports, the last one first: a name of sm that follows from
- * another address goes before that. */
+/* Close the transports, the last one first: an sm name that is derived from
+ * another address is removed before that address. */
 static void na_class_close_parts(struct na_class_core *core)
 {
     if (core->next != NULL)
         na_class_close_parts(core->next); /* at most NA_CORE_PARTS deep */
     core->ops.close(&core->pub, NA_CLASS_LINGER_MS);
     if (core->emul != NULL)
-        na_emul_destroy(core->emul); /* it holds references of addresses */
+        na_emul_destroy(core->emul); /* it holds references to addresses */
     core->emul = NULL;
 }
 
-/* Close a class and release it, with what the application leaked. */
+/* Close a class and free it, including what the application leaked. */
 static void na_class_end(struct na_class_core *core)
 {
     char first[NA_MAX_ADDR_LEN] = "none";
@@ -423,8 +424,8 @@ static void na_class_end(struct na_class_core *core)
 
 /* ---- Several transports ---- */
 
-/* Open one transport, `head` being the class of the first one, or NULL. NULL,
- * logged. */
+/* Open one transport; `head` is the class of the first one, or NULL. Returns
+ * NULL on failure, logged. */
 static struct na_class_core *na_class_open(const char *info_string,
     na_bool_t listen, const struct na_init_info *info,
     struct na_class_core *head)
@@ -450,14 +451,15 @@ static struct na_class_core *na_class_open(const char *info_string,
         assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
-    if (hg_log_begun(HG_LOG_LEVEL_ERROR) == begun) /* the transport logs it */
+    if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
+        begun) /* unless the transport logged it */
         hg_log_error(
             "cls", "cannot open %s: %s", info_string, NA_Error_to_string(ret));
     na_class_delete(core);
     return NULL;
 }
 
-/* Open one transport of a list, behind those that are open. */
+/* Open the next transport of a list. */
 static na_return_t na_class_add(struct na_class_core **head_p,
     const char *string, na_bool_t listen, const struct na_init_info *info)
 {
@@ -474,14 +476,15 @@ static na_return_t na_class_add(struct na_class_core **head_p,
     }
     *end_p = part;
     if (twice)
-        hg_log_error("cls", "%s stands twice in the list", part->tag);
+        hg_log_error("cls", "%s is in the list twice", part->tag);
     if (count > NA_CORE_PARTS)
         hg_log_error("cls", "a list has %d transports at most", NA_CORE_PARTS);
     return twice || count > NA_CORE_PARTS ? NA_INVALID_ARG : NA_SUCCESS;
 }
 
-/* The class can do what all its parts can do. Its address is the list of
- * theirs, but without that of sm where it follows from the first. */
+/* Complete a class of several parts. Its limits are the smallest of all parts.
+ * Its address is the list of the parts' addresses, without that of sm if it is
+ * derived from the first. */
 static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
 {
     char name[NA_CORE_PARTS * (NA_MAX_ADDR_LEN + 4)];
@@ -522,8 +525,8 @@ static na_return_t na_class_join(struct na_class_core *head, bool auto_sm)
     return NA_MSGSIZE;
 }
 
-/* Open a list of transports. An sm:// without a name comes last: its name
- * follows from the first address. NULL, logged. */
+/* Open a list of transports. An sm:// without a name is opened last, because
+ * its name is derived from the first address. NULL, logged. */
 static struct na_class_core *na_class_open_list(
     const char *list, na_bool_t listen, const struct na_init_info *info)
 {
@@ -579,7 +582,7 @@ NA_EXPORT na_class_t *NA_Initialize(const char *info_string, na_bool_t listen)
     return NA_Initialize_opt(info_string, listen, NULL);
 }
 
-/* Contexts of the application's. */
+/* The number of contexts that the application created. */
 static unsigned na_class_count_contexts(struct na_class_core *core)
 {
     unsigned n = 0;
@@ -613,7 +616,8 @@ NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class)
             n == 1 ? " is" : "s are");
         return NA_BUSY;
     }
-    if (!na_live_remove(NA_LIVE_NA_CLASS, na_class)) /* in another thread */
+    if (!na_live_remove(
+            NA_LIVE_NA_CLASS, na_class)) /* another thread closes it */
         return na_live_check(na_class, "NA_Finalize");
     na_class_end(core);
     return NA_SUCCESS;

@@ -12,7 +12,7 @@
 #include "na/op.h"
 #include "na/progress.h"
 
-/* Enter it into its class under the first free id. */
+/* Add the context to its class with the first free id. */
 static na_return_t na_context_number(
     struct na_class_core *core, struct na_context_core *context)
 {
@@ -54,8 +54,8 @@ static void na_context_remove(struct na_context_core *context)
 
 /* ---- Parts ---- */
 
-/* Memory for the context of one part, zeroed but for what the transport is to
- * find. NULL: no memory (logged). */
+/* Allocate the context of one part, zeroed except for the fields that the
+ * transport reads. NULL: out of memory (logged). */
 static struct na_context_core *na_context_new(
     struct na_class_core *part, uint8_t id, bool helper)
 {
@@ -75,7 +75,7 @@ static struct na_context_core *na_context_new(
     return context;
 }
 
-/* Tell each transport that its context goes. */
+/* Close the context in each transport. */
 static void na_context_close_parts(struct na_context_core *context)
 {
     for (; context != NULL; context = context->next)
@@ -172,7 +172,7 @@ HG_PRIVATE void na_context_cancel_all(struct na_context *context)
     na_context_leave(core);
 }
 
-/* Make progress until nothing is pending. False: something still is. */
+/* Make progress until no operation is pending. False: some still are. */
 static bool na_context_drain(struct na_context_core *context, unsigned ms)
 {
     uint64_t deadline = hg_clock_after_ms(ms);
@@ -237,8 +237,8 @@ HG_PRIVATE na_return_t na_context_destroy(
     return NA_SUCCESS;
 }
 
-/* Whoever executes a put or get: what is handed over goes from the transport
- * to the emulation, never back. */
+/* Cancel a put or get. The transport may hand it over to the emulation, but
+ * never the reverse. */
 static na_return_t na_context_cancel_rma(struct na_op *op)
 {
     const struct na_plugin *ops = na_class_ops(op->context->na_class);

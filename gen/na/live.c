@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 
-/* Open addressing: an object lies in the first place from that of its hash on
- * that was free when it came. */
+/* Open addressing: an object is at the first position, from its hash on, that
+ * was free when it was added. */
 #define NA_LIVE_FREE ((uintptr_t) 0)
 #define NA_LIVE_KIND ((uintptr_t) 7)
 
@@ -35,14 +35,14 @@ static void na_live_begin(void)
     hg_log_atfork(NULL, NULL, na_live_fork_child);
 }
 
-/* NA_FAULT; said once. */
+/* NA_FAULT; logged once. */
 static na_return_t na_live_refuse_forked(
     const struct na_class *na_class, const char *function)
 {
     if (!atomic_exchange(&na_class_core_of(na_class)->fork_logged, true))
         hg_log_error("cls",
-            "%s: the class belongs to the process that forked this one: open "
-            "another",
+            "%s: the class belongs to the parent process: open "
+            "a new one",
             function);
     return NA_FAULT;
 }
@@ -55,8 +55,7 @@ static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
     return (uintptr_t) object | (uintptr_t) kind;
 }
 
-/* The first place from that of the object's hash on that has `entry`, or
- * NULL. */
+/* The first position from the object's hash on that holds `entry`, or NULL. */
 static _Atomic uintptr_t *na_live_find(const void *object, uintptr_t entry)
 {
     uint64_t hash = ((uint64_t) (uintptr_t) object >> 4) * 0x9e3779b97f4a7c15u;
@@ -101,7 +100,7 @@ HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object)
 
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object)
 {
-    /* A pointer read from memory that was freed may be anything. */
+    /* A pointer read from freed memory may have any value. */
     return ((uintptr_t) object & NA_LIVE_KIND) == 0 &&
         na_live_find(object, na_live_entry_of(kind, object)) != NULL;
 }

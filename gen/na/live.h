@@ -2,21 +2,21 @@
 /*
  * live: the classes and contexts that exist.
  *
- * A pointer that the application passes may be that of an object that is gone.
- * Every public function asks here before it looks behind a class or context, so
- * that use after the end is a code and a line in the log. Memory that may have
- * been freed is never read to find out. A new object at the same address is not
- * told from the old one.
+ * The application may pass a pointer to an object that was destroyed. Every
+ * public function asks this module before it reads a class or context, so that
+ * use after destroy returns an error and logs a line. Memory that may have been
+ * freed is not read. A new object at the same address cannot be distinguished
+ * from the old one.
  *
  * One table holds the classes and contexts of NA and of the RPC layer.
  *
- * fork: a child cannot use its parent's classes, whatever their transport:
- * threads that it does not have may have held their locks. They are marked
- * before fork returns, and every function given one returns NA_FAULT without
- * taking a lock. The child may open classes of its own.
+ * fork: a child cannot use the classes of its parent, with any transport: other
+ * threads may have held their locks at fork. The classes are marked before fork
+ * returns, and every function that gets one returns NA_FAULT without taking a
+ * lock. The child may open its own classes.
  *
- * Locking: none; entries are atomics. The caller who ends an object sees to it
- * that nobody else uses it.
+ * Locking: none; entries are atomic. The caller that destroys an object must
+ * ensure that no other thread uses it.
  */
 #ifndef HG_GEN_NA_LIVE_H
 #define HG_GEN_NA_LIVE_H
@@ -33,17 +33,17 @@ enum na_live_kind {
     NA_LIVE_CONTEXT = 4
 };
 
-/* An object exists from now on. NA_AGAIN (logged): NA_LIVE_MAX do. */
+/* Add an object. NA_AGAIN, logged: the table is full. */
 HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object);
 
-/* It does not any more. False: it did not already. */
+/* Remove an object. False: it was removed before. */
 HG_PRIVATE bool na_live_remove(enum na_live_kind kind, const void *object);
 
-/* Whether it does. */
+/* Whether the object exists. */
 HG_PRIVATE bool na_live_has(enum na_live_kind kind, const void *object);
 
-/* A layer begins to use a class, which NA_Finalize then refuses to close; and
- * ends. */
+/* na_live_hold: a layer starts to use a class, so that NA_Finalize refuses to
+ * close it. na_live_release: it stops. */
 static inline void na_live_hold(struct na_class *na_class)
 {
     atomic_fetch_add(&na_class_core_of(na_class)->layers, 1);
@@ -57,9 +57,9 @@ static inline void na_live_release(struct na_class *na_class)
     (void) before;
 }
 
-/* What every public function begins with, before it takes a lock:
- * NA_INVALID_ARG, logged with the function's name, for NULL and for what is not
- * open; NA_FAULT, logged once for each class, in a child of fork. */
+/* Check the class in a public function, before a lock is taken. NA_INVALID_ARG,
+ * logged with the function's name: NULL, or not an open class. NA_FAULT, logged
+ * once for each class: a child of fork. */
 HG_PRIVATE na_return_t na_live_check(
     const struct na_class *na_class, const char *function);
 HG_PRIVATE na_return_t na_live_check_context(const struct na_class *na_class,

@@ -13,7 +13,7 @@
 #include "na/progress.h"
 #include "na/uri.h"
 
-/* Check the form of a name, the argument of an application or a peer. */
+/* Check the form of a name, given by the application or a peer. */
 static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
 {
     struct na_uri uri;
@@ -21,7 +21,7 @@ static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
     return na_uri_read(na_addr_name_level(from_peer), name, &uri);
 }
 
-/* No part of the class is for such an address. */
+/* No part of the class reaches such an address. */
 static na_return_t na_lookup_refuse(
     struct na_class *na_class, const char *name, na_bool_t from_peer)
 {
@@ -107,7 +107,7 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Look a name up in a context of its own, and wait; *addr_p is given to the
+/* Look up a name in a new context and wait. *addr_p is passed to the
  * application. */
 static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     unsigned timeout_ms, struct na_addr **addr_p)
@@ -134,14 +134,14 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
         ret = waiter.ret;
     else if (ret == NA_TIMEOUT)
         hg_log_error("addr", "no answer of '%s' in %u ms", name, timeout_ms);
-    /* This cancels a lookup that has not ended. */
+    /* Destroying the context cancels a pending lookup. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
         *addr_p = waiter.addr;
     return ret;
 }
 
-/* Resolve by the part that is to reach the peer. */
+/* Resolve a name by the part that reaches the peer. */
 static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
     na_bool_t from_peer, struct na_addr **addr_p)
 {
@@ -167,7 +167,7 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     if (!from_peer || ret == NA_SUCCESS || ret == NA_NOMEM)
         return ret;
     na_class->core->count(na_class, "bad_names", 1);
-    /* A peer's name is no argument of the application's. */
+    /* A name from a peer is not an invalid argument of the application. */
     return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
 

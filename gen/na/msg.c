@@ -9,23 +9,24 @@
 #include "na/live.h"
 #include "na/op.h"
 
-/* What an allocator adds to a block, about. */
+/* Approximate overhead of the allocator for a block. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
 
-/* A message; everything it points to is borrowed. */
+/* A message; all pointers are borrowed. */
 struct na_msg_in {
     struct na_addr *source;
     const void *data;
     na_size_t size;
     na_tag_t tag;
     uint8_t plane;
-    uint8_t target; /* number of a sink, or id of a context */
+    uint8_t target; /* number of a sink or id of a context */
 };
 
-/* A copy of one, which waits for its receive or its sink. */
+/* A queued copy of a message, which waits for a receive or a sink. */
 struct na_msg_kept {
     struct na_link link;
-    struct na_msg_in in; /* its source is a reference, its data ours */
+    struct na_msg_in
+        in; /* its source is a reference, its data belongs to this struct */
     unsigned char data[];
 };
 
@@ -46,7 +47,7 @@ HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox)
     }
 }
 
-/* The number of the list for messages of a plane, and for their receives. */
+/* The list for messages of a plane, and for their receives. */
 static unsigned na_msg_list(uint8_t plane, na_tag_t tag)
 {
     if (plane == NA_MSG_EXPECTED)
@@ -55,13 +56,13 @@ static unsigned na_msg_list(uint8_t plane, na_tag_t tag)
     return plane == NA_MSG_RPC ? NA_INBOX_RPC : NA_INBOX_UNEXPECTED;
 }
 
-/* Bytes that a kept message counts for. */
+/* The weight of a queued message in bytes. */
 static uint64_t na_msg_weight(na_size_t size)
 {
     return size + sizeof(struct na_msg_kept) + NA_MSG_OVERHEAD;
 }
 
-/* Take a kept message off its list. */
+/* Remove a queued message from its list. */
 static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
 {
     struct na_addr_core *source = na_addr_core_of(kept->in.source);
@@ -80,7 +81,7 @@ static void na_msg_free(struct na_msg_kept *kept)
     hg_mem_free(kept);
 }
 
-/* Drop the messages of dead peers, or all. */
+/* Drop queued messages of dead peers, or all. */
 static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
 {
     unsigned i;
@@ -109,19 +110,19 @@ HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
     hg_leave(core->lock);
 }
 
-/* Whether so many bytes more would be more than a sender's share. */
+/* Whether `weight` more bytes would exceed the sender's share. */
 static bool na_msg_is_full(const struct na_class_core *core,
     const struct na_addr *source, uint64_t weight)
 {
     uint64_t limit = core->info.max_queue_bytes;
 
     if (limit > UINT64_MAX / 4)
-        limit = UINT64_MAX / 4; /* no sum overflows */
+        limit = UINT64_MAX / 4; /* sums cannot overflow */
     return !na_core_is_fair(na_addr_core_of(source)->queued_bytes,
         core->inbox.queued_bytes, weight, limit);
 }
 
-/* Keep a message that nobody waits for. NA_AGAIN: its sender has its share.
+/* Queue a message without a receiver. NA_AGAIN: its sender has used its share.
  * NA_NOMEM: not logged. */
 static na_return_t na_msg_keep(
     struct na_class_core *core, const struct na_msg_in *in)
@@ -147,12 +148,12 @@ static na_return_t na_msg_keep(
     na_addr_core_of(in->source)->queued_bytes += weight;
     inbox->queued_bytes += weight;
     if (na_addr_is_dead(in->source))
-        inbox->has_dead = true; /* it died on the way here */
+        inbox->has_dead = true; /* the peer died meanwhile */
     hg_list_push(&inbox->kept[na_msg_list(in->plane, in->tag)], &kept->link);
     return NA_SUCCESS;
 }
 
-/* A receive or sink is new: what was held back may be offered again. */
+/* A receive or sink was added: refused messages may be offered again. */
 static void na_msg_retry(struct na_class_core *core)
 {
     if (!core->inbox.held)
@@ -164,7 +165,7 @@ static void na_msg_retry(struct na_class_core *core)
 
 /* ---- Arrivals ---- */
 
-/* The first receive that was posted for such a message; NULL. */
+/* The first posted receive that matches the message; NULL: none. */
 static struct na_op *na_msg_find_receive(
     struct na_inbox *inbox, const struct na_msg_in *in)
 {
@@ -174,14 +175,14 @@ static struct na_op *na_msg_find_receive(
     for (link = head->next; link != head; link = link->next) {
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
-        if (op->addr == NULL || /* of the unexpected plane */
+        if (op->addr == NULL || /* unexpected plane */
             (op->msg.tag == in->tag && na_addr_same(op->addr, in->source)))
             return op;
     }
     return NULL;
 }
 
-/* End a receive with a message. */
+/* Complete a receive with a message. */
 static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
 {
     const char *name = in->source->name != NULL ? in->source->name : "a peer";
@@ -211,7 +212,7 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     na_op_complete(op, ret);
 }
 
-/* A message of that part was not taken: `ret` says why. */
+/* Count and log a message that was not accepted; `ret` is the reason. */
 HG_NOINLINE static na_return_t na_msg_refused(
     struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
 {
@@ -297,7 +298,7 @@ HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
     return arg;
 }
 
-/* Hand a new sink what waited for it. */
+/* Deliver queued messages to a new sink. */
 static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
 {
     struct na_link *head = &core->inbox.kept[NA_INBOX_RPC];
@@ -340,7 +341,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
     if (free)
         return NA_SUCCESS;
     hg_log_error(
-        "ctx", "a context that takes calls has the id %u already", number);
+        "ctx", "another context that accepts calls has the id %u", number);
     return NA_EXIST;
 }
 
@@ -355,7 +356,8 @@ HG_PRIVATE void na_sink_close(struct na_class *na_class, uint8_t number)
 
 /* ---- Sends ---- */
 
-/* Hand a message to the transport that reaches its peer: now, or as `op`. */
+/* Pass a message to the transport of its peer, to send it at once, or as
+ * `op`. */
 static HG_HOT na_return_t na_msg_give(
     struct na_context *context, const struct na_msg *msg, struct na_op *op)
 {
@@ -369,8 +371,8 @@ static HG_HOT na_return_t na_msg_give(
     return ret;
 }
 
-/* Start a send that could not go out at once; on error its operation is given
- * back. */
+/* Queue a send that could not complete at once. On error its operation is
+ * released. */
 static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
 {
     na_return_t ret;
@@ -418,11 +420,11 @@ static na_return_t na_msg_check_tag(
     if (tag <= na_class->max_tag)
         return NA_SUCCESS;
     hg_log_error(
-        "msg", "%s: tag %" PRIu32 " is past the maximum", function, tag);
+        "msg", "%s: tag %" PRIu32 " exceeds the maximum", function, tag);
     return NA_INVALID_ARG;
 }
 
-/* Check a message, and add up its size. */
+/* Check a message and compute its size. */
 static na_return_t na_msg_check_send(const struct na_class *na_class,
     const struct na_context *context, struct na_msg *msg, const char *function)
 {
@@ -453,7 +455,7 @@ static na_return_t na_msg_check_send(const struct na_class *na_class,
     return ret == NA_SUCCESS ? na_addr_check_alive(msg->addr, function) : ret;
 }
 
-/* One buffer or many, either plane: every public send ends here. */
+/* All public send functions call this. */
 static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     na_cb_type_t type, na_cb_t callback, void *arg,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
@@ -532,7 +534,7 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
-/* The first message that was kept for such a receive; NULL. */
+/* The first queued message that matches a receive; NULL: none. */
 static struct na_msg_kept *na_msg_find_kept(
     struct na_link *head, const struct na_op *op)
 {
@@ -541,7 +543,7 @@ static struct na_msg_kept *na_msg_find_kept(
     for (link = head->next; link != head; link = link->next) {
         struct na_msg_kept *kept = na_msg_kept_of(link);
 
-        if (op->addr == NULL || /* of the unexpected plane */
+        if (op->addr == NULL || /* unexpected plane */
             (kept->in.tag == op->msg.tag &&
                 na_addr_same(kept->in.source, op->addr)))
             return kept;
@@ -549,7 +551,7 @@ static struct na_msg_kept *na_msg_find_kept(
     return NULL;
 }
 
-/* End a receive with a kept message, or post it. */
+/* Complete a receive with a queued message, or post it. */
 static na_return_t na_msg_post(struct na_op *op, const char *function)
 {
     struct na_class_core *core = na_class_core_of(op->context->na_class);
@@ -582,8 +584,8 @@ HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Either plane: every public receive ends here. An expected one, and only that,
- * has a source. */
+/* All public receive functions call this. Only receives of the expected plane
+ * have a source. */
 static na_return_t na_msg_recv(struct na_class *na_class,
     struct na_context *context, na_cb_type_t type, na_cb_t callback, void *arg,
     void *buf, na_size_t buf_size, struct na_addr *source, na_tag_t tag,

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "na/addr.h"
 
-/* An identifier is a generation above a number of 24 bits, which begin with 1.
- * On a small machine the public one has 8 bits of the generation. */
+/* An identifier is a generation above a number of 24 bits, counted from 1. On
+ * 32-bit machines the public identifier has 8 bits of the generation. */
 #define NA_OP_NUMBERS 0xffffffu
 
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
@@ -22,7 +22,7 @@ HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
     return pending;
 }
 
-/* A new operation at the end of the table. */
+/* Add a new operation to the end of the table. */
 static struct na_op_core *na_op_grow(struct na_context_core *context)
 {
     struct na_op_core *op;
@@ -50,7 +50,7 @@ static struct na_op_core *na_op_grow(struct na_context_core *context)
     return op;
 }
 
-/* Build what the callback is told. */
+/* Fill in the argument of the callback. */
 static void na_op_fill_info(
     const struct na_op_core *op, struct na_cb_info *info)
 {
@@ -74,8 +74,9 @@ static void na_op_fill_info(
     }
 }
 
-/* Entry of the completion queue: tell the callback, then recycle. A callback in
- * the internal lane is the library's and runs with the lock held. */
+/* Entry of the completion queue: call the callback, then recycle the operation.
+ * Callbacks in the internal lane belong to the library and run with the lock
+ * held. */
 static void na_op_run(struct na_completion *done)
 {
     struct na_op_core *op = HG_CONTAINER_OF(done, struct na_op_core, done);
@@ -90,7 +91,7 @@ static void na_op_run(struct na_completion *done)
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
         op->lane != NA_LANE_INTERNAL)
         na_addr_give(op->pub.result_addr);
-    op->pub.result_addr = NULL; /* the callback's now */
+    op->pub.result_addr = NULL; /* now owned by the callback */
     if (op->lane == NA_LANE_INTERNAL) {
         (void) op->callback(&info);
     } else {
@@ -107,7 +108,8 @@ HG_PRIVATE void na_op_set_part(
 {
     struct na_context *context = na_context_for(&op->home->pub, part);
 
-    /* A transport finds its part of an operation as it left it, or zero. */
+    /* The transport's part of an operation is as the transport left it, or
+     * zero. */
     if (HG_UNLIKELY(op->pub.context != context) && op->pub.context != NULL)
         memset(&op->pub + 1, 0,
             na_class_ops(op->home->pub.na_class)->op_size - sizeof(op->pub));
@@ -149,7 +151,7 @@ leave:
     return op;
 }
 
-/* The handles of a put or get are free again. */
+/* Release the handles of a put or get. */
 static void na_op_drop_mems(struct na_op *op)
 {
     uint32_t before;
@@ -182,7 +184,8 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
-    op->id += NA_OP_NUMBERS + 1; /* identifiers handed out so far are stale */
+    op->id +=
+        NA_OP_NUMBERS + 1; /* identifiers returned so far become invalid */
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
@@ -269,7 +272,7 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 
     for (i = 0; i < context->op_count; i++) {
         if (context->ops[i]->state == NA_OP_DONE)
-            na_op_put(context->ops[i]); /* its callback is told nothing */
+            na_op_put(context->ops[i]); /* its callback does not run */
         hg_mem_free(context->ops[i]);
     }
     hg_mem_free(context->ops);

@@ -4,34 +4,35 @@
  *
  *     FREE --get--> PENDING --complete--> DONE --callback ran--> FREE
  *
- * Every way an operation can end (success, error, cancel, death) is the one
- * arrow `complete`, and whoever executes the operation draws it exactly once.
- * Operations live in their context's table for ever and are reused; their
- * identifier is index and generation, so that a stale one names nothing.
+ * Each way an operation can end (success, error, cancel, death of the peer) is
+ * one call of na_op_complete. The module that executes the operation calls it
+ * exactly once. Operations stay in their context's table until the context is
+ * destroyed, and are reused. An identifier contains index and generation, so
+ * that an outdated one finds nothing.
  *
- * Locking: the lock of the class guards the table and the free list. Who
- * executes a pending operation owns its fields.
+ * Locking: the lock of the class guards the table and the free list. The module
+ * that executes a pending operation owns its fields.
  */
 #ifndef HG_GEN_NA_OP_H
 #define HG_GEN_NA_OP_H
 
 #include "na/core.h"
 
-/* A pending operation whose end is told to `callback` in `lane`, with
- * references to nothing yet. Its public identifier goes to *op_id, unless that
- * is NA_OP_ID_IGNORE. NULL: out of memory (logged). */
+/* Get an operation, now pending, that completes with `callback` in `lane`,
+ * without any references. *op_id gets its public identifier, unless it is
+ * NA_OP_ID_IGNORE. NULL: out of memory (logged). */
 HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
     na_op_id_t *op_id);
 
-/* Give back an operation that was never started: no callback. */
+/* Release an operation that was never started: its callback does not run. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
-/* The operation is for that part of the class. */
+/* Set the part of the class that executes the operation. */
 HG_PRIVATE void na_op_set_part(
     struct na_op_core *op, const struct na_class *part);
 
-/* Remember what to send. The array of segments is copied. NA_NOMEM. */
+/* Store the message to send. The array of segments is copied. NA_NOMEM. */
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg);
 
@@ -45,8 +46,8 @@ HG_PRIVATE void na_op_set_mems(struct na_op_core *op,
 /* The public identifier. */
 HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 
-/* core->complete: the operation ended. Without a callback it gives its
- * references back. */
+/* core->complete: the operation ended. If it has no callback, it releases its
+ * references. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
 
 /* The pending operation behind a public identifier, or NULL. The lock is
@@ -57,7 +58,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
 /* Free the operations; none is pending. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 
-/* How many operations of a context are pending. The lock is held. */
+/* The number of pending operations of a context. The lock is held. */
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
 #endif

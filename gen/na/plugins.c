@@ -21,11 +21,11 @@ extern const struct na_plugin hg_na_ofi_plugin;
 extern const struct na_plugin hg_na_mpi_plugin;
 #endif
 
-/* Registered transports, in order; NULL behind the last. None is removed. */
+/* Registered transports, in order; NULL after the last. None is ever
+ * removed. */
 static _Atomic(const struct na_plugin *) na_plugins_registered[NA_PLUGINS_MAX];
 
-/* The i-th transport compiled in, in order of preference; NULL past the
- * last. */
+/* The i-th built-in transport, in order of preference; NULL after the last. */
 static const struct na_plugin *na_plugins_builtin(unsigned i)
 {
     const struct na_plugin *const tables[] = {
@@ -70,7 +70,7 @@ static bool na_plugins_has(const char *const *names, const char *name)
     return *names != NULL;
 }
 
-/* The transport that serves what Mercury's transport of that name does. */
+/* The transport that replaces Mercury's transport of that name. */
 static const char *na_plugins_alias(const char *name)
 {
     static const char *const by_ofi[] = {"ucx", "bmi", "psm", "psm2", NULL};
@@ -94,7 +94,7 @@ HG_PRIVATE bool na_plugins_speaks(
         na_plugins_has(plugin->protocols, uri->protocol);
 }
 
-/* Registered ones first, the latest in front. */
+/* Registered transports first, the latest before the others. */
 HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
 {
     unsigned count = 0;
@@ -106,7 +106,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i)
                      : na_plugins_builtin(i - count);
 }
 
-/* Append what one may type for a transport, as far as there is room. */
+/* Append the address prefixes of a transport, as far as space permits. */
 static void na_plugins_list(
     const struct na_plugin *plugin, char *names, size_t room)
 {
@@ -127,8 +127,8 @@ static void na_plugins_list(
     }
 }
 
-/* Files of transports that are not here, and what they speak: names of plugins
- * and of protocols. */
+/* Transports in separate files: whether they are compiled in, and the names of
+ * plugins and protocols they serve. */
 struct na_plugins_absent {
     bool here;
     const char *file;
@@ -144,7 +144,7 @@ static const struct na_plugins_absent na_plugins_absent[] = {
     {HG_NA_ZMQ, "zmq", "ZMQ", {"zmq", "inproc", "ipc", "tcp", NULL}},
 };
 
-/* What to do about an address string that no transport here speaks. */
+/* Advice about an address string that no transport here serves. */
 static void na_plugins_advise(
     const struct na_uri *uri, char *advice, size_t size)
 {
@@ -167,7 +167,7 @@ static void na_plugins_advise(
     }
 }
 
-/* Nobody speaks that: say what is spoken here. */
+/* Log that no transport serves the address, and list those that exist. */
 static void na_plugins_log_none(const struct na_uri *uri)
 {
     const struct na_plugin *plugin;
@@ -199,8 +199,7 @@ HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri)
     return found;
 }
 
-/* Whether a table moves memory with all it takes, or leaves that to the
- * emulation. */
+/* Whether a table has all slots of RMA; otherwise it is emulated. */
 static bool na_plugins_has_rma(const struct na_plugin *plugin)
 {
     if (plugin->put == NULL || plugin->get == NULL)
@@ -250,7 +249,7 @@ static void na_plugins_context_ignore(struct na_context *context)
     (void) context;
 }
 
-/* Nothing to connect: the address is found at once. */
+/* No connection is needed: the address is found at once. */
 static na_return_t na_plugins_addr_lookup(struct na_op *op)
 {
     struct na_class *na_class = op->context->na_class;
@@ -388,8 +387,8 @@ HG_PRIVATE void na_plugins_fill(
     memset(ops_p, 0, sizeof(*ops_p));
     memcpy(ops_p, plugin,
         plugin->size < sizeof(*ops_p) ? plugin->size : sizeof(*ops_p));
-    /* From here on there are pointers to functions, and sizes, for which the
-     * defaults have 0. */
+    /* The members from here on are function pointers and sizes; the defaults
+     * have 0 for the sizes. */
     for (at = offsetof(struct na_plugin, open); at < sizeof(*ops_p);
          at += sizeof(slot)) {
         memcpy(&slot, ops + at, sizeof(slot));
@@ -414,7 +413,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
 
 /* ---- The list of protocols ---- */
 
-/* Copy a string with its NUL to *at_p, and move that behind it. */
+/* Copy a string with its NUL to *at_p, and move *at_p behind it. */
 static char *na_plugins_copy(char **at_p, const char *str)
 {
     size_t size = strlen(str) + 1;
@@ -429,12 +428,12 @@ static char *na_plugins_copy(char **at_p, const char *str)
 struct na_plugins_protocols {
     struct na_protocol_info *first;
     struct na_protocol_info **last;
-    const struct na_plugin *plugin; /* of the entries that are added now */
+    const struct na_plugin *plugin; /* of the entries being added */
     const char *protocol;
     bool no_memory; /* logged */
 };
 
-/* Add an entry, in Mercury's words. */
+/* Add an entry, with Mercury's names. */
 static void na_plugins_add(void *arg, const char *device)
 {
     struct na_plugins_protocols *list = (struct na_plugins_protocols *) arg;
@@ -488,7 +487,8 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     unsigned i;
 
     if (na_protocol_info_p == NULL) {
-        hg_log_error("cls", "HG_Get_na_protocol_info: nowhere to put it");
+        hg_log_error(
+            "cls", "HG_Get_na_protocol_info: the pointer for the list is NULL");
         return HG_INVALID_ARG;
     }
     if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugins: the transports this program has, by name and protocol, and the list
- * of these for programs that ask before they open anything.
+ * plugins: the transports of this program by name and protocol, and the list of
+ * protocols for programs that ask before they open a class.
  *
- * First those registered at run time (latest first), then those compiled in.
- * An address that names no plugin gets the first that speaks its protocol.
- * Registering remembers the table and copies nothing; a class has a copy of
- * its own, at most as long as both sides know of, with every empty slot
- * filled, so that no path tests a pointer.
+ * Transports registered at run time come first (the latest before the others),
+ * then built-in ones. An address without a plugin name gets the first transport
+ * that serves its protocol. Registering stores the pointer to the table. A
+ * class has its own copy of the table, no larger than the version that both
+ * sides know, with every empty slot filled, so that no caller tests a pointer.
  *
  * Locking: none. A table is added by one atomic operation and never removed, so
- * that a child of fork may register while its parent's threads did.
+ * that a child of fork may register one even if threads of its parent were
+ * registering.
  */
 #ifndef HG_GEN_NA_PLUGINS_H
 #define HG_GEN_NA_PLUGINS_H
@@ -21,32 +22,31 @@
 /* The address string of the default transport. */
 HG_PRIVATE const char *na_plugins_default(void);
 
-/* The i-th transport there is, in the order in which they are asked; NULL past
- * the last. */
+/* The i-th transport, in the order in which they are tried; NULL after the
+ * last. */
 HG_PRIVATE const struct na_plugin *na_plugins_get(unsigned i);
 
-/* NULL: nobody speaks that (logged). */
+/* Find the transport for an address. NULL: none (logged). */
 HG_PRIVATE const struct na_plugin *na_plugins_find(const struct na_uri *uri);
 
-/* Mercury's name of a transport: that of shared memory is "na" there. */
+/* Mercury's name of a transport: "na" is its name for shared memory. */
 HG_PRIVATE const char *na_plugins_mercury_name(const char *name);
 
-/* Whether `uri` names the transport, or none. Mercury's names are understood:
- * "na" is sm; "ucx", "bmi", "psm" and "psm2", which are not here, are served by
- * libfabric, "ofi". */
+/* Whether `uri` names the transport, or none. Mercury's names are accepted:
+ * "na" is sm; "ucx", "bmi", "psm" and "psm2" are served by libfabric, "ofi". */
 HG_PRIVATE bool na_plugins_named(
     const struct na_plugin *plugin, const struct na_uri *uri);
 
-/* Whether an address string of `uri` is of the class's transport. */
+/* Whether `uri` is an address of the class's transport. */
 HG_PRIVATE bool na_plugins_speaks(
     const struct na_plugin *plugin, const struct na_uri *uri);
 
-/* Copy a table, filling every slot it leaves empty but those of RMA, which
- * stay NULL together when put is. */
+/* Copy a table, filling every empty slot except those of RMA, which are either
+ * all set or all NULL. */
 HG_PRIVATE void na_plugins_fill(
     const struct na_plugin *plugin, struct na_plugin *ops_p);
 
-/* Have a table's RMA emulated over its frames. */
+/* Replace the RMA slots of a table by the emulation. */
 HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops);
 
 #endif

@@ -8,28 +8,29 @@
 #include "emul/emul.h"
 #include "na/live.h"
 
-/* Idle turns between two looks at the clock, which costs about as much as a few
- * turns. */
+/* Idle rounds between two reads of the clock; a read costs about as much as a
+ * few rounds. */
 #define NA_PROGRESS_LOOK 16u
 
-/* A yield takes as long as half an echo between two processors that spin: so
- * the first one comes after so long without news, and where the application
- * only looks, after so many turns. */
+/* A yield takes half as long as an echo between two processors that spin.
+ * Therefore the first yield comes after this time without events, or, if the
+ * application only polls, after this many rounds. */
 #define NA_PROGRESS_PATIENCE (HG_CLOCK_MS / 100)
 #define NA_PROGRESS_POLLS 128u
 
-/* A yield takes longer than that if another thread ran meanwhile. */
+/* A yield that takes longer than this let another thread run. */
 #define NA_PROGRESS_YIELDED 2000u
 
-/* A yield that takes so much longer than the longest window is a loss: a thread
- * that computes had the processor. For so many times its length there is no
- * spinning, so that the sum of losses is small. */
+/* If a yield takes this much longer than the longest window, a computing thread
+ * had the processor. For NA_PROGRESS_LOSS times its duration there is no
+ * spinning, so that the total loss is small. */
 #define NA_PROGRESS_BUSY (HG_CLOCK_MS / 5)
 #define NA_PROGRESS_LOSS 64u
 
-/* A sleep without a descriptor does not end when a message comes. The window is
- * longer than that, or two that call each other would take turns to sleep: each
- * would find the other asleep and fall asleep, too. */
+/* A sleep without a descriptor does not end when a message arrives. The window
+ * must be longer than such a sleep. Otherwise two processes that call each
+ * other would alternately sleep: each would find the other asleep and sleep
+ * itself. */
 #define NA_PROGRESS_NO_FD_NS HG_CLOCK_MS
 #define NA_PROGRESS_NO_FD_WINDOW (2u * HG_CLOCK_MS)
 
@@ -72,8 +73,8 @@ static unsigned na_progress_poll(struct na_context_core *context)
     return n;
 }
 
-/* One turn: ask the transport, then run the library's own steps. A transport
- * may release the lock in poll. */
+/* One round of progress: poll the transport, then run the library's steps. A
+ * transport may release the lock in poll. */
 static unsigned na_progress_turn(struct na_context_core *context)
 {
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -90,9 +91,9 @@ static unsigned na_progress_turn(struct na_context_core *context)
             &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
 }
 
-/* Whether a turn that may poll would find nothing before *until_p, which comes
- * down to when the emulation or a transport needs a turn. From here on, until
- * wait_end, whatever changes that makes a descriptor readable. */
+/* Whether a round of progress would find nothing before *until_p, which is
+ * reduced to the time when the emulation or a transport needs a round. From now
+ * until wait_end, any change makes a descriptor readable. */
 static bool na_progress_may_sleep(
     struct na_context_core *context, uint64_t *until_p)
 {
@@ -112,8 +113,8 @@ static bool na_progress_may_sleep(
     return idle && !hg_clock_is_past(*until_p);
 }
 
-/* The descriptors of all parts, at most NA_CORE_PARTS; how many, or -1: one
- * transport has none. */
+/* Get the descriptors of all parts, at most NA_CORE_PARTS. Returns their
+ * number, or -1: a transport has none. */
 static int na_progress_fds(struct na_context_core *context, int *fds)
 {
     int count = 0;
@@ -129,7 +130,7 @@ static int na_progress_fds(struct na_context_core *context, int *fds)
     return count;
 }
 
-/* Nobody sleeps in the context any more. */
+/* End the sleep in the context. */
 static void na_progress_wait_end(struct na_context_core *context)
 {
     for (; context != NULL; context = context->next)
@@ -138,7 +139,7 @@ static void na_progress_wait_end(struct na_context_core *context)
 
 /* ---- Waiting ---- */
 
-/* The longest window. */
+/* The maximum of the window. */
 static uint64_t na_progress_limit(const struct na_context_core *context)
 {
     const struct na_class_core *core = na_class_core_of(context->pub.na_class);
@@ -149,7 +150,7 @@ static uint64_t na_progress_limit(const struct na_context_core *context)
         : limit;
 }
 
-/* How long to spin. */
+/* The time to spin. */
 static uint64_t na_progress_window(
     const struct na_context_core *context, uint64_t now)
 {
@@ -160,7 +161,7 @@ static uint64_t na_progress_window(
     }
 }
 
-/* Let who wants the processor have it. */
+/* Yield the processor, and detect whether another thread ran. */
 static void na_progress_yield(struct na_context_core *context)
 {
     uint64_t before;
@@ -179,7 +180,7 @@ static void na_progress_yield(struct na_context_core *context)
 /* What a thread in na_progress waits for. */
 struct na_progress_goal {
     unsigned lanes;
-    unsigned pokes; /* so far */
+    unsigned pokes; /* count when the wait began */
     const _Atomic bool *done;
 };
 
@@ -192,7 +193,7 @@ static HG_HOT bool na_progress_is_there(
             atomic_load_explicit(goal->done, memory_order_acquire));
 }
 
-/* Sleep until something happens or `deadline`. */
+/* Sleep until an event or `deadline`. */
 static na_return_t na_progress_sleep(struct na_context_core *context,
     const struct na_progress_goal *goal, uint64_t deadline)
 {
@@ -216,7 +217,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
                 waker, fds, count < 0 ? 0 : (unsigned) count, deadline);
             na_context_enter(context);
         } else {
-            /* The work may be another thread's, which needs the lock. */
+            /* Another thread may have to do the work, and needs the lock. */
             hg_pass(context->queue.lock);
         }
         na_progress_wait_end(context);
@@ -225,7 +226,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     return ret == NA_INTR ? NA_INTR : NA_SUCCESS;
 }
 
-/* News came so long after the first idle turn. */
+/* Adapt the window: an event came `idle` ns after the first idle round. */
 static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
 {
     uint64_t limit = na_progress_limit(context);
@@ -233,11 +234,11 @@ static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
     context->window = idle <= limit ? limit : context->window / 2;
 }
 
-/* Make progress and wait. No other thread does so on this context. */
+/* Make progress and wait. Only one thread at a time does so in a context. */
 static na_return_t na_progress_run(struct na_context_core *context,
     const struct na_progress_goal *goal, uint64_t deadline)
 {
-    uint64_t since = 0; /* the first idle turn */
+    uint64_t since = 0; /* the first idle round */
     uint64_t now = 0;
 
     for (;;) {
@@ -291,8 +292,8 @@ HG_PRIVATE void na_progress_disarm(struct na_context_core *context)
     hg_waker_disarm(&context->queue.waker);
 }
 
-/* Sleep beside the thread that makes progress. False: *ret_p ends the wait;
- * true: the role is free. */
+/* Sleep while another thread makes progress. False: *ret_p ends the wait; true:
+ * this thread may take over. */
 static HG_NOINLINE bool na_progress_await_driver(
     struct na_context_core *context, const struct na_progress_goal *goal,
     uint64_t deadline, na_return_t *ret_p)
@@ -326,7 +327,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         ret = na_progress_run(core, &goal, deadline);
         core->progressing = false;
     }
-    /* Another thread goes on. */
+    /* Wake another thread to make progress. */
     if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.sleepers)) &&
         !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
@@ -351,7 +352,7 @@ NA_EXPORT na_return_t NA_Progress(
 
 #if HG_ENABLE_EPOLL
 
-/* One descriptor for waker, timer and transports. The lock is held. */
+/* Create one descriptor for waker, timer and transports. The lock is held. */
 static void na_progress_open_fd(struct na_context_core *context)
 {
     struct epoll_event event;
@@ -384,13 +385,13 @@ close_fds:
         (void) close(joined);
 }
 
-/* Let the timer ring at `when`. One that rang is silent again. */
+/* Set the timer to expire at `when`. An expired timer becomes unreadable. */
 static void na_progress_set_timer(
     struct na_context_core *context, uint64_t when)
 {
     struct itimerspec spec;
 
-    memset(&spec, 0, sizeof(spec)); /* never */
+    memset(&spec, 0, sizeof(spec)); /* 0: never */
     if (when != HG_CLOCK_NEVER) {
         spec.it_value.tv_sec = (time_t) (when / (1000 * HG_CLOCK_MS));
         spec.it_value.tv_nsec = (long) (when % (1000 * HG_CLOCK_MS));

@@ -1,52 +1,54 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress: polling the transport, and waiting between polls.
+ * progress: polls the transport, and waits between polls.
  *
- * A turn polls the transport, lets the emulation send, and runs the library's
- * own steps. A thread that finds nothing spins for a window of time, then
- * sleeps on the waker of the queue and the descriptor of the transport:
+ * A round of progress polls the transport, lets the emulation send, and runs
+ * the library's own steps. A thread that finds nothing spins for a time, the
+ * window, then sleeps on the waker of the queue and the descriptor of the
+ * transport:
  *
- * - The window is 0 with NA_WAIT_BLOCK and has no end with NA_WAIT_SPIN. In
- *   between it adapts to the time from the first turn without news to the next
- *   one with news: `spin_us` if that was at most `spin_us`, else half of what
- *   it was.
- * - Every NA_PROGRESS_LOOK idle turns a spinner looks at the clock, and after
- *   NA_PROGRESS_PATIENCE it yields the processor each time. If another thread
- *   ran meanwhile, it yields after every turn, until a yield returns at once.
- *   If that took much longer than `spin_us`, others want the processor, and the
- *   window is 0 for a while.
+ * - The window is 0 with NA_WAIT_BLOCK and infinite with NA_WAIT_SPIN.
+ *   Otherwise it adapts to the time between the first idle round and the next
+ *   event: it becomes `spin_us` if that time was at most `spin_us`, else half
+ *   of its previous value.
+ * - A spinning thread reads the clock every NA_PROGRESS_LOOK idle rounds, and
+ *   after NA_PROGRESS_PATIENCE it then yields the processor each time. If
+ *   another thread ran meanwhile, it yields after every round, until a yield
+ *   returns at once. If that took much longer than `spin_us`, other threads
+ *   need the processor, and the window is 0 for a while.
  *
- * Locking: the lock of the class is held around these functions, once; others
- * get it between two turns, and while the thread sleeps. One thread at a time
- * makes progress on a context, and one at a time polls a class. Others sleep:
- * an entry wakes one thread that waits for its lane, a flag those that wait for
- * it, and the end of the role one that takes it over.
+ * Locking: the lock of the class is held once around these functions. It is
+ * released between two rounds and while the thread sleeps. One thread at a time
+ * makes progress in a context, and one at a time polls a class. Other threads
+ * sleep. An entry wakes one thread that waits for its lane, a flag wakes the
+ * threads that wait for it. When the thread that makes progress returns, it
+ * wakes one to take over.
  */
 #ifndef HG_GEN_NA_PROGRESS_H
 #define HG_GEN_NA_PROGRESS_H
 
 #include "na/core.h"
 
-/* Progress until one of `lanes` has an entry, *done (na_queue_raise; `done` may
- * be NULL) or somebody pokes (NA_SUCCESS), `deadline` passes (NA_TIMEOUT, after
- * at least one turn) or a signal comes (NA_INTR). */
+/* Make progress until one of `lanes` has an entry, *done is set
+ * (na_queue_raise; `done` may be NULL) or na_progress_poke is called
+ * (NA_SUCCESS), `deadline` passes (NA_TIMEOUT, after at least one round) or a
+ * signal arrives (NA_INTR). */
 HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
-/* Make all threads that are in na_progress of a context return. Any thread,
- * with the lock or without. */
+/* Make all threads return that are in na_progress of a context. Any thread,
+ * with the lock held or not. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
-/* Whether an application that sleeps on the descriptor of NA_Poll_get_fd is
- * woken for whatever there is to do, until progress is made, and at `when`, or
- * when emulation is due, if that is sooner. False: there is something now. The
- * lock is held. */
+/* Prepare for the application to sleep on the descriptor of NA_Poll_get_fd():
+ * it becomes readable when there is work, at `when`, or when the emulation is
+ * due, until the next progress. False: there is work now. The lock is held. */
 HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when);
 
-/* The application slept on that descriptor, and does not any more. */
+/* The application no longer sleeps on that descriptor. */
 HG_PRIVATE void na_progress_disarm(struct na_context_core *context);
 
-/* Wake every context of a class that sleeps: core->wake. */
+/* core->wake: wake all sleeping contexts of a class. */
 HG_PRIVATE void na_progress_wake(struct na_class *na_class);
 
 #endif

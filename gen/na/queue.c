@@ -36,8 +36,8 @@ HG_PRIVATE HG_HOT void na_queue_push(
     if (HG_UNLIKELY(!hg_list_is_empty(&queue->sleepers)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
-    /* Once the lock is free the entry may be gone. The queue stays: who
-     * destroys it sees to it that nobody pushes any more. */
+    /* When the lock is released, the entry may be freed. The queue is not: its
+     * owner ensures that nothing is pushed any more before it is destroyed. */
     hg_leave(queue->lock);
 }
 
@@ -92,8 +92,8 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes)
     return n;
 }
 
-/* A thread that sleeps, and has a waker of its own: it can be woken alone, and
- * unlike a wait for a condition variable, a signal ends its sleep. */
+/* A sleeping thread with its own waker: it can be woken individually, and
+ * unlike a wait for a condition variable, its sleep ends with a signal. */
 struct na_sleeper {
     struct na_link link; /* guard: the class's lock */
     struct hg_waker waker;
@@ -128,7 +128,7 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
         if (sleeper->woken || (sleeper->lanes & lanes) == 0)
             continue;
         chosen = sleeper;
-        /* One that makes progress may leave its entries to others. */
+        /* A thread that makes progress may leave entries to others. */
         if ((sleeper->lanes & NA_LANES_DRIVER) == 0)
             break;
     }
@@ -176,7 +176,7 @@ HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
         hg_enter(queue->lock);
         hg_waker_disarm(&sleeper.waker);
         hg_waker_fini(&sleeper.waker);
-    } else { /* descriptors ran out: the caller looks every millisecond */
+    } else { /* out of descriptors: the caller polls every millisecond */
         ret = hg_pause(queue->lock) ? NA_SUCCESS : NA_INTR;
     }
     hg_list_remove(&sleeper.link);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue: where everything that ended waits for its callback; one a context.
+ * queue: the completion queue of a context.
  *
- * Entries are embedded in what they complete, so pushing never fails and
- * never allocates. Three lanes keep apart who runs them: steps of the
- * library's own, which progress runs at the end of each turn; callbacks
- * of the application; and calls that arrived for its handlers, which a wait
- * inside a handler must be able to leave alone.
+ * Entries are embedded in the objects they complete, so pushing never fails and
+ * never allocates. Three lanes separate what runs: steps of the library, which
+ * progress runs at the end of each round; callbacks of the application; and
+ * calls that arrived for its handlers, which a wait inside a handler must be
+ * able to leave in the queue.
  *
- * Locking: the class's lock guards lanes and naps. A push wakes whoever waits:
- * a trigger that naps, and a sleeping progress through the waker. Entries
- * run with the lock held once, and release it around code of the application.
+ * Locking: the class's lock guards lanes and sleepers. A push wakes a waiting
+ * thread: a trigger that sleeps, or a sleeping progress through the waker.
+ * Entries run with the lock held once, and release it around application code.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H
@@ -24,8 +24,8 @@ enum na_lane {
     NA_LANE_MAX = 3
 };
 
-/* Sets of lanes, as bits. A sleeping thread with NA_LANES_DRIVER is woken when
- * no thread makes progress, to take over. */
+/* Sets of lanes, as bits. A sleeping thread with NA_LANES_DRIVER is also woken
+ * to take over, when the thread that makes progress returns. */
 #define NA_LANES_DONE (1u << NA_LANE_DONE)
 #define NA_LANES_ALL ((1u << NA_LANE_DONE) | (1u << NA_LANE_CALL))
 #define NA_LANES_INTERNAL (1u << NA_LANE_INTERNAL)
@@ -35,7 +35,7 @@ struct na_queue {
     struct hg_monitor *lock; /* the class's */
     struct na_completion *first[NA_LANE_MAX];
     struct na_completion *last[NA_LANE_MAX];
-    unsigned running;        /* entries that threads run just now */
+    unsigned running;        /* entries being run */
     struct na_link sleepers; /* threads in na_queue_sleep, woken or not */
     struct hg_waker waker;
 };
@@ -44,17 +44,17 @@ HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
-/* Append and wake who waits. Any thread. */
+/* Append an entry and wake a waiting thread. Any thread. */
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
-/* Take the first entry out of the first lane that has one; NULL. The lock is
- * held. */
+/* Remove the first entry of the first lane that has one; NULL: none. The lock
+ * is held. */
 HG_PRIVATE struct na_completion *na_queue_pop(
     struct na_queue *queue, unsigned lanes);
 
-/* Run up to `max` entries of `lanes`, one at least, and none more once
- * `deadline` is there; the number run. The lock is held, once. */
+/* Run up to `max` entries of `lanes`, at least one, and no more after
+ * `deadline`. Returns the number. The lock is held, once. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
@@ -77,26 +77,25 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
     return false;
 }
 
-/* How many entries stand in `lanes`. */
+/* The number of entries in `lanes`. */
 HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
 /* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
- * (NA_SUCCESS, also for no reason), until `deadline` (NA_TIMEOUT) or a signal
- * (NA_INTR). The lock is held, once, and free while sleeping. */
+ * (NA_SUCCESS, possibly spurious), until `deadline` (NA_TIMEOUT) or a signal
+ * (NA_INTR). The lock is held once, and released while sleeping. */
 HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
-/* Wake one thread that sleeps for one of `lanes`. A thread is woken once: the
- * next call wakes another one, but only one for the role. Or wake all that wait
- * for a flag, or all (NULL), also the one that makes progress. The lock is
- * held. */
+/* na_queue_wake_one: wake one thread that sleeps for one of `lanes`. A woken
+ * thread is not chosen again, and only one thread at a time is woken to make
+ * progress. na_queue_wake_all: wake all that wait for the flag `done`, or with
+ * NULL all, including the thread that makes progress. The lock is held. */
 HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
 HG_PRIVATE void na_queue_wake_all(
     struct na_queue *queue, const _Atomic bool *done);
 
-/* Set a flag and wake the threads that wait for it: those that sleep, and the
- * one that makes progress. The flag's memory may be gone once the lock is free.
- */
+/* Set a flag and wake the threads that wait for it, sleeping or making
+ * progress. The flag may be freed when the lock is released. */
 HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
 
 #endif

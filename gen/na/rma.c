@@ -12,8 +12,8 @@
 
 /* ---- Cursors ---- */
 
-/* The segment that holds logical `offset` (less than the size of `mem`), and
- * where in it: a binary search. */
+/* The segment that contains the logical `offset` (less than the size of `mem`),
+ * and the offset within it. Binary search. */
 static na_size_t na_cursor_find(
     const struct na_mem_handle *mem, na_offset_t offset, na_size_t *within_p)
 {
@@ -22,8 +22,8 @@ static na_size_t na_cursor_find(
     na_size_t high = mem->segment_count;
 
     assert(offset < mem->size);
-    /* The last segment that starts at or before the offset; of several that
-     * start there (empty ones) the last is the one with bytes. */
+    /* The last segment that starts at or before the offset. If several start
+     * there, all but the last are empty. */
     while (high - low > 1) {
         na_size_t middle = low + (high - low) / 2;
 
@@ -162,8 +162,8 @@ HG_PRIVATE void na_rma_free(struct na_mem_block *block)
 
 /* ---- Handles ---- */
 
-/* A handle of one part, of `count` segments; 0 for a peer's memory. NULL: no
- * memory (logged). */
+/* Create a handle of one part with `count` segments; 0: a peer's memory. NULL:
+ * out of memory (logged). */
 static struct na_mem_core *na_rma_new(struct na_class_core *part,
     const struct na_segment *segments, na_size_t count, unsigned long flags)
 {
@@ -204,7 +204,7 @@ no_memory:
     return NULL;
 }
 
-/* Enter a handle into its class's list. */
+/* Add a handle to its class's list. */
 static void na_rma_enter(struct na_class_core *core, struct na_mem_core *mem)
 {
     hg_enter(core->lock);
@@ -272,7 +272,7 @@ static na_return_t na_rma_check_mem(const struct na_class *na_class,
         : ret;
 }
 
-/* Check what a handle is to describe. */
+/* Check the segments of a new handle. */
 static na_return_t na_rma_check_segments(const struct na_segment *segments,
     na_size_t count, unsigned long flags, na_size_t max_segments)
 {
@@ -285,12 +285,12 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
         return NA_INVALID_ARG;
     }
     if (segments == NULL || count == 0) {
-        hg_log_error("rma", "a memory handle needs a segment");
+        hg_log_error("rma", "a memory handle needs at least one segment");
         return NA_INVALID_ARG;
     }
     if (max_segments > 0 && count > max_segments) {
         hg_log_error("rma",
-            "this transport takes %" PRIu64 " segments in a handle",
+            "this transport supports %" PRIu64 " segments in a handle",
             max_segments);
         return NA_OPNOTSUPPORT;
     }
@@ -307,7 +307,8 @@ static na_return_t na_rma_check_segments(const struct na_segment *segments,
     return NA_SUCCESS;
 }
 
-/* A handle for local memory, of one part or of that and all that follow. */
+/* Create a handle for local memory, for one part or for it and all parts that
+ * follow. */
 static na_return_t na_rma_make(struct na_class_core *part, bool all,
     const struct na_segment *segments, na_size_t count, unsigned long flags,
     struct na_mem_handle **mem_p)
@@ -386,7 +387,7 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     return NA_SUCCESS;
 }
 
-/* Take back what is registered of a handle. */
+/* Deregister a handle in all parts. */
 static void na_rma_deregister(struct na_mem_core *mem)
 {
     for (; mem != NULL; mem = mem->next) {
@@ -474,7 +475,7 @@ static na_size_t na_rma_description_size(const struct na_mem_handle *handle)
     return size;
 }
 
-/* Write the description of one part as it is, or a list of all of them. */
+/* Serialize a handle: one part alone, or a list of all parts. */
 static void na_rma_describe(
     const struct na_mem_handle *handle, void *buf, na_size_t buf_size)
 {
@@ -503,9 +504,9 @@ static void na_rma_describe(
     assert(!wire.failed);
 }
 
-/* Find a transport's part of a list: where it begins, and its size. What is no
- * list is returned whole. NULL: the list has no such part, or is malformed
- * before it. */
+/* Find a transport's part in a list: its start and its size. If the bytes are
+ * not a list, they are returned whole. NULL: the list has no such part, or is
+ * malformed before it. */
 static const void *na_rma_find_part(
     const void *buf, na_size_t size, const char *tag, na_size_t *size_p)
 {
@@ -561,8 +562,9 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     return NA_SUCCESS;
 }
 
-/* A handle of one part for a peer's memory, from that part's description, or a
- * list that has one. NA_PROTOCOL_ERROR: the part cannot read it. */
+/* Create a handle of one part for a peer's memory, from the description of that
+ * part or a list that contains it. NA_PROTOCOL_ERROR: the part cannot decode
+ * it. */
 static na_return_t na_rma_read(struct na_class_core *part, const void *buf,
     na_size_t buf_size, struct na_mem_core **mem_p)
 {
@@ -599,7 +601,8 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
         ret = na_rma_check_arg(na_class, buf, "NA_Mem_handle_deserialize");
     if (ret != NA_SUCCESS)
         return ret;
-    /* As many parts as can read it, one at least; they must agree. */
+    /* At least one part must be able to decode it, and all that can must
+     * agree. */
     for (part = na_class_core_of(na_class); part != NULL && agree;
          part = part->next) {
         ret = na_rma_read(part, buf, buf_size, next);
@@ -618,8 +621,9 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     }
     na_class->core->count(na_class, "rma_malformed", 1);
     if (hg_log_begun(HG_LOG_LEVEL_WARNING) == begun)
-        hg_log_warning("rma", "these %" PRIu64 " bytes are no memory handle%s",
-            buf_size, agree ? "" : ", but contradict each other");
+        hg_log_warning("rma",
+            "these %" PRIu64 " bytes are not a memory handle%s", buf_size,
+            agree ? "" : ": the parts contradict each other");
     ret = NA_PROTOCOL_ERROR;
 delete_mem:
     if (first != NULL)
@@ -627,7 +631,7 @@ delete_mem:
     return ret;
 }
 
-/* The handle for a part, in place of *handle_p. */
+/* Replace *handle_p by the handle of a part. */
 static na_return_t na_rma_pick(
     const struct na_class *part, struct na_mem_handle **handle_p)
 {
@@ -648,11 +652,11 @@ static na_return_t na_rma_pick(
 
 /* ---- Transfers ---- */
 
-/* Whether one side of a transfer is there and allows it. */
+/* Check the range and the access of one side of a transfer. */
 static na_return_t na_rma_check_side(const struct na_mem_handle *mem,
     na_offset_t offset, na_size_t size, unsigned long needs)
 {
-    /* The peer said how large its memory is, and what is allowed. */
+    /* The description of remote memory came from the peer. */
     int level = mem->remote ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR;
     const char *side = mem->remote ? "remote" : "local";
 
@@ -671,7 +675,7 @@ static na_return_t na_rma_check_side(const struct na_mem_handle *mem,
     return NA_SUCCESS;
 }
 
-/* Check a transfer with `addr`, and choose the handles of its part. */
+/* Check a transfer with `addr`, and get the handles of its part. */
 static na_return_t na_rma_prepare(na_cb_type_t type,
     struct na_mem_handle **local_p, na_offset_t local_offset,
     struct na_mem_handle **remote_p, na_offset_t remote_offset, na_size_t size,

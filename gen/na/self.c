@@ -43,7 +43,7 @@ HG_PRIVATE na_return_t na_loop_send(
     struct na_class *na_class = msg->addr->na_class;
 
     assert(msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
-    if (op == NULL) /* behind those that wait, which keeps the order */
+    if (op == NULL) /* after queued ones, to keep the order */
         return hg_list_is_empty(held) ? na_loop_deliver(msg) : NA_AGAIN;
     hg_list_push(held, &op->link);
     na_class->core->wake(na_class);
@@ -133,11 +133,11 @@ static na_return_t na_self_resolve(struct na_class *na_class, const char *name,
         return NA_SUCCESS;
     }
     HG_LOG_AT(na_addr_name_level(from_peer), "addr",
-        "%s is not this class: self reaches nobody else", name);
+        "%s is not this class: self:// reaches only the class itself", name);
     return NA_HOSTUNREACH;
 }
 
-/* Everything accepted has arrived, so terminating has nothing to wait for. */
+/* All accepted messages have been delivered, so terminating does not wait. */
 static na_return_t na_self_terminate(struct na_op *op)
 {
     op->context->na_class->core->complete(op, NA_SUCCESS);

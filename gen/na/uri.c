@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uri: see uri.h. The grammar is small enough to read from left to right. */
+/* uri: see uri.h. The grammar is parsed from left to right. */
 #include "na/uri.h"
 
 #include "base/log.h"
 
-/* The length of the name of a plugin or protocol that stands there, with
- * layers. */
+/* The length of the plugin or protocol name at the start of the string,
+ * including layers. */
 static size_t na_uri_name(const char *string)
 {
     static const char name[] = "abcdefghijklmnopqrstuvwxyz"
@@ -17,7 +17,8 @@ static size_t na_uri_name(const char *string)
     return size;
 }
 
-/* Move a name from *at_p to `to`. False: there is none, or it is too long. */
+/* Copy a name from *at_p to `to`, and advance. False: there is none, or it is
+ * too long. */
 static bool na_uri_take(const char **at_p, char to[NA_URI_NAME_MAX])
 {
     size_t size = na_uri_name(*at_p);
@@ -69,7 +70,7 @@ HG_PRIVATE na_return_t na_uri_read(
 
 /* ---- Lists ---- */
 
-/* Whether an address stands there, and not the name of a layer. */
+/* Whether the string starts with an address, not with the name of a layer. */
 static bool na_uri_begins(const char *string)
 {
     size_t size = na_uri_name(string);
@@ -80,7 +81,7 @@ static bool na_uri_begins(const char *string)
         strncmp(string + size, "://", 3) == 0;
 }
 
-/* The semicolon that ends the first address; NULL: it is the last one. */
+/* The semicolon after the first address; NULL: it is the last one. */
 static const char *na_uri_end(const char *string)
 {
     const char *end = strchr(string, ';');

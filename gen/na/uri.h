@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uri: takes address strings apart.
+ * uri: parses address strings.
  *
  *     [plugin+]protocol[://[rest]]
  *     zmq+tcp://10.0.0.1:5000;zmq+ipc:///run/a;sm://NAME
  *
- * What stands behind "://" is the transport's to read. In a list of addresses a
- * semicolon separates two where a scheme and "://" follow, so that it may be
- * part of a path. A protocol may name layers of libfabric's: "tcp;ofi_rxm".
+ * The transport parses what follows "://". In a list of addresses a semicolon
+ * is a separator only if a scheme and "://" follow it, so that it may be part
+ * of a path. A protocol may name layers of libfabric: "tcp;ofi_rxm".
  *
  * Knows no transport. No state, no lock.
  */
@@ -21,7 +21,7 @@
 struct na_uri {
     char plugin[NA_URI_NAME_MAX];   /* "" when not named */
     char protocol[NA_URI_NAME_MAX]; /* "tcp" */
-    const char *rest;               /* into the parsed string */
+    const char *rest;               /* points into the parsed string */
 };
 
 /* Parse `string` (borrowed as long as uri->rest is used). NA_INVALID_ARG,
@@ -37,8 +37,8 @@ static inline na_return_t na_uri_parse(const char *string, struct na_uri *uri)
 /* Whether a string lists several addresses. */
 HG_PRIVATE bool na_uri_is_list(const char *string);
 
-/* Copy the first address of *at_p, and step behind it. False: there is none,
- * or it is as long as no address is. */
+/* Copy the first address of *at_p, and advance. False: there is none, or it is
+ * too long. */
 HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rings of links. A link that is on no ring points at itself.
+ * Circular lists of links. A link that is on no list points to itself.
  */
 #ifndef HG_GEN_PLUG_LIST_H
 #define HG_GEN_PLUG_LIST_H

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts, ports, interfaces and subnets, as address strings and options name
- * them.
+ * Hosts, ports, interfaces and subnets in address strings and options.
  *
- * `subsys` is the subsystem of the log lines. With `from_peer` a peer gave the
- * name: that is a warning, no error of this process, and must not block it, so
- * no name server is asked.
+ * `subsys` is the subsystem of the log lines. `from_peer`: a peer gave the
+ * name. Then errors are logged as warnings, and no name server is queried,
+ * since a peer must not block this process.
  */
 #ifndef HG_GEN_PLUG_NET_H
 #define HG_GEN_PLUG_NET_H
@@ -15,12 +14,12 @@
 /* A range of addresses. */
 struct na_plug_subnet {
     int family;
-    unsigned bits; /* those that all its addresses begin with */
+    unsigned bits; /* length of the prefix */
     unsigned char bytes[sizeof(struct in6_addr)];
 };
 
-/* Log what is wrong with `rest`, what stands behind "://". `subsys` is also the
- * name of the transport. NA_INVALID_ARG. */
+/* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
+ * name of the transport. Returns NA_INVALID_ARG. */
 static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     const char *subsys, na_bool_t from_peer, const char *rest, const char *why)
 {
@@ -29,9 +28,9 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* A host as a numeric address: of `family` if it has one, else of any. With
- * AI_NUMERICHOST in `flags` no name server is asked; else this may block. 0, or
- * an error of getaddrinfo's. */
+/* Resolve a host to a numeric address, of `family` if possible, else of any
+ * family. With AI_NUMERICHOST in `flags` no name server is queried; otherwise
+ * this may block. Returns 0 or an error of getaddrinfo. */
 static inline NA_PLUG_PERHAPS int na_plug_find_host(
     const char *host, int flags, int family, struct sockaddr_storage *address)
 {
@@ -72,14 +71,14 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_resolve(
         return NA_SUCCESS;
     if (from_peer)
         return na_plug_bad_name(na_class, subsys, from_peer, host,
-            "a peer's address must have a number, not a name, as its host");
+            "a peer's address must have a numeric host, not a host name");
     na_class->core->log(
         HG_LOG_LEVEL_ERROR, subsys, "host %s: %s", host, gai_strerror(rc));
     return NA_HOSTUNREACH;
 }
 
-/* The numeric host of an address, without its port; false: not one of the
- * internet's. */
+/* The numeric host of an address, without its port; false: not an internet
+ * address. */
 static inline NA_PLUG_PERHAPS bool na_plug_numeric(
     const struct sockaddr *address, char *host, size_t size)
 {
@@ -92,8 +91,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_numeric(
             NI_NUMERICHOST) == 0;
 }
 
-/* Take "host:port", "[v6]:port" or less apart: `host` is "" and *port_p 0
- * where none is given. NA_INVALID_ARG: not of that form. */
+/* Split "host:port", "[v6]:port", or a part of these. If the host is missing
+ * `host` is "", if the port is missing *port_p is 0. NA_INVALID_ARG:
+ * malformed. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
     const char *rest, char host[NA_MAX_ADDR_LEN], unsigned *port_p)
@@ -105,12 +105,12 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     unsigned long number = 0;
 
     if (rest[0] == '[' && end == NULL)
-        return na_plug_bad_name(
-            na_class, subsys, from_peer, rest, "no closing bracket");
+        return na_plug_bad_name(na_class, subsys, from_peer, rest,
+            "the closing bracket is missing");
     if (end == NULL)
         end = rest + strlen(rest);
     port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as are all names */
+    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
     if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -119,8 +119,8 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     if (port[0] == ':' && strcmp(port, ":*") != 0 && port[1] != '\0') {
         number = strtoul(port + 1, &stop, 10);
         if (port[1] < '0' || *stop != '\0' || number > 65535)
-            return na_plug_bad_name(
-                na_class, subsys, from_peer, rest, "no port from 0 to 65535");
+            return na_plug_bad_name(na_class, subsys, from_peer, rest,
+                "the port is not a number from 0 to 65535");
     } else if (port[0] != '\0' && port[0] != ':') {
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -129,8 +129,8 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     return NA_SUCCESS;
 }
 
-/* Read "192.0.2.0/24", "fd00::/64", or, as Mercury has it, "192.0.2": eight
- * bits for each number, with zeros behind. False: not of that form. */
+/* Parse "192.0.2.0/24", "fd00::/64", or Mercury's form "192.0.2": eight bits
+ * for each number, the rest zeros. False: malformed. */
 static inline NA_PLUG_PERHAPS bool na_plug_parse_subnet(
     const char *text, struct na_plug_subnet *subnet)
 {
@@ -167,7 +167,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_parse_subnet(
     return true;
 }
 
-/* Read the option ip_subnet; *given_p is false without one.
+/* Parse the option ip_subnet; *given_p is false if it is not set.
  * NA_INVALID_ARG: malformed. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_subnet_option(
     const struct na_class *na_class, const char *subsys,

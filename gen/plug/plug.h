@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The beginning of each transport that is a file of its own: the system's
- * headers and hg.h, with the plugin interface.
+ * The first part of each transport that is a separate file: system headers, and
+ * hg.h with the plugin interface.
  *
- * The files of gen/plug are pasted into each of them. Several of these may be
- * in one translation unit: include guards keep one copy.
+ * The files of gen/plug are pasted into each transport. Several transports may
+ * be in one translation unit: include guards keep one copy.
  *
  * Must not know: anything of hg but hg.h, nor any library.
  */
@@ -51,14 +51,14 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #define HG_NA_PLUGIN_API 1
 #endif
 #ifndef NA_PLUGIN_ABI
-/* As hg.c: version 1, whatever the program is compiled with. */
+/* Like hg.c: version 1, even if the program defines another. */
 #undef HG_API_VERSION
 #undef HG_API_STRICT
 #undef HG_SEED_NAMES
 #include "hg.h"
 #endif
 
-/* For functions that an earlier file declares and a later one defines. */
+/* For functions that are declared in one file and defined in a later one. */
 #define HG_PRIVATE static
 
 /* For functions of these files that not every transport calls. */

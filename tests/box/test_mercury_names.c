@@ -200,7 +200,9 @@ static const char *names_make_errors(void)
     return names_lines;
 }
 
-#define NAMES_CLS "hg: error: cls: HG_Get_na_protocol_info: nowhere to put it\n"
+#define NAMES_CLS \
+    "hg: error: cls: HG_Get_na_protocol_info: the pointer for the list is " \
+    "NULL\n"
 #define NAMES_PROC "hg: error: proc: the proc is NULL\n"
 
 HG_TEST(mercury_log_goes_to_the_chosen_stream)

@@ -316,15 +316,15 @@ HG_TEST(malformed_names_are_refused)
 
     memset(longest + strlen(longest), 'p', 93);
     names_refused("ofi+tcp://127.0.0.1:65536", NULL,
-        "ofi+tcp://127.0.0.1:65536: no port");
+        "ofi+tcp://127.0.0.1:65536: the port is not");
     names_refused("ofi+tcp;rxm://", NULL,
         "'ofi+tcp;rxm://' is not [plugin+]protocol://... (of layers, there are "
         ";ofi_rxm and ;ofi_rxd)");
     names_refused("ofi+tpc://", NULL,
         "ofi+tcp://, ofi+tcp;ofi_rxm://, ofi+shm://, ofi+sockets://");
     HG_CHECK_EQ_U64(hg_test_log_count("; if you have"), 0);
-    names_refused("ofi+tcp://lo:12x", NULL, ":12x: no port");
-    names_refused("ofi+tcp://[::1", NULL, "no closing bracket");
+    names_refused("ofi+tcp://lo:12x", NULL, ":12x: the port is not");
+    names_refused("ofi+tcp://[::1", NULL, "the closing bracket is missing");
     names_refused("ofi+tcp://::1:80", NULL, "//::1:80: not host:port");
     names_refused("ofi+shm://a/b", NULL, "//a/b: not a name");
     names_refused("ofi+shm://a b", NULL, "//a b: not a name");

@@ -244,11 +244,11 @@ HG_TEST(bad_names_are_refused)
         const char *string;
         const char *log;
     } bad[] = {
-        {"zmq+tcp://127.0.0.1:65536", ":65536: no port"},
-        {"zmq+tcp://127.0.0.1:12x", ":12x: no port"},
-        {"zmq+tcp://127.0.0.1:+12", ":+12: no port"},
-        {"zmq+tcp://127.0.0.1:x", ":x: no port"},
-        {"zmq+tcp://[::1", "no closing bracket"},
+        {"zmq+tcp://127.0.0.1:65536", ":65536: the port is not"},
+        {"zmq+tcp://127.0.0.1:12x", ":12x: the port is not"},
+        {"zmq+tcp://127.0.0.1:+12", ":+12: the port is not"},
+        {"zmq+tcp://127.0.0.1:x", ":x: the port is not"},
+        {"zmq+tcp://[::1", "the closing bracket is missing"},
         {"zmq+tcp://::1:80", "//::1:80: not host:port"},
         {"zmq+tcp://[::1]x", "[::1]x: not host:port"},
         {"zmq+tcp://203.0.113.1:0", "cannot listen on tcp"},
@@ -666,7 +666,7 @@ static void names_terminate(const char *string)
         (void) conform_turn(client.na_class, client.context, 1);
         (void) conform_turn(server.na_class, server.context, 1);
     }
-    hg_test_allow_log("is gone");
+    hg_test_allow_log("is dead");
     HG_CHECK_RET(endpoint_send(&server, seen, false, "x", 1, 1), NA_DISCONNECT);
     /* The next use dials again; this time the callee's side ends the
      * connection. */

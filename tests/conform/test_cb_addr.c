@@ -379,8 +379,8 @@ HG_TEST(cb_addr_invalid_arguments_are_refused)
     hg_size_t size = sizeof(name);
 
     hg_test_expect_log("HG_Addr_free: the address is of another class");
-    hg_test_expect_log("HG_Addr_self: the place for the address is NULL");
-    hg_test_expect_log("HG_Addr_dup: the place for the address is NULL");
+    hg_test_expect_log("HG_Addr_self: the pointer for the address is NULL");
+    hg_test_expect_log("HG_Addr_dup: the pointer for the address is NULL");
     hg_test_allow_log("");
     cb_open(&end);
     cb_start(&other, 1);

@@ -56,10 +56,10 @@ HG_TEST(null_and_empty_name_the_default_transport)
 
 static void life_refuse(const char *string, const struct na_init_info *info)
 {
-    unsigned before = hg_test_log_count("cannot honour");
+    unsigned before = hg_test_log_count("does not support");
 
     HG_CHECK(NA_Initialize_opt(string, NA_TRUE, info) == NULL);
-    HG_CHECK_EQ_INT(hg_test_log_count("cannot honour"), before + 1);
+    HG_CHECK_EQ_INT(hg_test_log_count("does not support"), before + 1);
 }
 
 /* Options about access are honored, or the open fails. */
@@ -71,7 +71,7 @@ HG_TEST(options_about_access_are_not_ignored)
     struct na_init_info info;
     unsigned i;
 
-    hg_test_expect_log("cannot honour");
+    hg_test_expect_log("does not support");
     for (i = 0; i < 3; i++) {
         conform_info(&info);
         info.curve_secret_key = i == 0 ? "key" : NULL;
@@ -312,7 +312,7 @@ HG_TEST(finalized_objects_are_refused)
     static const char class_line[] = ": no such class is open";
     static const char context_line[] = ": the class has no such context";
     static const char trigger_line[] = "NA_Trigger: there is no such context";
-    static const char addr_line[] = "NA_Addr_free: it was freed as often";
+    static const char addr_line[] = "NA_Addr_free: it was freed more often";
     struct conform_end end;
     struct conform_call call;
     na_mem_handle_t mem;

@@ -136,7 +136,7 @@ HG_TEST(sizes_and_tags_past_the_limit_are_refused)
             NA_MSGSIZE);
         free(buf);
         if (max_tag < UINT32_MAX) {
-            hg_test_allow_log("is past the maximum");
+            hg_test_allow_log("exceeds the maximum");
             HG_CHECK_RET(
                 conform_send(&end, &call, plane == 1, "x", 1, max_tag + 1),
                 NA_INVALID_ARG);

@@ -399,7 +399,7 @@ HG_TEST(handle_arguments_are_checked)
     HG_CHECK_RET(
         NA_Mem_handle_create_segments(a.na_class, segments, 2, 3, &mem),
         NA_INVALID_ARG);
-    hg_test_expect_log("a memory handle needs a segment");
+    hg_test_expect_log("a memory handle needs at least one segment");
     HG_CHECK_RET(NA_Mem_handle_create_segments(a.na_class, NULL, 2, 3, &mem),
         NA_INVALID_ARG);
     HG_CHECK_RET(
@@ -472,7 +472,7 @@ HG_TEST(malformed_handles_are_refused)
     unsigned round, refused = 0;
 
     conform_open(&end, NULL);
-    hg_test_expect_log("bytes are no memory handle");
+    hg_test_expect_log("bytes are not a memory handle");
     mem = conform_memory(&end, buf, sizeof(buf), NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
     size = NA_Mem_handle_get_serialize_size(end.na_class, mem);

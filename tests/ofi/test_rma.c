@@ -648,7 +648,7 @@ HG_TEST(malformed_descriptions_are_refused)
     struct rma_pair pair;
     na_size_t size, i;
 
-    hg_test_expect_log("bytes are no memory handle");
+    hg_test_expect_log("bytes are not a memory handle");
     rma_open(&pair, "ofi+tcp", "plain");
     size = rma_by_hand(bytes);
     rma_accepted(&pair, bytes, size);

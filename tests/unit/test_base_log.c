@@ -179,8 +179,8 @@ HG_TEST(log_setter_warns_about_unknown_subsystems)
     HG_CHECK_EQ_U64(seen.count, 1);
     HG_CHECK_EQ_INT(seen.level, HG_LOG_LEVEL_WARNING);
     HG_CHECK_EQ_STR(seen.line,
-        "HG_Set_log_subsys: \"nope\" is none of " LOG_SUBSYSTEMS
-        "; ignoring it");
+        "HG_Set_log_subsys: \"nope\" is not one of " LOG_SUBSYSTEMS
+        "; ignored");
 }
 
 HG_TEST(log_keeps_errno)
@@ -386,7 +386,7 @@ static void log_fill(int read_end, int write_end)
     got = read(read_end, buf, sizeof(buf) - 1);
     HG_CHECK(got > 0);
     buf[got] = '\0';
-    HG_CHECK(strstr(buf, "hg: warning: log: stderr took no more: ") == buf);
+    HG_CHECK(strstr(buf, "hg: warning: log: stderr was full: ") == buf);
     HG_CHECK(strstr(buf, "the last line\n") != NULL);
     close(read_end);
     close(write_end);
@@ -584,20 +584,20 @@ HG_TEST(log_warns_once_about_a_bad_environment)
 
     HG_CHECK_EQ_U64(log_run("shout", "", err, sizeof(err)), 1);
     HG_CHECK_EQ_STR(err,
-        "hg: warning: log: HG_LOG_LEVEL: \"shout\" is none of none, error, "
-        "warning, info, debug; taking error\n");
+        "hg: warning: log: HG_LOG_LEVEL: \"shout\" is not one of none, error, "
+        "warning, info, debug; using error\n");
     memset(list, 'x', sizeof(list));
     list[sizeof(list) - 1] = '\0';
     HG_CHECK_EQ_U64(log_run("debug", list, err, sizeof(err)), 3);
     HG_CHECK_EQ_STR(err,
-        "hg: warning: log: HG_LOG_SUBSYS: longer than 255 characters; taking "
+        "hg: warning: log: HG_LOG_SUBSYS: longer than 255 characters; using "
         "all\n");
     HG_CHECK_EQ_U64(log_run("debug", "~nosuch, rpc,zm", err, sizeof(err)), 2);
     HG_CHECK_EQ_STR(err,
-        "hg: warning: log: HG_LOG_SUBSYS: \"nosuch\" is none of " LOG_SUBSYSTEMS
-        "; ignoring it\n"
-        "hg: warning: log: HG_LOG_SUBSYS: \"zm\" is none of " LOG_SUBSYSTEMS
-        "; ignoring it\n");
+        "hg: warning: log: HG_LOG_SUBSYS: \"nosuch\" "
+        "is not one of " LOG_SUBSYSTEMS "; ignored\n"
+        "hg: warning: log: HG_LOG_SUBSYS: \"zm\" is not one of " LOG_SUBSYSTEMS
+        "; ignored\n");
     /* If no name is known, all subsystems log. */
     HG_CHECK_EQ_U64(log_run("debug", "nosuch", err, sizeof(err)), 3);
 }

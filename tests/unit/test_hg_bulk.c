@@ -991,7 +991,7 @@ HG_TEST(bulk_handle_takes_as_many_segments_as_the_transport)
 
     bulk_begin(&engine);
     na_class_core_of(engine.a.na_class)->ops.max_segments = 2;
-    hg_test_expect_log("this transport takes 2 segments");
+    hg_test_expect_log("this transport supports 2 segments");
     HG_CHECK_RET(hg_bulk_create(
                      engine.a.layer, 3, NULL, sizes, HG_BULK_READ_ONLY, &bulk),
         HG_OPNOTSUPPORT);

@@ -485,11 +485,11 @@ HG_TEST(addr_names_and_deaths_are_reported_once)
     HG_CHECK_OK(NA_Trigger(context, 0, 9, &count));
     HG_CHECK_EQ_STR(got, "hello");
     HG_CHECK_EQ_INT(ended, 2);
-    hg_test_expect_log("NA_Msg_recv_expected: the peer self://b is gone");
+    hg_test_expect_log("NA_Msg_recv_expected: the peer self://b is dead");
     HG_CHECK_RET(NA_Msg_recv_expected(na_class, context, core_op_ended, &ended,
                      got, sizeof(got), peer, 5, NA_OP_ID_IGNORE),
         NA_DISCONNECT);
-    hg_test_expect_log("the peer self://b is gone");
+    hg_test_expect_log("the peer self://b is dead");
     HG_CHECK_RET(NA_Msg_send_expected(na_class, context, core_op_ended, &ended,
                      got, sizeof(got), peer, 5, NA_OP_ID_IGNORE),
         NA_DISCONNECT);

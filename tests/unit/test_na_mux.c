@@ -166,7 +166,7 @@ HG_TEST(mux_descriptions_for_others_are_refused)
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     na_mem_handle_t remote = NULL;
 
-    hg_test_expect_log("are no memory handle");
+    hg_test_expect_log("are not a memory handle");
     HG_CHECK(na_class != NULL);
     mux_head(bytes, 1);
     HG_CHECK_EQ_U64(NA_RMA_LIST_HEAD +
