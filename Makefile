@@ -176,12 +176,16 @@ install: lib tools ## lib, bin, hg.h, hg.pc, CMake's hg, man: to $(DESTDIR)$(PRE
 	    +$(Q)$(MAKE) --no-print-directory install-man)
 
 DEST_MAN = $(DEST)/share/man
+DEST_DOC = $(DEST)/share/doc/hg
 
 install-man: $(MAN)/made
 	$(Q)for section in 1 3 7; do \
 	    install -d $(DEST_MAN)/man$$section && install -m 644 \
 	        $(MAN)/man$$section/* $(DEST_MAN)/man$$section || exit 1; \
 	done
+	$(Q)install -d $(DEST_DOC) && install -m 644 README.md LICENSE $(DEST_DOC)
+	$(Q)rm -rf $(DEST_DOC)/html && \
+	    cp -R $(dir $(MAN))docs/html $(DEST_DOC)/html
 
 # hg under the names of Mercury: its headers, libraries, .pc files, and its CMake
 # package, in the same places. Each library is a link to libhg.
@@ -216,7 +220,7 @@ uninstall: ## remove what install put there
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.so) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) $(TOOLS:%=$(DEST)/bin/%) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/pkgconfig/%.pc)
-	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE)
+	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE) $(DEST_DOC)
 	$(Q)rm -f $(addprefix $(DEST_MAN)/man,$(join $(subst .,,$(suffix \
 	    $(MAN_NAMES))),$(addprefix /,$(MAN_NAMES))))
 	$(Q)grep -oE '\b(HG|NA|MERCURY|hg|na)_[A-Za-z0-9_]+' hg.h | sort -u | \
