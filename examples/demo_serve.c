@@ -116,7 +116,7 @@ static void demo_files_forget(na_addr_t owner)
     }
 }
 
-/* Find the caller's file of that number; NULL: there is none. */
+/* Find the caller's file of that number; NULL: not found. */
 static struct demo_file *demo_file_find(hg_handle_t handle, uint64_t number)
 {
     na_addr_t caller = HG_Handler_get_addr(handle);
@@ -134,7 +134,7 @@ static struct demo_file *demo_file_find(hg_handle_t handle, uint64_t number)
     return NULL;
 }
 
-/* Find a free entry. If there is none, close the file that was unused for the
+/* Find a free entry. In a full table, close the file that was unused for the
  * longest time. NULL: all files are in use. */
 static struct demo_file *demo_file_entry(void)
 {

@@ -69,8 +69,8 @@ static void hello_report(hg_return_t ret)
         text[0] != '\0' ? text : HG_Error_to_string(ret));
 }
 
-/* The client's side of a call. What `out` points to is allocated by decoding
- * and lives until the request is freed. */
+/* The client's side of a call. The library allocates the string in `out`, and
+ * frees it with the request. */
 static hg_return_t hello_call(na_addr_t server, hg_id_t id, const char *name)
 {
     hello_in_t in = {name};

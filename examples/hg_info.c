@@ -115,7 +115,7 @@ static hg_return_t info_print(void)
     return info_print_options();
 }
 
-/* What a class has that listens on `address`. */
+/* Open a class that listens on `address`, and print its properties. */
 static hg_return_t info_print_class(const char *address)
 {
     hg_class_t *hg_class = HG_Init2(address, HG_TRUE);

@@ -69,7 +69,7 @@ static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
 }
 
 /* Call and print the text. An answer in parts holds the number with which to
- * ask for the next part; 0: there is none. */
+ * ask for the next part; 0: it is the last part. */
 static hg_return_t tool_print(
     const struct peer *peer, hg_id_t id, hg_builtin_t *question, bool parts)
 {

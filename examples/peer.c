@@ -11,8 +11,8 @@
 
 /* ---- Start and end ---- */
 
-/* The length of "SCHEME://" at the start of an address. Prints a line and
- * returns 0 if there is none. */
+/* The length of "SCHEME://" at the start of an address. Returns 0 after
+ * a line on stderr if the address has no scheme. */
 static size_t peer_scheme_length(const char *address)
 {
     const char *end = strstr(address, "://");

@@ -379,8 +379,8 @@ static int perf_run_server(
     return perf_serve(address, STDOUT_FILENO, &own, &perf_stopped);
 }
 
-/* What a client opens to reach an address: the scheme, and of a list also the
- * other addresses. */
+/* Get what a client opens to reach an address: the scheme, and the other
+ * addresses of a list. */
 static int perf_schemes(const char *address, char schemes[NA_MAX_ADDR_LEN])
 {
     const char *end = strstr(address, "://");
@@ -487,7 +487,7 @@ static void perf_be_quick(struct perf_options *options)
     options->piece = (size_t) 1 << 20;
 }
 
-/* Take an option without a value; 0: it is none. */
+/* Take an option without a value. 0: unknown option. */
 static int perf_flag(struct perf_args *args, const char *name)
 {
     if (strcmp(name, "--clients") == 0)
@@ -505,8 +505,8 @@ static int perf_flag(struct perf_args *args, const char *name)
     return 1;
 }
 
-/* Take an option with its value, NULL if there is none. 0: it is no option;
- * -1: the value is wrong. */
+/* Take an option and its value, which may be NULL. 0: unknown option; -1: wrong
+ * value. */
 static int perf_option(
     struct perf_options *options, const char *name, const char *value)
 {
@@ -542,7 +542,7 @@ static int perf_option(
     return number == 0 ? -1 : 1;
 }
 
-/* Take a word that is no option; 0 or USAGE_ERROR. */
+/* Take an argument that is not an option. 0 or USAGE_ERROR. */
 static int perf_word(struct perf_args *args, const char *word)
 {
     if (args->address != NULL)

@@ -370,14 +370,14 @@ enum perf_clients_kind {
     PERF_CLIENTS_KINDS
 };
 
-/* What `count` clients do at the same time. */
+/* An order: `count` clients do this at the same time. */
 struct perf_clients_order {
     const struct perf_options *options;
     enum perf_clients_kind kind;
     unsigned count; /* 1 to PERF_CLIENTS_MAX */
 };
 
-/* What one client or all clients did: calls or bytes, from begin to end. */
+/* The calls or bytes of one client or of all clients, from begin to end. */
 struct perf_clients_share {
     double amount;
     uint64_t begin; /* by perf_now_ns */
@@ -460,8 +460,8 @@ uint64_t perf_now_ns(void);
  * system is not Linux. */
 uint64_t perf_sleeps(void);
 
-/* Memory for transfers, aligned to a page; free() frees it. NULL: there is
- * none. */
+/* Memory for transfers, aligned to a page; free() frees it. NULL: out of
+ * memory. */
 void *perf_alloc(size_t size);
 
 /* 8-byte words, each a hash of its place; `offset` is a multiple of 8. */

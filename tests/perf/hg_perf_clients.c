@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf clients: one server, and more and more clients at a time (Fig. 5 of
- * the Mercury paper): calls of 64 bytes, and bulk data that the server pulls,
- * all of it at once ("pull") and in a pipeline of pieces ("write").
+ * hg_perf --clients: one server with 1 to 16 clients (Fig. 5 of the Mercury
+ * paper). They make calls of 64 bytes, or the server pulls bulk data from them:
+ * at once ("pull") or in a pipeline of pieces ("write").
  *
- * What all clients did together, from the beginning of the first to the end of
- * the last, is divided by that time. The numbers of clients take turns within a
- * round, so that each is compared with one client of the same seconds. Clients
- * are processes of their own, forked for each turn, or ranks of MPI
+ * The rate is what all clients did together, divided by the time from the start
+ * of the first one to the end of the last one. A round measures each number of
+ * clients once, so each is compared with one client at nearly the same time.
+ * Clients are processes, forked for each measurement, or ranks of MPI
  * (hg_perf_mpi.c). The server executes one call at a time.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -90,13 +90,13 @@ double perf_clients_rate(const struct perf_clients_share *sum)
 
 /* ---- Forked clients ---- */
 
-/* A share is written into a pipe whole. */
+/* Pipes between the parent and the clients. A share is written at once. */
 struct perf_clients_pipes {
-    int go[2]; /* a byte for each: begin */
-    int up[2]; /* twice from each: it is ready; its share */
+    int go[2]; /* a byte to each client: start */
+    int up[2]; /* from each client: it is ready; then its share */
 };
 
-/* The life of one of them. Ends the process. */
+/* A client process. Does not return. */
 static void perf_clients_be_one(const struct perf_clients_pipes *pipes,
     const struct perf_clients_order *order, const char *url,
     const struct perf_process *server)
@@ -122,9 +122,9 @@ static void perf_clients_be_one(const struct perf_clients_pipes *pipes,
     _exit(0);
 }
 
-/* What they say; -1: one of them is gone. The writing end is theirs alone, so
- * that a read ends when they do. */
-static int perf_clients_hear(const struct perf_clients_pipes *pipes,
+/* Read a share from each client; -1: a client exited. Only the clients have the
+ * writing end, so a read ends when they exit. */
+static int perf_clients_read(const struct perf_clients_pipes *pipes,
     unsigned count, struct perf_clients_share *sum)
 {
     struct perf_clients_share share;
@@ -133,7 +133,7 @@ static int perf_clients_hear(const struct perf_clients_pipes *pipes,
     memset(sum, 0, sizeof(*sum));
     for (i = 0; i < count; i++) {
         if (read(pipes->up[0], &share, sizeof(share)) != sizeof(share))
-            return perf_fail("a client is gone", HG_OTHER_ERROR);
+            return perf_fail("a client process failed", HG_OTHER_ERROR);
         perf_clients_add(sum, &share);
     }
     return 0;
@@ -158,10 +158,10 @@ int perf_clients_fork(const struct perf_clients_order *order, const char *url,
     }
     (void) close(pipes.up[1]);
     (void) close(pipes.go[0]);
-    rc = perf_clients_hear(&pipes, order->count, &sum);
+    rc = perf_clients_read(&pipes, order->count, &sum);
     if (rc == 0 &&
         write(pipes.go[1], begin, order->count) == (ssize_t) order->count)
-        rc = perf_clients_hear(&pipes, order->count, &sum);
+        rc = perf_clients_read(&pipes, order->count, &sum);
     (void) close(pipes.up[0]);
     (void) close(pipes.go[1]);
     for (i = 0; i < order->count; i++) {
@@ -180,7 +180,7 @@ int perf_clients_fork(const struct perf_clients_order *order, const char *url,
 static struct perf_series perf_clients_series[PERF_CLIENTS_KINDS]
                                              [PERF_CLIENTS_LINES];
 
-/* A series holds the time of a call, or of a byte. */
+/* The values of a series are seconds per call or per byte. */
 static double perf_clients_line(unsigned kind, unsigned line)
 {
     return 1 / perf_series_median(&perf_clients_series[kind][line]);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: contexts of one class side by side, in the callback model.
+ * hg_perf: several contexts of one class, in the callback model.
  *
- * contexts: two threads, each on a processor of its own, each with an origin
- * and a target context of its own, calling nobody but itself, against one such
- * thread. A thread has one call under way.
+ * contexts: two threads against one thread. Each thread runs on a processor of
+ * its own, has an origin context and a target context of its own, and calls
+ * itself, one call at a time.
  *
- * handlers: two threads of a client, each calling a context of a server that
- * has a thread of its own there and takes 5 us for a call, against one of each.
- * A thread has some calls under way; nobody is pinned.
+ * handlers: two threads of a client against one. Each thread calls a context of
+ * a server, which has a thread of its own and works 5 us for a call. Each
+ * thread has several calls in flight and is not bound to a processor.
  *
- * What is compared are the calls in a second of all threads, on the same class,
- * in turns.
+ * Compared are the calls per second of all threads together, on one class.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE /* pthread_setaffinity_np */
@@ -36,37 +35,37 @@
 struct perf_contexts;
 struct perf_contexts_caller;
 
-/* A call and the next ones. */
+/* A handle that is used for one call after the other. */
 struct perf_contexts_slot {
     struct perf_contexts_caller *caller;
     hg_handle_t handle;
     perf_echo_t in;
 };
 
-/* A thread with its origin context and what it calls. */
+/* A thread that makes calls, with its contexts. */
 struct perf_contexts_caller {
     const struct perf_contexts *all;
     unsigned number;
     hg_context_t *origin;
-    hg_context_t *target; /* NULL: of another process */
+    hg_context_t *target; /* NULL: in another process */
     struct perf_contexts_slot slots[PERF_CONTEXTS_WINDOW];
-    unsigned under_way;
+    unsigned in_flight;
     uint64_t until;
     hg_return_t ret;
     uint64_t calls;
-    unsigned char apart[64]; /* from the other's cache lines */
+    unsigned char padding[64]; /* keeps threads in different cache lines */
 };
 
 struct perf_contexts {
     double seconds;
-    unsigned window; /* calls under way of each thread */
+    unsigned window; /* calls in flight of each thread */
     hg_class_t *hg_class;
     hg_addr_t addr;
     hg_id_t id;
     struct perf_contexts_caller callers[PERF_CONTEXTS_MAX];
 };
 
-/* ---- What is called ---- */
+/* ---- The function ---- */
 
 static hg_return_t perf_contexts_echo(hg_handle_t handle)
 {
@@ -95,7 +94,7 @@ static void perf_contexts_pin(unsigned processor)
 
 static void perf_contexts_call(struct perf_contexts_slot *slot);
 
-/* The next one goes at once, while there is time. */
+/* A call ended: start the next one until the time is over. */
 static hg_return_t perf_contexts_ended(const struct hg_cb_info *info)
 {
     struct perf_contexts_slot *slot = (struct perf_contexts_slot *) info->arg;
@@ -103,7 +102,7 @@ static hg_return_t perf_contexts_ended(const struct hg_cb_info *info)
     hg_return_t ret = info->ret;
     perf_echo_t out;
 
-    caller->under_way--;
+    caller->in_flight--;
     caller->calls++;
     if (ret == HG_SUCCESS)
         ret = HG_Get_output(slot->handle, &out);
@@ -128,12 +127,12 @@ static void perf_contexts_call(struct perf_contexts_slot *slot)
     slot->in.h = ~caller->calls;
     ret = HG_Forward2(slot->handle, perf_contexts_ended, slot, &slot->in);
     if (ret == HG_SUCCESS)
-        caller->under_way++;
+        caller->in_flight++;
     else
         caller->ret = ret;
 }
 
-static void perf_contexts_turn(hg_context_t *context, unsigned ms)
+static void perf_contexts_progress(hg_context_t *context, unsigned ms)
 {
     unsigned count;
 
@@ -141,7 +140,7 @@ static void perf_contexts_turn(hg_context_t *context, unsigned ms)
         (void) HG_Trigger(context, 0, PERF_CONTEXTS_WINDOW, &count);
 }
 
-static void *perf_contexts_live(void *arg)
+static void *perf_contexts_thread(void *arg)
 {
     struct perf_contexts_caller *caller = (struct perf_contexts_caller *) arg;
     unsigned i;
@@ -153,12 +152,12 @@ static void *perf_contexts_live(void *arg)
     caller->ret = HG_SUCCESS;
     for (i = 0; i < caller->all->window; i++)
         perf_contexts_call(&caller->slots[i]);
-    while (caller->under_way > 0) {
+    while (caller->in_flight > 0) {
         if (caller->target != NULL) {
-            perf_contexts_turn(caller->target, 0);
-            perf_contexts_turn(caller->origin, 0);
+            perf_contexts_progress(caller->target, 0);
+            perf_contexts_progress(caller->origin, 0);
         } else
-            perf_contexts_turn(caller->origin, 100);
+            perf_contexts_progress(caller->origin, 100);
     }
     return NULL;
 }
@@ -170,7 +169,7 @@ struct perf_contexts_round {
     unsigned threads;
 };
 
-/* The seconds between two calls of any. */
+/* Seconds per call of all threads together. */
 static int perf_contexts_run(
     struct perf_client *client, void *arg, double *per_op_p)
 {
@@ -186,7 +185,7 @@ static int perf_contexts_run(
     (void) client;
     for (i = 0; i < round->threads; i++) {
         if (pthread_create(
-                &threads[i], NULL, perf_contexts_live, &callers[i]) != 0)
+                &threads[i], NULL, perf_contexts_thread, &callers[i]) != 0)
             abort();
     }
     for (i = 0; i < round->threads; i++) {
@@ -199,7 +198,7 @@ static int perf_contexts_run(
     return ret == HG_SUCCESS ? 0 : perf_fail("calls between contexts", ret);
 }
 
-/* One thread against two. */
+/* Two threads against one. */
 static int perf_contexts_compare(struct perf_contexts *all,
     const struct perf_options *options, const struct perf_figure *figure)
 {
@@ -255,8 +254,8 @@ static int perf_contexts_open(struct perf_contexts *all, const char *url,
     return 0;
 }
 
-/* Thread i calls the target's context i at `addr`. */
-static int perf_contexts_aim(struct perf_contexts *all)
+/* Let thread i call the target's context i at `addr`. */
+static int perf_contexts_connect(struct perf_contexts *all)
 {
     unsigned i;
 
@@ -291,7 +290,7 @@ static void perf_contexts_close(struct perf_contexts *all)
     (void) HG_Finalize2(all->hg_class);
 }
 
-static bool perf_contexts_fit(const char *figure)
+static bool perf_contexts_has_cpus(const char *figure)
 {
     if (sysconf(_SC_NPROCESSORS_ONLN) >= (long) PERF_CONTEXTS_MAX)
         return true;
@@ -305,18 +304,18 @@ int perf_contexts(const char *url, const struct perf_options *options)
         "contexts", "calls/s", 1, 1, 0, 1.6};
     struct perf_contexts all;
 
-    if (!perf_contexts_fit(figure.name))
+    if (!perf_contexts_has_cpus(figure.name))
         return 0;
     if (perf_contexts_open(&all, url, options, true) != 0 ||
         HG_Addr_self(all.hg_class, &all.addr) != HG_SUCCESS ||
-        perf_contexts_aim(&all) != 0 ||
+        perf_contexts_connect(&all) != 0 ||
         perf_contexts_compare(&all, options, &figure) != 0)
-        return -1; /* the program ends */
+        return -1; /* the program exits */
     perf_contexts_close(&all);
     return 0;
 }
 
-/* ---- Handlers that take their time, in another process ---- */
+/* ---- Slow handlers in another process ---- */
 
 static hg_return_t perf_contexts_work(hg_handle_t handle)
 {
@@ -339,7 +338,7 @@ static void *perf_contexts_process(void *arg)
         (const struct perf_contexts_server *) arg;
 
     while (!*server->stop)
-        perf_contexts_turn(server->context, 100);
+        perf_contexts_progress(server->context, 100);
     return NULL;
 }
 
@@ -389,15 +388,15 @@ int perf_contexts_handlers(const char *url, const struct perf_options *options)
     struct perf_contexts all;
     hg_return_t ret;
 
-    if (!perf_contexts_fit(figure.name))
+    if (!perf_contexts_has_cpus(figure.name))
         return 0;
     if (perf_start_server(url, PERF_POOL, options, &server) != 0 ||
         perf_contexts_open(&all, url, options, false) != 0)
-        return -1; /* the program ends, and with it the server */
+        return -1; /* the program exits, and the server with it */
     ret = HG_Addr_lookup2(all.hg_class, server.address, &all.addr);
     if (ret != HG_SUCCESS)
         return perf_fail(server.address, ret);
-    if (perf_contexts_aim(&all) != 0 ||
+    if (perf_contexts_connect(&all) != 0 ||
         perf_contexts_compare(&all, options, &figure) != 0)
         return -1;
     perf_contexts_close(&all);

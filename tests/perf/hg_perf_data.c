@@ -2,13 +2,13 @@
 /*
  * hg_perf: clock, byte patterns and peak memory.
  *
- * The pattern of a byte depends on its place in the whole transfer, so that a
- * piece which lands at another's place is found. Peak memory comes from
- * /proc: writing 5 to clear_refs makes the present size the peak.
+ * The pattern of a byte depends on its offset in the whole transfer, so that a
+ * comparison finds a piece at a wrong offset. Peak memory comes from /proc:
+ * writing 5 to clear_refs sets the peak to the present size.
  *
- * Data begins with a page, as in the bare programs: a copy of 64 KiB to a few
- * bytes further into a page than it comes from can take five times as long, and
- * of one page more a twentieth longer, whoever asks for it.
+ * Data is aligned to a page, as in the bare programs. The alignment matters: a
+ * copy of 64 KiB can take five times as long if source and destination differ
+ * by a few bytes in their offset within a page.
  */
 #if defined(__linux__)
 #define _GNU_SOURCE /* RUSAGE_THREAD */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: the figures of every transport, at the client, and the contest with
- * the raw program of ZeroMQ: which of its waiting modes is the one to be
- * compared with is decided at the end, by its median.
+ * hg_perf: the figures of every transport, at the client, and the comparison
+ * with the bare program of ZeroMQ. All its waiting modes are measured; the one
+ * with the best median is compared with ours.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -23,7 +23,8 @@
 #define PERF_RAW_WINDOW 8
 
 #if HG_NA_ZMQ
-/* Spinning is left out: it starves libzmq's thread and was never best. */
+/* Not spinning: it takes the processor from libzmq's thread and was never the
+ * best mode. */
 static const enum raw_zmq_wait perf_raw_waits[] = {
     RAW_ZMQ_BLOCK, RAW_ZMQ_YIELD, RAW_ZMQ_FOLLOW};
 
@@ -40,7 +41,7 @@ static int perf_run_raw(struct perf_client *client, void *arg, double *per_op_p)
     return 0;
 }
 
-/* Contest between ours, prepared by the caller, and the raw program. */
+/* Compare ours, prepared by the caller, with the bare program. */
 static int perf_against_raw(struct perf_client *client,
     const struct perf_figure *figure, struct perf_contestant *contestants,
     const struct raw_zmq_round *round)
@@ -150,8 +151,8 @@ static int perf_figure_page(struct perf_client *client,
     return 0;
 }
 
-/* Echoes of all sizes with few and many in flight: nothing should be a step
- * worse than its neighbours. And how often the caller slept for each. */
+/* Echoes of all sizes with few and many calls in flight, and how often the
+ * calling thread slept. The times should grow smoothly with the size. */
 static int perf_figure_grid(struct perf_client *client)
 {
     static const struct {
@@ -232,9 +233,9 @@ static int perf_figure_bulk(struct perf_client *client,
 }
 
 /*
- * The paper's write, its data pulled through a pipeline of buffers, against
- * one pull of the same size: with pieces that are only received, and with
- * pieces that a memcpy takes to where they are "written".
+ * The remote write of the Mercury paper, which pulls through a pipeline of
+ * buffers, against one pull of the same size. Pieces are only received, or also
+ * copied by memcpy in place of a write.
  */
 static int perf_figure_write(struct perf_client *client)
 {
@@ -260,7 +261,7 @@ static int perf_figure_write(struct perf_client *client)
     moves[1].in = perf_move_order(client, source.size, source.size, 1, 0);
     moves[2].in = moves[0].in;
     moves[2].in.flags = PERF_MOVE_COPY;
-    moves[3].in = moves[0].in; /* once, every byte looked at */
+    moves[3].in = moves[0].in; /* once; compares every byte */
     moves[3].in.flags = PERF_MOVE_COPY | PERF_MOVE_VERIFY;
     moves[3].in.ms = 0;
     for (i = 0; i < 4; i++)
@@ -283,7 +284,7 @@ static int perf_figure_write(struct perf_client *client)
     return rc;
 }
 
-/* ---- Small calls beside bulk ---- */
+/* ---- Small calls during bulk transfers ---- */
 
 static int perf_start_job(struct perf_client *client,
     const struct perf_source *source, perf_move_in_t *in, perf_move_out_t *out,
@@ -298,7 +299,8 @@ static int perf_start_job(struct perf_client *client,
     return ret == HG_SUCCESS ? 0 : perf_fail("HG_Forward(background)", ret);
 }
 
-/* Calls beside transfers of `size` (0: alone); adds their 99th percentile. */
+/* Calls during transfers of `size` bytes (0: alone); adds their 99th
+ * percentile. */
 static int perf_p99_round(struct perf_client *client,
     const struct perf_source *source, size_t size, unsigned flags,
     struct perf_samples *samples, struct perf_series *p99)
@@ -322,16 +324,16 @@ static int perf_p99_round(struct perf_client *client,
     return rc;
 }
 
-/* p99 beside long transfers must be that beside short ones. */
+/* Long transfers should not delay small calls more than short ones do. */
 static int perf_figure_p99(struct perf_client *client,
     const struct perf_source *source, unsigned flags)
 {
     const int push = (flags & PERF_MOVE_PUSH) != 0;
     const struct perf_figure alone = {
         push ? "p99_alone_push" : "p99_alone", "us", 1e6, 0, 0, 0};
-    const struct perf_figure beside_short = {
+    const struct perf_figure during_short = {
         push ? "p99_short_push" : "p99_short_pull", "us", 1e6, 0, 0, 0};
-    const struct perf_figure beside_long = {
+    const struct perf_figure during_long = {
         push ? "p99_long_push" : "p99_long_pull", "us", 1e6, 0, 1.25, 0};
     static struct perf_series series[3];
     struct perf_samples samples;
@@ -361,8 +363,8 @@ static int perf_figure_p99(struct perf_client *client,
     if (rc != 0)
         return rc;
     perf_report(&alone, &series[0], NULL);
-    perf_report(&beside_short, &series[1], &series[0]);
-    perf_report(&beside_long, &series[2], &series[1]);
+    perf_report(&during_short, &series[1], &series[0]);
+    perf_report(&during_long, &series[2], &series[1]);
     return 0;
 }
 
@@ -388,7 +390,7 @@ static int perf_remote_counter(
     return 0;
 }
 
-/* How far the peak of a process rose above what it had before, in MiB. */
+/* By how many MiB the peak of a process exceeds `before`. */
 static int perf_risen(long pid, uint64_t before, double *mib_p)
 {
     uint64_t peak;
@@ -420,7 +422,7 @@ static int perf_figure_memory(
     if (client->server_pid == 0)
         return 0; /* the server is elsewhere */
     in.ms = 0;
-    /* Once before: the destination exists and is touched. */
+    /* Once before, so that the destination is allocated and touched. */
     if (perf_move_round(client, source, &in, &ignored) != 0)
         return -1;
     if (perf_memory_reset(here) != 0 ||
@@ -439,7 +441,7 @@ static int perf_figure_memory(
     return 0;
 }
 
-/* Payload copied at a source so far, by pulls here and pushes there. */
+/* Bytes copied at the source so far: here by pulls, at the server by pushes. */
 static int perf_figure_copies(struct perf_client *client)
 {
     static const struct perf_figure pull = {
@@ -462,7 +464,7 @@ static int perf_figure_copies(struct perf_client *client)
 #define PERF_LATE_AIM 5.0     /* ms */
 #define PERF_LATE_MAX 1000u
 
-/* The seconds from a call's deadline to its end, which nobody answers. */
+/* The seconds from the deadline of an unanswered call to its end. */
 static int perf_late(struct perf_client *client, double *seconds_p)
 {
     uint64_t start = perf_now_ns();
@@ -480,7 +482,7 @@ static int perf_late(struct perf_client *client, double *seconds_p)
     ns = perf_now_ns() - start;
     (void) HG_Request_free(request);
     if (!status || ret != HG_TIMEOUT || ns < PERF_LATE_DEADLINE * 1000000u)
-        return perf_fail("a call's deadline", ret);
+        return perf_fail("an unanswered call", ret);
     *seconds_p = 1e-9 * (double) ns - 1e-3 * PERF_LATE_DEADLINE;
     return 0;
 }
@@ -492,7 +494,7 @@ static int perf_figure_late(struct perf_client *client)
     static const struct perf_figure p99 = {
         "late_p99", "ms", 1e3, 0, PERF_LATE_AIM, 0};
     static double times[PERF_LATE_MAX];
-    /* --quick asks for one round. */
+    /* One round: --quick. */
     unsigned count = client->options->rounds > 1 ? PERF_LATE_MAX : 2;
     unsigned i;
 
@@ -506,7 +508,7 @@ static int perf_figure_late(struct perf_client *client)
     return 0;
 }
 
-/* ---- All ---- */
+/* ---- Groups of figures ---- */
 
 static int perf_step_echo(struct perf_client *client)
 {
@@ -612,14 +614,14 @@ struct perf_step {
 
 int perf_is_asked(const struct perf_options *options, const char *name)
 {
-    if (strcmp(name, "grid") == 0) /* takes as long as all others together */
+    if (strcmp(name, "grid") == 0) /* takes minutes */
         return options->only != NULL && strncmp(options->only, name, 4) == 0;
     if (options->only != NULL && options->only[0] == '=')
         return strcmp(name, options->only + 1) == 0;
     return options->only == NULL || strstr(name, options->only) != NULL;
 }
 
-/* Those that the options ask for. */
+/* Run the steps that the options select. */
 static int perf_run_steps(
     struct perf_client *client, const struct perf_step *steps, unsigned count)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hg_perf: the figures of mpi+static:// against its bare program (raw_mpi.h),
- * and what is aimed at. The processes are ranks of one job of mpirun.
+ * and their targets. The processes are ranks of one job of mpirun.
  *
- * Rank 0 is the server of ours and of the bare program: a round of that is
- * served inside a handler, so that ours rests meanwhile. Rank 1 measures. Other
- * ranks are more clients of the table, and sleep until they have an order.
+ * Rank 0 is our server and that of the bare program. It runs a round of the
+ * bare program inside a handler, so hg does nothing meanwhile. Rank 1 measures.
+ * The other ranks are clients of --clients; they sleep until they receive an
+ * order.
  *
- * MPI_THREAD_SERIALIZED is asked for: with MPI_THREAD_MULTIPLE some
- * implementations take locks that the bare program would pay for.
+ * The program requests MPI_THREAD_SERIALIZED: with MPI_THREAD_MULTIPLE some
+ * implementations take locks, which would slow the bare program down.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -33,8 +34,8 @@
 enum perf_mpi_tag { PERF_MPI_ORDER, PERF_MPI_SHARE };
 
 static struct raw_mpi *perf_mpi_raw;
-static MPI_Comm perf_mpi_comm;             /* of orders */
-static struct perf_source perf_mpi_source; /* of a client */
+static MPI_Comm perf_mpi_comm;             /* for orders and shares */
+static struct perf_source perf_mpi_source; /* of this client */
 
 /* ---- The bare program ---- */
 
@@ -43,7 +44,7 @@ int perf_mpi_serve_raw(void)
     return raw_mpi_serve(perf_mpi_raw, PERF_MPI_CLIENT);
 }
 
-/* Wait, making progress, until the server is inside the handler. */
+/* Make progress until the server is inside the handler. */
 static int perf_mpi_enter_raw(hg_request_t request)
 {
     while (!raw_mpi_is_taken(perf_mpi_raw)) {
@@ -80,8 +81,8 @@ static int perf_mpi_run_raw(
     return rc;
 }
 
-/* Ours, prepared by the caller, against the better one of the bare program's
- * ways; of several echoes in flight it has one. */
+/* Compare ours, prepared by the caller, with the better way of the bare
+ * program. For several echoes in flight it has only one. */
 static int perf_mpi_contest(struct perf_client *client,
     const struct perf_figure *figure, struct perf_contestant *contestants,
     const struct raw_mpi_round *round, double aim)
@@ -140,14 +141,14 @@ static int perf_mpi_prepare(struct perf_client *client)
     return perf_clients_prepare(client, PERF_CLIENTS_WRITE, &perf_mpi_source);
 }
 
-static void perf_mpi_tell(const struct perf_clients_share *share)
+static void perf_mpi_send(const struct perf_clients_share *share)
 {
     (void) MPI_Send(share, (int) sizeof(*share), MPI_BYTE, PERF_MPI_CLIENT,
         PERF_MPI_SHARE, perf_mpi_comm);
 }
 
-/* Add what the ranks behind this one say. */
-static void perf_mpi_hear(int end, struct perf_clients_share *sum)
+/* Add the shares of the ranks from 2 to `end` - 1. */
+static void perf_mpi_receive(int end, struct perf_clients_share *sum)
 {
     struct perf_clients_share share;
     int rank;
@@ -159,7 +160,7 @@ static void perf_mpi_hear(int end, struct perf_clients_share *sum)
     }
 }
 
-/* Another rank: do orders until one has no clients. */
+/* A rank from 2 on: execute orders until one has no clients. */
 static int perf_mpi_obey(struct perf_client *client)
 {
     const struct timespec pause = {0, 1000 * 1000};
@@ -182,7 +183,7 @@ static int perf_mpi_obey(struct perf_client *client)
         if (perf_clients_measure(client, (enum perf_clients_kind) order[1],
                 &perf_mpi_source, &share) != 0)
             return -1;
-        perf_mpi_tell(&share);
+        perf_mpi_send(&share);
     }
 }
 
@@ -195,7 +196,7 @@ static void perf_mpi_command(int first, int end, int clients, int kind)
         (void) MPI_Send(order, 2, MPI_INT, rank, PERF_MPI_ORDER, perf_mpi_comm);
 }
 
-/* Have it done by this rank and those behind it. */
+/* Execute an order with this rank and the next ones. */
 static int perf_mpi_run_clients(
     const struct perf_clients_order *order, void *arg, double *rate_p)
 {
@@ -207,7 +208,7 @@ static int perf_mpi_run_clients(
         PERF_MPI_CLIENT + 1, end, (int) order->count, (int) order->kind);
     if (perf_clients_measure(client, order->kind, &perf_mpi_source, &sum) != 0)
         return -1;
-    perf_mpi_hear(end, &sum);
+    perf_mpi_receive(end, &sum);
     *rate_p = perf_clients_rate(&sum);
     return 0;
 }
@@ -224,7 +225,7 @@ static int perf_mpi_end_server(struct perf_client *client)
         ret = HG_Wait(request, HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
         (void) HG_Request_free(request);
     }
-    return ret == HG_SUCCESS ? 0 : perf_fail("the server's end", ret);
+    return ret == HG_SUCCESS ? 0 : perf_fail("ending the server", ret);
 }
 
 /* The rank that measures. */
@@ -236,7 +237,7 @@ static int perf_mpi_lead(struct perf_client *client, const char *url,
 
     if (clients > ranks - 1)
         clients = ranks - 1;
-    perf_mpi_hear((int) ranks, &ready);
+    perf_mpi_receive((int) ranks, &ready);
     rc = clients > 0 ? perf_clients_figures(url, client->options, clients,
                            perf_mpi_run_clients, client)
                      : perf_figures_pair(client);
@@ -265,7 +266,7 @@ static int perf_mpi_be_client(const char *url,
     if (rc == 0 && rank == PERF_MPI_CLIENT) {
         rc = perf_mpi_lead(&client, url, clients, (unsigned) ranks);
     } else if (rc == 0) {
-        perf_mpi_tell(&ready);
+        perf_mpi_send(&ready);
         rc = perf_mpi_obey(&client);
     }
     if (perf_mpi_source.buf != NULL)
@@ -274,7 +275,7 @@ static int perf_mpi_be_client(const char *url,
     return rc;
 }
 
-/* Between MPI's beginning and its end. */
+/* Between MPI_Init and MPI_Finalize. */
 static int perf_mpi_be_rank(
     const char *url, const struct perf_options *options, unsigned clients)
 {
@@ -286,7 +287,7 @@ static int perf_mpi_be_rank(
     (void) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     (void) MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks < 2)
-        return perf_fail("run by mpirun -n 2, or more", HG_INVALID_ARG);
+        return perf_fail("start it with mpirun -n 2, or more", HG_INVALID_ARG);
     (void) MPI_Comm_dup(MPI_COMM_WORLD, &perf_mpi_comm);
     if (raw_mpi_open(&perf_mpi_raw) != 0)
         return -1;

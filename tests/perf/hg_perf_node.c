@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: the figures of sm:// against its bare program (raw_sm.h), and what
- * is aimed at.
+ * hg_perf: the figures of sm:// against its bare program (raw_sm.h), and their
+ * targets.
  *
- * Of the waiting modes each needs processes of its own, one pair at a time: a
- * server that spins would take a processor from all others.
+ * Each waiting mode is measured with processes of its own, one pair at a time:
+ * a server that spins would take a processor from the others.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -23,14 +23,14 @@
 #define PERF_NODE_IN_FLIGHT 0.35 /* rate, against bare */
 #define PERF_NODE_BULK 0.95      /* against process_vm_readv */
 #define PERF_NODE_MAPPED 0.75    /* against memcpy */
-#define PERF_NODE_CROWD 64       /* clients … */
-#define PERF_NODE_CROWDED 0.8    /* … adaptive against always-block */
+#define PERF_NODE_CROWD 64       /* clients */
+#define PERF_NODE_CROWDED 0.8    /* their rate, adaptive against blocking */
 #define PERF_NODE_MAPPED_SIZE ((size_t) 1 << 20)
 
 struct perf_node_raw {
     size_t size;
-    unsigned window;     /* of an echo; 0: a copy … */
-    enum raw_sm_way way; /* … in this way */
+    unsigned window;     /* of an echo; 0: a copy */
+    enum raw_sm_way way; /* of the copy */
 };
 
 static int perf_node_run_raw(
@@ -115,7 +115,7 @@ int perf_node_pages(struct perf_client *client)
     return 0;
 }
 
-/* Transfers of one size from the source, against copies in that way. */
+/* Transfers of the whole source, against copies in that way. */
 static int perf_node_moves(struct perf_client *client,
     const struct perf_source *source, const char *name, enum raw_sm_way way,
     double aim)
@@ -134,7 +134,7 @@ static int perf_node_moves(struct perf_client *client,
     return perf_node_contest(client, &figure, contestants, &raw, aim);
 }
 
-/* ---- Sleepers ---- */
+/* ---- Processes that sleep ---- */
 
 static int perf_node_run_nap(
     struct perf_client *client, void *arg, double *per_op_p)
@@ -214,7 +214,7 @@ struct perf_node_mode {
     unsigned wait_mode;
 };
 
-/* A round of echoes between two processes that wait in one mode. */
+/* A round of echoes; both processes wait in the given mode. */
 static int perf_node_run_mode(
     struct perf_client *client, void *arg, double *per_op_p)
 {
@@ -273,10 +273,10 @@ int perf_node_modes(const char *url, const struct perf_options *options)
     return 0;
 }
 
-/* ---- A crowd ---- */
+/* ---- Many clients ---- */
 
-/* A round of echoes of many clients of one server; the seconds between two
- * calls of any. */
+/* A round of echoes of many clients of one server; seconds per call of all
+ * clients together. */
 static int perf_node_run_crowd(
     struct perf_client *client, void *arg, double *per_op_p)
 {
@@ -322,14 +322,14 @@ int perf_node_crowd(const char *url, const struct perf_options *options)
     return 0;
 }
 
-/* ---- Deaths ---- */
+/* ---- Death of a server ---- */
 
 #define PERF_NODE_DEATHS 300u
 #define PERF_NODE_DEATH_AIM 100.0                       /* ms */
-#define PERF_NODE_DEATH_AFTER ((uint64_t) 3 * 1000000u) /* ns: asleep by then */
+#define PERF_NODE_DEATH_AFTER ((uint64_t) 3 * 1000000u) /* ns; clients sleep */
 
-/* Call a server that dies meanwhile; the seconds from that to the call's
- * end. */
+/* Call a server that dies during the call; the seconds from its death to the
+ * end of the call. */
 static int perf_node_die(struct perf_client *client, double *seconds_p)
 {
     perf_value_t in;
@@ -373,7 +373,7 @@ int perf_node_deaths(const char *url, const struct perf_options *options)
     static const struct perf_figure p99 = {
         "death_p99", "ms", 1e3, 0, PERF_NODE_DEATH_AIM, 0};
     static double times[PERF_NODE_DEATHS];
-    /* --quick asks for one round. */
+    /* One round: --quick. */
     unsigned count = options->rounds > 1 ? PERF_NODE_DEATHS : 2;
     unsigned i;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hg_perf: the figures of ofi+...:// against its bare program (raw_ofi.h), and
- * what is aimed at.
+ * their targets.
  *
- * With --wait spin our server is stopped during rounds of the bare program, and
- * so takes no processor from them.
+ * With --wait spin our server is stopped by SIGSTOP during rounds of the bare
+ * program, so that it does not take a processor from it.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,7 +22,7 @@
 #define PERF_OFI_BULK 0.9      /* against fi_read */
 #define PERF_OFI_PIECE ((size_t) 1 << 20)
 
-/* The bare program keeps the strings. */
+/* The bare program refers to these strings while it runs. */
 static char perf_ofi_protocol[64];
 static char perf_ofi_host[256];
 
@@ -41,7 +41,7 @@ int perf_ofi_open(const char *url, struct raw_ofi **raw_p)
     host_size = strcspn(host, host[0] == '[' ? "]" : ":/");
     if (host[0] == '[')
         memcpy(perf_ofi_host, host + 1, host_size - 1);
-    else if (strcmp(perf_ofi_protocol, "shm") != 0) /* there it is a name */
+    else if (strcmp(perf_ofi_protocol, "shm") != 0) /* shm has no host */
         memcpy(perf_ofi_host, host, host_size);
     return raw_ofi_open(perf_ofi_protocol, perf_ofi_host, raw_p);
 }
@@ -61,8 +61,9 @@ static int perf_ofi_run_raw(
     return rc;
 }
 
-/* Ours, prepared by the caller, against the best of the bare program: spinning,
- * sleeping, and of a long transfer spinning with several pieces in flight. */
+/* Compare ours, prepared by the caller, with the best mode of the bare program:
+ * spinning, sleeping, and for a long transfer spinning with several pieces in
+ * flight. */
 static int perf_ofi_contest(struct perf_client *client,
     const struct perf_figure *figure, struct perf_contestant *contestants,
     const struct raw_ofi_round *round, double aim)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hg_perf: a round of ours of each kind, at the client, and the contest that
- * rounds of several contestants make.
+ * hg_perf: one round of each kind, at the client, and the comparison of several
+ * contestants.
  *
- * A figure's contestants take turns within a round, the first of one round
- * being the second of the next; so each ratio is of neighbours in time, and no
- * side always comes after the same other.
+ * In a round, all contestants of a figure are measured one after the other, so
+ * a ratio compares measurements next to each other in time. Each round starts
+ * with another contestant, so none always follows the same other one.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -41,7 +41,7 @@ static int perf_echo_end(
     if (ret != HG_SUCCESS)
         return perf_fail("HG_Wait(echo)", ret);
     if (out->a != number || out->h != ~number)
-        return perf_fail("an echo came back changed", HG_OTHER_ERROR);
+        return perf_fail("the response of an echo is wrong", HG_OTHER_ERROR);
     (void) HG_Request_free(request);
     return 0;
 }
@@ -101,7 +101,7 @@ int perf_nap_round(
     return 0;
 }
 
-/* One of the calls in flight, and the number in its first and last bytes. */
+/* A call in flight, and the number in its first and last bytes. */
 struct perf_page_slot {
     hg_request_t request;
     uint64_t number;
@@ -134,7 +134,7 @@ static int perf_page_end(perf_page_t *in, struct perf_page_slot *slot)
     memcpy(in->bytes + in->size - sizeof(number), &number, sizeof(number));
     if (slot->out.size != in->size ||
         memcmp(in->bytes, slot->out.bytes, in->size) != 0)
-        return perf_fail("an echo came back changed", HG_OTHER_ERROR);
+        return perf_fail("the response of an echo is wrong", HG_OTHER_ERROR);
     return 0;
 }
 
@@ -302,7 +302,7 @@ perf_move_in_t perf_move_order(const struct perf_client *client, size_t size,
     return in;
 }
 
-/* ---- Contests ---- */
+/* ---- Comparisons ---- */
 
 int perf_contest(struct perf_client *client,
     struct perf_contestant *contestants, unsigned count)
