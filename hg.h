@@ -17,11 +17,11 @@
  * hg: remote procedure calls with bulk data.
  *
  * This header is the whole public interface, in the order in which a user needs
- * it: version, return codes, types, endpoints and addresses, structs and stubs,
- * the request model, bulk data, the callback model, extras of both models,
- * memory and logging, procs in depth, Mercury's names, and NA, the network
- * layer. A divider ends the reference. Macro bodies and the interface for
- * transports stand below it.
+ * it. Version, return codes, types, endpoints and addresses come first. Stubs,
+ * the request model and bulk data follow, then the callback model and the
+ * extras of both models. Procs in depth, Mercury's names and NA, the network
+ * layer, end the reference. Macro bodies and the interface for transports stand
+ * below a divider.
  *
  * These rules hold for every function, unless its contract says otherwise:
  *
