@@ -479,8 +479,7 @@ char *hg_test_listen_string(void)
         n = asprintf(&string, "%s://127.0.0.1:0%s", transport,
             hg_test_is_mux() ? ";sm://" : "");
     else if (!strcmp(transport, "self") || hg_test_is_mpi())
-        n = asprintf(&string, "%s://", transport); /* does not listen at a
-                                                    * name */
+        n = asprintf(&string, "%s://", transport); /* no name */
     else
         n = asprintf(&string, "%s://hg-test-%ld-%u-%lx", transport,
             (long) getpid(), atomic_fetch_add(&serial, 1), now.tv_nsec);
@@ -624,8 +623,8 @@ char *hg_test_read_peer(struct hg_test_peer *peer)
     char *line = test_read_line(peer->channel);
 
     if (line == NULL)
-        hg_test_fail(
-            "hg_test_read_peer", "peer %s ended without a word", peer->role);
+        hg_test_fail("hg_test_read_peer",
+            "peer %s ended without writing a line", peer->role);
     return line;
 }
 
@@ -666,7 +665,7 @@ int hg_test_parent_fd(void)
 void hg_test_signal(struct hg_test_peer *peer, int signal_number)
 {
     if (hg_test_is_mpi() && signal_number == SIGKILL)
-        hg_test_skip("a rank that dies takes the whole job with it");
+        hg_test_skip("a rank that dies ends the whole job");
     HG_CHECK(!kill(peer->pid, signal_number));
 }
 

@@ -468,7 +468,7 @@ static void stall_call(
     HG_CHECK_OK(HG_Forward(serve->server, id, memory, NULL, request));
 }
 
-/* Calls, is busy until it is told to continue, and calls once more. */
+/* Calls, is busy until a signal to continue, and calls once more. */
 HG_TEST_ROLE(staller)
 {
     struct serve serve = serve_connect(argv[0]);

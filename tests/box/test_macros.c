@@ -266,7 +266,7 @@ MERCURY_GEN_PROC(macros_numbers_t,
         (uint32_t) (f))((int64_t) (g))((uint64_t) (h))((float) (i))(
         (double) (j)))
 
-/* The same bytes as the functions encode, in the order of the fields. */
+/* Encodes the same bytes as the functions, in the order of the fields. */
 static hg_return_t macros_proc_numbers(hg_proc_t proc, void *data)
 {
     macros_numbers_t *n = HG_CAST(macros_numbers_t *, data);

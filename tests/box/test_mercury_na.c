@@ -233,7 +233,7 @@ HG_TEST(mercury_na_between_classes)
 #ifdef NA_HAS_SM
     net_all("na+sm://");
 #else
-    hg_test_skip("sm is for Linux");
+    hg_test_skip("sm needs Linux");
 #endif
 }
 

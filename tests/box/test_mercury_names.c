@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a Mercury program can do before it opens a class: ask for versions and
- * protocols, and configure the log with Mercury's words. Plain names are those
- * of version 2 here.
+ * Functions that a Mercury program can use before it opens a class: versions
+ * and protocols, and the log, configured with Mercury's words. Plain names are
+ * those of version 2 here.
  */
 #define HG_API_VERSION 2
 #include "hg.h"

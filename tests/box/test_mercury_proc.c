@@ -458,8 +458,8 @@ HG_TEST(mercury_strings_round_trip)
     HG_CHECK_OK(hg_proc_hg_string_object_t(proc, &strings[0]));
     HG_CHECK_OK(hg_proc_hg_string_object_t(proc, &strings[1]));
     used = hg_proc_get_size_used(proc);
-    HG_CHECK_EQ_U64(used, 2 * (8 + sizeof("over") + 2) + 8); /* Mercury's
-                                                              * encoding */
+    /* Mercury's encoding. */
+    HG_CHECK_EQ_U64(used, 2 * (8 + sizeof("over") + 2) + 8);
 
     HG_CHECK_OK(hg_proc_reset(proc, room, used, HG_DECODE));
     HG_CHECK_OK(hg_proc_hg_string_t(proc, &plain));

@@ -842,8 +842,8 @@ static void death_closed(unsigned scheme)
     na_addr_t addr;
     unsigned i;
 
-    hg_test_allow_log("the source is gone"); /* the BYE may have arrived by
-                                              * then */
+    /* The BYE may have arrived by then. */
+    hg_test_allow_log("the source is gone");
     death_string(scheme, string, sizeof(string));
     endpoint_open(&server, string, LONG_MS);
     death_open_end(&client, scheme, LONG_MS);

@@ -404,7 +404,7 @@ HG_TEST(bye_need_not_be_answered)
     conform_close(&end);
 }
 
-/* The address that a message comes from. */
+/* The source address of a message. */
 static na_addr_t death_source(
     struct conform_end *server, struct conform_end *end, na_addr_t addr)
 {

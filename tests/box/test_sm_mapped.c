@@ -632,7 +632,7 @@ static void mapped_death(
     HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
 }
 
-/* What a process holds for its peers. */
+/* The resources that a process holds for its peers. */
 struct mapped_holds {
     unsigned fds;
     unsigned maps;

@@ -33,7 +33,7 @@ HG_TEST(name_is_chosen_and_can_be_looked_up)
     conform_close(&server);
 }
 
-/* What users of Mercury write: the class's addresses keep the prefix it was
+/* Address strings of Mercury: the class's addresses keep the prefix it was
  * opened with, and each kind of class finds the other by both spellings. */
 static void names_meet(const char *server_string, const char *client_string)
 {
@@ -468,7 +468,7 @@ HG_TEST(paths_cross_network_namespaces_but_names_do_not)
     hg_test_stop(at_name);
     hg_test_stop(at_path);
     if (!can)
-        hg_test_skip("no network namespace to be had");
+        hg_test_skip("network namespaces are not available");
 }
 
 /* ---- Identity of peers ---- */

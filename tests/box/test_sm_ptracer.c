@@ -13,8 +13,7 @@
 #define PTRACER_SIZE ((size_t) 8192)
 
 static _Atomic unsigned ptracer_calls;
-static _Atomic unsigned ptracer_wrong; /* of those, for less than all
-                                        * processes */
+static _Atomic unsigned ptracer_wrong; /* of those, not for all */
 
 int prctl(int option, ...)
 {

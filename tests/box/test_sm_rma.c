@@ -32,7 +32,7 @@ static void rma_drop(bool dumpable)
 static void rma_need_root(void)
 {
     if (geteuid() != 0)
-        hg_test_skip("only root can become somebody else");
+        hg_test_skip("only root can change its user");
 }
 
 /* Simulate a system without process_vm_readv. */

@@ -119,7 +119,7 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     char other[16], uid[16];
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be two users");
+        hg_test_skip("only root can act as two users");
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     (void) snprintf(other, sizeof(other), "%d", UNTRUSTED_OTHER);
     untrusted_meet("", uid, "", NA_SUCCESS);
@@ -163,7 +163,7 @@ HG_TEST(only_the_same_user_gets_the_wakeup_descriptor)
     char *line;
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be two users");
+        hg_test_skip("only root can act as two users");
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     (void) snprintf(other, sizeof(other), "%d", UNTRUSTED_OTHER);
     untrusted_name(string);
@@ -193,7 +193,7 @@ HG_TEST(address_stays_bound_to_one_user)
     unsigned round;
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be two users");
+        hg_test_skip("only root can act as two users");
     hg_test_expect_log(" of user 65532 now");
     untrusted_name(string);
     untrusted_open(&end, "sm://", "any-user");
@@ -240,7 +240,7 @@ HG_TEST(untrusted_peers_cannot_fill_the_log)
     char string[64], uid[16];
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be another user");
+        hg_test_skip("only root can act as another user");
     hg_test_expect_log("auth_key does not allow it");
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     untrusted_name(string);
@@ -281,7 +281,7 @@ HG_TEST(overflow_uid_is_refused)
     char *line;
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be another user");
+        hg_test_skip("only root can act as another user");
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     untrusted_name(string);
     server = hg_test_spawn("server", uid, "any-user", string, NULL);
@@ -304,7 +304,7 @@ HG_TEST(inaccessible_directory_is_reported)
     char *line;
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be another user");
+        hg_test_skip("only root can act as another user");
     (void) snprintf(folder, sizeof(folder), "%.150s/closed", hg_test_dir());
     HG_CHECK(mkdir(folder, 0700) == 0);
     (void) snprintf(string, sizeof(string), "sm://%s/x", folder);
@@ -545,7 +545,7 @@ HG_TEST(wakeup_descriptor_of_another_user_is_refused)
     char *line;
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be another user");
+        hg_test_skip("only root can act as another user");
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     untrusted_name(string);
     untrusted_open(&server, string, "any-user");

@@ -72,7 +72,7 @@ struct death_listener {
 static void *death_listen(void *arg)
 {
     struct death_listener *listener = (struct death_listener *) arg;
-    static const char garbage[] = "HTTP/1.0 400 You speak in riddles\r\n\r\n";
+    static const char garbage[] = "HTTP/1.0 400 Bad request\r\n\r\n";
     int fd = accept(listener->fd, NULL, NULL);
 
     if (fd >= 0 && listener->garbage)
@@ -608,8 +608,8 @@ HG_TEST(messages_sent_before_death_arrive)
         HG_CHECK_OK(conform_wait(&client, &sends[i]));
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
     conform_close(&client);
-    endpoint_sleep(20); /* the server does not poll, but its transport
-                         * receives */
+    /* The server does not poll, but its transport receives. */
+    endpoint_sleep(20);
     /* A lookup first processes the death. */
     endpoint_name(&other, other.self, name);
     memset(&lookup, 0, sizeof(lookup));

@@ -15,8 +15,8 @@
 
 #define HOSTILE_OUTPUT ((size_t) 1 << 18)
 
-/* What the server's memory may grow by beyond what is counted. AddressSanitizer
- * keeps a quarter of a GiB of freed memory. */
+/* The server's memory may grow by this much more than is counted.
+ * AddressSanitizer keeps a quarter of a GiB of freed memory. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HOSTILE_SLACK ((uint64_t) 512 << 20)
 #else
@@ -141,8 +141,8 @@ HG_TEST(inputs_that_never_arrive_are_survived)
         if (i % 500 == 0)
             calls_serve();
     }
-    /* The first peer takes all that one peer may use; others get half of what
-     * is left. */
+    /* The first peer uses everything that one peer may use; the others get half
+     * of the rest. */
     hostile_until(5000 - 1);
     HG_CHECK(calls_counters().turned_away < 5000);
     HG_CHECK(calls_counters().fetched_bytes >= (uint64_t) 1 << 30);

@@ -132,8 +132,7 @@ static size_t unread_describe(unsigned char *bytes)
     raw_peer_put(bytes + 4 + 16, 8, 1);  /* segments */
     raw_peer_put(bytes + 4 + 24, 8, 99); /* incarnation */
     raw_peer_put(bytes + 4 + 32, 8, 1);  /* id */
-    raw_peer_put(bytes + 4 + 40, 4, 24); /* Write PONGs, which libzmq accepts as
-                                          * a sign of life. */
+    raw_peer_put(bytes + 4 + 40, 4, 24); /* bytes of the memory handle */
     memcpy(bytes + 4 + 45, "hM\1\3", 4);
     raw_peer_put(bytes + 4 + 53, 8, 77);
     raw_peer_put(bytes + 4 + 61, 8, UNREAD_SIZE);
@@ -156,7 +155,7 @@ static void unread_call_server(struct unread_client *client, hg_id_t id)
     raw_peer_frame(client->fd, bytes, size);
 }
 
-/* Write PONGs, which libzmq takes for a sign of life. */
+/* Write PONGs, which libzmq accepts as a sign of life. */
 static void *unread_talk(void *arg)
 {
     static const unsigned char pong[] = "\4\5\4PONG";

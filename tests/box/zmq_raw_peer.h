@@ -126,7 +126,7 @@ static inline void raw_peer_send(
                  ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) == (int) size);
 }
 
-/* The next part received, at most `room` bytes of it; returns its size. */
+/* The next part received, at most `room` bytes; returns its size. */
 static inline size_t raw_peer_hear(
     struct raw_peer *stranger, unsigned char *bytes, size_t room)
 {

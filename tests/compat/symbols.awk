@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes a C file of tests/compat/symbols, which is C++ too, that compiles only
-# where everything listed there is what it is in Mercury:
+# Turns tests/compat/symbols into a file in C, also valid as C++. The file
+# compiles only if each name listed there is as in Mercury:
 #     awk -f tests/compat/symbols.awk tests/compat/symbols > symbols.c
 
 function rest(from,    i, text) {

@@ -185,7 +185,7 @@ static inline hg_return_t rpc_wait(hg_request_t request)
     return ret;
 }
 
-/* A complete call. What decoding allocated is freed. */
+/* A complete call. Memory allocated by decoding is freed. */
 static inline hg_return_t rpc_call(
     const struct rpc_end *end, hg_id_t id, void *in, void *out)
 {
@@ -217,8 +217,8 @@ static inline hg_return_t rpc_inc(hg_handle_t handle)
     if (ret != HG_SUCCESS)
         return ret;
     value.value++;
-    (void) HG_Handler_start_output(handle, &value); /* else the caller gets the
-                                                     * error */
+    /* On failure the caller gets the error. */
+    (void) HG_Handler_start_output(handle, &value);
     return HG_Handler_free(handle);
 }
 

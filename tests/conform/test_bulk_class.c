@@ -383,7 +383,7 @@ HG_TEST_ROLE(apart_victim)
         NA_Addr_lookup_wait(end.bulk_class, argv[2], RPC_TIMEOUT, &addr));
     in.bulk = apart_expose(&end, bytes, APART_BIG);
     (void) apart_ask(&end, &in, &sum);
-    hg_test_fail(HG_TEST_HERE, "the handler did not end us");
+    hg_test_fail(HG_TEST_HERE, "the handler did not kill this process");
 }
 
 static void apart_name(na_class_t *na_class, char name[NA_MAX_ADDR_LEN])

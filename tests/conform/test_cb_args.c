@@ -31,7 +31,7 @@ static char *args_text(size_t size)
 
 /* ---- The application's header ---- */
 
-/* What HG_Get_input_payload_size returns for arguments: as in Mercury, our
+/* The result of HG_Get_input_payload_size for arguments: as in Mercury, our
  * header counts too, if both fit into one message. */
 static hg_size_t args_payload(hg_size_t size, hg_size_t eager)
 {

@@ -835,7 +835,7 @@ HG_TEST(cb_bulk_access_returns_the_segments)
 
 static const struct cb_end *bulk_starved;
 
-/* Returns 0, or the code of what could not be allocated. */
+/* Returns 0, or the code of the object that could not be allocated. */
 static int bulk_play(void *arg)
 {
     const struct cb_end *end = bulk_starved;

@@ -287,7 +287,8 @@ static hg_return_t sum_request_in(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* A server of the request model, until it is told to stop. */
+/* A server of the request model. It serves until it gets a line from its
+ * parent. */
 HG_TEST_ROLE(request)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;

@@ -11,7 +11,7 @@
 #define DRAIN_CLIENTS 3u
 #define DRAIN_WINDOW 16u /* calls of a client in flight */
 #define DRAIN_WARM 200u  /* calls of each before the signal */
-/* Calls that the server holds back until it is told to continue. */
+/* calls that the server holds back until the case continues it */
 #define DRAIN_BACK 8u
 #define DRAIN_BIG 100000u /* bytes; more than any message */
 
@@ -40,7 +40,7 @@ static hg_return_t drain_quit(hg_handle_t handle)
 }
 
 /* Calls that wait for their own thread, which answers them oldest first: all
- * but the last few, and these when it is told to continue. */
+ * but the last few, and these when the parent says so. */
 struct drain_work {
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -218,7 +218,7 @@ HG_TEST(drain_refuses_calls_that_are_unread)
     unsigned turns = 0;
 
     if (hg_test_is_self())
-        hg_test_skip("what one sends oneself is read at once");
+        hg_test_skip("calls to oneself are read at once");
     cb_start(&server, 1);
     cb_start(&client, 1);
     cb_find(&client, &server);

@@ -130,7 +130,7 @@ HG_TEST_WHERE(identity_of_another_user_is_proved, identity_is_sm_alone)
     char user[16], name[NA_MAX_ADDR_LEN];
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be another user");
+        hg_test_skip("only root can act as another user");
     identity_start(&end, string);
     free(string);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));

@@ -855,7 +855,7 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
         (void) poll(NULL, 0, 1);
     if (hg_test_log_count("handles, or sends, are left") == 0)
         HG_CHECK_OK(call.ret); /* nothing had changed */
-    /* Nor is the context destroyed while threads wait for quota. */
+    /* The context is not destroyed while threads wait for quota either. */
     HG_CHECK_OK(HG_Wait_room(HG_Get_info(handle)->addr, CB_TIMEOUT));
     atomic_store(&thread.stop, 1);
     HG_CHECK_OK(HG_Forward(handle, NULL, NULL, NULL)); /* wakes it */

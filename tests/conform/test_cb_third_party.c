@@ -11,9 +11,7 @@
 #include <sys/wait.h>
 
 #define PASS_SIZE 65536u
-#define PASS_CALLERS \
-    "caller" /* as the owner's name: use the caller's
-                               * address */
+#define PASS_CALLERS "caller" /* an owner\'s name: the caller */
 
 MERCURY_GEN_PROC(
     pass_lend_t, ((uint32_t) (count))((uint64_t) (size))((uint8_t) (flags)))

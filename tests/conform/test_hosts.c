@@ -51,11 +51,11 @@ __attribute__((format(printf, 1, 2))) static bool hosts_try(
 static void hosts_leave(void)
 {
     if (geteuid() != 0)
-        hg_test_skip("only root makes network namespaces");
+        hg_test_skip("only root can create network namespaces");
     if (!hosts_try("ip link >/dev/null 2>&1"))
-        hg_test_skip("no ip(8) here");
+        hg_test_skip("ip(8) is not installed");
     if (unshare(CLONE_NEWNET) != 0)
-        hg_test_skip("no network namespaces here");
+        hg_test_skip("network namespaces are not available");
 }
 
 /* Our end of the veth pair. */
@@ -72,7 +72,7 @@ static void hosts_drop(const char *device)
     if (!hosts_try("iptables -A INPUT -i %s -m statistic --mode random "
                    "--probability " HOSTS_LOSS " -j DROP",
             device))
-        hg_test_skip("no iptables(8) here that knows the match statistic");
+        hg_test_skip("iptables(8) with the match statistic is not installed");
 }
 
 /* Run a command on the other host. */
@@ -209,7 +209,7 @@ static void hosts_open(
     free(hg_test_read_peer(end->peer));
     if (!hosts_try("ip link add here type veth peer name there netns %ld",
             (long) hg_test_peer_pid(end->peer)))
-        hg_test_skip("no veth here");
+        hg_test_skip("veth pairs are not available");
     hosts_plug("here", HOSTS_HERE);
     hg_test_write_peer(end->peer, "it is there");
     text = hg_test_read_peer(end->peer);

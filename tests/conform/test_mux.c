@@ -396,7 +396,7 @@ HG_TEST_WHERE(mux_of_another_user_uses_the_network, hg_test_is_mux)
     size_t i;
 
     if (geteuid() != 0)
-        hg_test_skip("only root can be another user");
+        hg_test_skip("only root can act as another user");
     for (i = 0; i < 2; i++) { /* with an unknown name, or a known one */
         (void) snprintf(string, sizeof(string), "%s", MUX_BOTH);
         if (i > 0)

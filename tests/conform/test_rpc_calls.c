@@ -35,7 +35,7 @@ static hg_return_t calls_sum(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-/* The same text n times, or NULL for NULL. */
+/* One text n times, or NULL for NULL. */
 static hg_return_t calls_text(hg_handle_t handle)
 {
     text_t in;
@@ -138,7 +138,7 @@ enum {
     CALLS_ACTS
 };
 
-/* What the last calls_act saw; calls_last returns it. */
+/* The observations of the last calls_act; calls_last returns them. */
 static int32_t calls_seen;
 
 static hg_return_t calls_act(hg_handle_t handle)

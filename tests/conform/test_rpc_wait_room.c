@@ -109,7 +109,7 @@ static void room_overload(const struct hg_options *options, int count)
     int begun, good, again;
 
     hg_test_allow_log("");
-    memset(requests, 0xff, sizeof(requests)); /* our outputs are cleared */
+    memset(requests, 0xff, sizeof(requests)); /* our memory is resident */
     rpc_open_with(&end, options, false);
     HG_CHECK_OK(rpc_call(&end, room_slow_id, &one, &one));
     idle[0] = room_memory(getpid(), "VmRSS:");
@@ -145,7 +145,7 @@ HG_TEST_WHERE(overload_ends_every_call, hg_test_crosses_processes)
     room_overload(&options, 1000);
 }
 
-/* The same check, with the default limits. */
+/* As above, with the default limits. */
 HG_TEST_WHERE_SECONDS(
     hundred_thousand_calls_at_once, hg_test_crosses_processes, 600)
 {

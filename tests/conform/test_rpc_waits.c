@@ -1461,7 +1461,7 @@ HG_TEST(wait_refuses_freed_requests)
     HG_CHECK_EQ_INT(
         hg_test_log_count("no such request; it may have been freed"), 202);
     HG_CHECK_OK(rpc_wait(request));
-    /* Nor is a freed one known whose call has not completed. */
+    /* A freed request is unknown, too, while its call has not completed. */
     both[0] = rpc_start_call(&end, waits_inc_id, &in, NULL);
     HG_CHECK_OK(HG_Request_free(both[0]));
     HG_CHECK_RET(HG_Request_free(both[0]), HG_INVALID_ARG);

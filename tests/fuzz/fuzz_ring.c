@@ -12,11 +12,11 @@
  *     0 place16 word64   write a word into the ring
  *     1 word64           write the producer's tail
  *     2 word64           write the consumer's head
- *     3                  our consumer takes a record
+ *     3                  our consumer reads a record
  *     4 size16           our producer writes a record
- *     5 kind8 size16     a good record for our consumer, but for its kind
- *     6 delta16          the tail, so far from our consumer's place
- *     7 delta16          the head, so far from our producer's place
+ *     5 kind8 size16     a record for our consumer, valid except for its kind
+ *     6 delta16          write the tail, relative to our consumer's position
+ *     7 delta16          write the head, relative to our producer's position
  *
  * Built with -DHG_FUZZER=1 and clang's -fsanitize=fuzzer it is a fuzzer;
  * otherwise a test.

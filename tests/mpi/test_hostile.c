@@ -60,7 +60,7 @@ struct raw {
     unsigned turns;               /* of our port */
 };
 
-/* What happens to the connection after the wrong packet. */
+/* The state of the connection after the wrong packet. */
 enum after {
     GOES_ON,    /* it continues as if the packet had not arrived */
     IS_RESET,   /* hg closes it with an error */

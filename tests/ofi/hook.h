@@ -22,27 +22,27 @@
  *     provkey     FI_MR_PROV_KEY: requested keys are ignored; keys are random
  *     rawkey      FI_MR_RAW, too: keys have 24 bytes and must be mapped
  *     virt        FI_MR_VIRT_ADDR: needs provkey or rawkey
- *     offset      not FI_MR_VIRT_ADDR, where the provider can do without it
+ *     offset      no FI_MR_VIRT_ADDR, if the provider works without it
  *     allocated   FI_MR_ALLOCATED: memory without pages is refused
  *     endpoint    FI_MR_ENDPOINT: a region is bound and enabled before its use
- *     context     FI_CONTEXT2: each operation has a context of its own, which
- *                 nobody writes to until it ends
- *     inject=N    limits, reported and checked: of injected bytes,
- *     iov=N       of pieces of local and of remote memory,
- *     msg=N       of the bytes of a message or transfer,
- *     mriov=N     of pieces of a memory region
+ *     context     FI_CONTEXT2: each operation has its own context, which is
+ *                 not written to until it completes
+ *     inject=N    limits, reported and checked: bytes of an inject,
+ *     iov=N       segments of local and of remote memory,
+ *     msg=N       bytes of a message or transfer,
+ *     mriov=N     segments of a memory region
  *     again=N     one of N posting calls, at random, gives -FI_EAGAIN
  *     cqagain=N   one of N reads of completions gives -FI_EAGAIN
- *     order       completions come out of order, except that receives keep
- *                 theirs where FI_ORDER_SAS is asked for; FI_MULTI_RECV comes
- *                 as a completion of its own
+ *     order       completions are out of order, except receives if
+ *                 FI_ORDER_SAS is requested; FI_MULTI_RECV is reported as a
+ *                 separate completion
  *     nowait      completion queues have no wait object
  *     manual      progress is reported as FI_PROGRESS_MANUAL
  *     nodc        FI_DELIVERY_COMPLETE is not offered
- *     authkey     authorization keys of 16 bytes are taken; who has another key
- *                 is not reached: messages get lost or end with an error
+ *     authkey     authorization keys of 16 bytes are supported; messages to an
+ *                 endpoint with another key are lost or end with an error
  *     fault=KIND:N or fault=KIND:N:ERRNO
- *                 the Nth call of a kind fails, with ENOMEM if not said. Kinds
+ *                 the Nth call of a kind fails, by default with ENOMEM. Kinds
  *                 are the calls getinfo, fabric, domain, av, cq, ep, bind,
  *                 enable, getname, setopt, getwait, insert, mr, mrenable,
  *                 mapraw and recv, or any for all of them; send and rma end
@@ -63,9 +63,9 @@
 void hg_test_ofi_configure(const char *words);
 
 /* How often an event happened in this process. The counters:
- *     inject send recv read write     operations that the provider took
+ *     inject send recv read write     operations that the provider accepted
  *     desc            buffers whose descriptor was checked
- *     again cqagain   calls that gave -FI_EAGAIN
+ *     again cqagain   calls that returned -FI_EAGAIN
  *     shuffled        completions that overtook another
  *     split           FI_MULTI_RECV completions made of one with a message
  *     keys mapped unmapped translated

@@ -121,7 +121,7 @@ static int hook_av_insert(struct fid_av *fid, const void *addr, size_t count,
     if (ret != 0)
         return ret;
     if (fi_addr == NULL || (flags & FI_EVENT) != 0)
-        hook_violation("fi_av_insert without a place for the result");
+        hook_violation("fi_av_insert without an array for the result");
     ret = fi_av_insert(av->real, addr, count, fi_addr, flags, context);
     for (i = 0; ret > 0 && i < count; i++)
         if (fi_addr[i] != FI_ADDR_NOTAVAIL)

@@ -291,7 +291,7 @@ static ssize_t hook_cq_sread(
     (void) buf;
     (void) count;
     if (n > 0)
-        hook_violation("a blocking read where completions are");
+        hook_violation("a blocking read while completions are available");
     return n;
 }
 
@@ -388,7 +388,7 @@ static size_t hook_cq_format_size(enum fi_cq_format format)
     case FI_CQ_FORMAT_UNSPEC:
     case FI_CQ_FORMAT_DATA: return sizeof(struct fi_cq_data_entry);
     case FI_CQ_FORMAT_TAGGED:
-    default: hook_violation("a CQ format that the hook does not know");
+    default: hook_violation("a CQ format that the hook does not support");
     }
 }
 

@@ -40,7 +40,8 @@ static void hook_op_write(const struct hook_op *op)
     unsigned i;
 
     if (op->context == NULL)
-        hook_violation("an operation without a context, though FI_CONTEXT2");
+        hook_violation(
+            "an operation without a context, although FI_CONTEXT2 is set");
     for (i = 0; i < sizeof(struct fi_context2) / sizeof mark; i++) {
         mark = hook_op_mark(op, i);
         memcpy((char *) op->context + i * sizeof mark, &mark, sizeof mark);
@@ -144,7 +145,7 @@ static void hook_post_check_limits(
         rma_size += post->rma[i].len;
     if (post->rma_count != 0 && rma_size != size)
         hook_violation(
-            "%s of %zu bytes here and %zu there", post->kind, size, rma_size);
+            "%s of %zu local and %zu remote bytes", post->kind, size, rma_size);
     if ((post->inject || (post->flags & FI_INJECT) != 0) && size > ep->inject)
         hook_violation(
             "%zu bytes are injected, of %zu at most", size, ep->inject);
@@ -546,7 +547,7 @@ static int hook_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     int ret;
 
     if ((flags & FI_SELECTIVE_COMPLETION) != 0)
-        hook_violation("selective completion, which the hook does not know");
+        hook_violation("selective completion, which the hook does not support");
     if (other->fclass == FI_CLASS_CQ) {
         struct hook_cq *cq = (struct hook_cq *) other;
 
@@ -576,7 +577,8 @@ static int hook_ep_control(struct fid *fid, int command, void *arg)
     if (ret != 0)
         return ret;
     if (ep->av == NULL || ep->tx == NULL || ep->rx == NULL)
-        hook_violation("an endpoint is enabled before all is bound to it");
+        hook_violation(
+            "an endpoint is enabled before all objects are bound to it");
     ret = fi_enable(ep->real);
     if (ret != 0)
         return ret;

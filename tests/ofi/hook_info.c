@@ -66,7 +66,7 @@ struct fi_info *hook_info_real(const struct fi_info *info)
     original = hook_info_original(info);
     pthread_mutex_unlock(&hook_lock);
     if (original == NULL || real == NULL)
-        hook_violation("a fi_info that fi_getinfo did not give");
+        hook_violation("a fi_info that fi_getinfo did not return");
     real->mode = original->mode;
     real->domain_attr->mr_mode = original->domain_attr->mr_mode;
     real->domain_attr->mr_key_size = original->domain_attr->mr_key_size;
@@ -205,9 +205,9 @@ int __wrap_fi_getinfo(uint32_t version, const char *node, const char *service,
         return ret;
     if (hints->domain_attr == NULL || hints->ep_attr == NULL ||
         hints->tx_attr == NULL || hints->rx_attr == NULL)
-        hook_violation("hints that fi_allocinfo did not make");
+        hook_violation("hints that fi_allocinfo did not allocate");
     if ((hints->caps & FI_TAGGED) != 0)
-        hook_violation("FI_TAGGED, which the hook does not know");
+        hook_violation("FI_TAGGED, which the hook does not support");
     if (!hook_info_can_have(hints))
         return -FI_ENODATA;
     real = fi_dupinfo(hints);

@@ -970,8 +970,7 @@ HG_TEST(registrations_that_fail_leave_nothing)
         const char *words;
         na_return_t ret;
     } cases[] = {{"fault=mr:1", NA_NOMEM}, {"fault=mr:3", NA_NOMEM},
-        {"fault=mr:2:266", NA_SUCCESS}, /* the key is in use: another one is
-                                         * tried */
+        {"fault=mr:2:266", NA_SUCCESS}, /* another key is tried */
         {"endpoint,fault=mrenable:2", NA_NOMEM}};
     static unsigned char memory[300];
     struct na_segment segments[3] = {

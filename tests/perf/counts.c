@@ -15,7 +15,7 @@
  * each. The library is unchanged: hg.c is compiled as users compile it, with
  * -O2 -DNDEBUG.
  *
- * What is counted:
+ * These are counted:
  * - mutex pairs: pthread_mutex_unlock is entered.
  * - locked instructions: those with a lock prefix, xchg with memory, mfence;
  *   everywhere, so also those inside of a mutex.
@@ -296,7 +296,7 @@ static void counts_read_mark(struct counts_child *child)
 {
     child->mark = (enum counts_mark) counts_register(child, COUNTS_RDI);
     if ((unsigned) child->mark >= COUNTS_MARKS)
-        counts_die("a breakpoint that is none of ours");
+        counts_die("an unknown breakpoint");
 }
 
 static struct counts_shared *counts_shared;

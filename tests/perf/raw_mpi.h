@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a round does: messages in both directions, or transfers from the client
- * to the server in messages of RAW_MPI_PIECE bytes, each answered when all of
- * it has arrived. */
+/* The kind of a round: messages in both directions, or transfers from the
+ * client to the server in messages of RAW_MPI_PIECE bytes, each answered when
+ * all of it has arrived. */
 enum raw_mpi_kind { RAW_MPI_ECHO, RAW_MPI_STREAM };
 
 /* MPI_Send and MPI_Recv, or MPI_Isend and receives posted before. */

@@ -7,7 +7,7 @@
  * and ends with a raw_zmq_note of NOTE_END, which the server answers with a
  * verdict.  In between
  *
- *   echo  any payload comes back as it went; its first 8 bytes are a number
+ *   echo  any payload is sent back unchanged; its first 8 bytes are a number
  *   pull  client: NOTE_GO, NOTE_CREDIT …  server: frames of the source buffer
  *   push  client: frames of the source    server: NOTE_CREDIT …
  *
@@ -54,7 +54,7 @@ struct raw_zmq_note {
     uint64_t value;
 };
 
-/* What has arrived lately, for RAW_ZMQ_FOLLOW. */
+/* The load of the last intervals, for RAW_ZMQ_FOLLOW. */
 struct raw_zmq_load {
     uint64_t since; /* start of this interval */
     uint64_t messages;

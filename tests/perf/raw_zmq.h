@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a round does. "Pull" and "push" are seen from the client. */
+/* The kind of a round. "Pull" and "push" are seen from the client. */
 enum raw_zmq_kind { RAW_ZMQ_ECHO, RAW_ZMQ_PULL, RAW_ZMQ_PUSH };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What silent peers cost a process that communicates over the transport sm.
+ * The cost of silent peers for a process that communicates over the transport
+ * sm.
  *
  * A process with both sides of a connection in one thread makes calls, awake
  * and asleep, while silent peers in other processes are connected to both of
@@ -30,7 +31,7 @@
 #define IDLE_PROCESSES 5
 #define IDLE_TIMEOUT hg_test_scaled_ms(30000u) /* ms */
 
-/* What is counted, in this order: calls awake, calls asleep, a check of the
+/* The counted spans, in this order: calls awake, calls asleep, a check of the
  * sockets, a check of all rings. */
 enum idle_span { IDLE_AWAKE, IDLE_ASLEEP, IDLE_LOOK, IDLE_SCAN, IDLE_SPANS };
 
@@ -97,14 +98,14 @@ static void idle_call(struct idle_run *run)
     engine_forget(&call);
 }
 
-/* What an event loop does before it sleeps. */
+/* The steps of an event loop before it sleeps. */
 static void idle_lie_down(struct engine_end *end)
 {
     while (NA_Poll_try_wait(end->na_class, end->context->na_context) != NA_TRUE)
         engine_turn(end);
 }
 
-/* What it does when it is woken. */
+/* The steps of an event loop that was woken. */
 static void idle_wake(struct engine_end *end)
 {
     struct pollfd fd = {-1, POLLIN, 0};
@@ -349,7 +350,7 @@ static void idle_count(unsigned peers, struct idle_counts *counts)
     pid = hg_test_peer_pid(pair);
     free(hg_test_read_peer(pair));
     if (ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACESYSGOOD) != 0)
-        hg_test_skip("no process may be traced here: %s", strerror(errno));
+        hg_test_skip("processes cannot be traced: %s", strerror(errno));
     HG_CHECK(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) == 0);
     HG_CHECK(waitpid(pid, &i, __WALL) == pid);
     hg_test_write_peer(pair, "go");

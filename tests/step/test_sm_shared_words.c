@@ -10,8 +10,7 @@
 
 #define WORDS_RING 4096u
 
-static const char *words_function; /* prefix of the function whose steps
-                                    * count */
+static const char *words_function; /* a prefix: its steps count */
 static unsigned words_steps;       /* steps left; 0: never */
 
 static bool words_is_now(const char *function)
@@ -26,7 +25,7 @@ static struct {
     struct na_sm_control control;
     _Alignas(16) unsigned char data[WORDS_RING];
     struct na_sm_in in;
-    bool told; /* the producer must be told about space */
+    bool told; /* the producer must be notified of space */
 } words_ring;
 
 /* The consumer reads everything. */

@@ -2,7 +2,7 @@
 /*
  * blob: a length and that many bytes, as a proc that uses only hg.h.
  *
- * What was decoded is freed by HG_FREE; what is encoded stays with the caller.
+ * HG_FREE frees decoded values; encoded ones stay with the caller.
  */
 #ifndef HG_TESTS_BLOB_H
 #define HG_TESTS_BLOB_H

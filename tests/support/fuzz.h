@@ -15,7 +15,7 @@
 
 typedef int (*fuzz_entry_t)(const uint8_t *data, size_t size);
 
-/* Run all files of the corpus; the case fails if there is none. */
+/* Run all files of the corpus; without a file the case fails. */
 void fuzz_run_corpus(const char *name, fuzz_entry_t entry);
 
 /* Run `runs` inputs: some random, most of them files of the corpus with

@@ -41,7 +41,7 @@ static void golden_add(struct golden *golden, const char *name, size_t length)
     if (length == 0 || length >= GOLDEN_MAX_NAME ||
         golden_find(golden, name, length) != NULL)
         hg_test_fail(golden->path,
-            "the name %.*s is empty, long or there twice", (int) length, name);
+            "the name %.*s is empty, too long or repeated", (int) length, name);
     golden->vectors = (struct golden_vector *) realloc(
         golden->vectors, (golden->count + 1) * sizeof(*golden->vectors));
     HG_CHECK(golden->vectors != NULL);

@@ -205,7 +205,7 @@ static struct emul_pipe_frame *emul_take(struct emul_side *side)
     return frame;
 }
 
-/* Deliver the next frame to `side`; returns false if there is none. */
+/* Deliver the next frame to `side`; returns false without one. */
 static bool emul_deliver(struct emul_side *side)
 {
     struct emul_pair *pair = side->pair;
@@ -237,8 +237,7 @@ static bool emul_deliver(struct emul_side *side)
     return true;
 }
 
-/* Release the memory of a frame that arrived; returns false if there is
- * none. */
+/* Release the memory of a frame that arrived; returns false without one. */
 static bool emul_release_one(struct emul_pair *pair)
 {
     struct na_link *link;
@@ -252,7 +251,7 @@ static bool emul_release_one(struct emul_pair *pair)
     return true;
 }
 
-/* What a broken connection does to frames in flight to `side`. */
+/* The effect of a broken connection on frames in flight to `side`. */
 static void emul_drop_frames(struct emul_side *side)
 {
     struct emul_pipe_frame *frame;

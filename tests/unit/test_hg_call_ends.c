@@ -673,7 +673,7 @@ HG_TEST(end_of_the_calls_to_a_dead_peer_visits_the_newest_calls_only)
     id = engine_register(&engine, "keep", ends_keep);
     for (i = 0; i < CALLS; i++) {
         if (i == 5)
-            ends_end_calls(&engine, peer, NULL); /* there is none */
+            ends_end_calls(&engine, peer, NULL); /* it has no calls */
         engine.a.peer = i >= 5 && i % 5 == 0 ? peer : own;
         ends_start(&engine, id, i == 10 ? 3000 : 10, 0, &calls[i]);
     }

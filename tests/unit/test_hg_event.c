@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What wakes an event loop of the callback model besides the network, which
- * tests/conform covers: the library's own timers.
+ * Events that wake an event loop of the callback model besides the network,
+ * which tests/conform covers: the library's own timers.
  */
 #include "engine.h"
 
@@ -144,7 +144,7 @@ HG_TEST(event_loop_is_woken_for_emulation)
     engine_close_end(&end);
 }
 
-/* The same check without the RPC engine, for a class or one of its parts: its
+/* As above without the RPC engine, for a class or one of its parts: its
  * application asked for the descriptor before there was anything to wait
  * for. */
 static void event_try_na(const char *string, unsigned part)

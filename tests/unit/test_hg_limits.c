@@ -31,7 +31,7 @@ HG_TEST(limit_leaves_quota_for_new_peers)
         HG_CHECK(peers[i] != NULL);
         for (had[i] = 0; hg_limit_take(limits, peers[i], HG_LIMIT_CALLS, 1);)
             had[i]++;
-        /* Half of what the one before found. */
+        /* Each peer may use half of what the one before could use. */
         HG_CHECK_EQ_U64(had[i], 64u >> i);
         HG_CHECK(!hg_limit_fits(limits, peers[i], HG_LIMIT_CALLS, 1));
     }
@@ -41,7 +41,7 @@ HG_TEST(limit_leaves_quota_for_new_peers)
     HG_CHECK(!hg_limit_take(limits, peers[0], HG_LIMIT_HELD, 1));
     HG_CHECK(hg_limit_take(limits, peers[1], HG_LIMIT_HELD, 32));
     HG_CHECK(!hg_limit_take(limits, peers[2], HG_LIMIT_HELD, UINT64_MAX));
-    /* A single peer may use everything. */
+    /* A single peer may use any amount. */
     HG_CHECK(hg_limit_fits(limits, peers[2], HG_LIMIT_FETCHED, 65));
     /* 64 + 32 are used: 16 more make that, twice, 128; 17 are too many, and so
      * are 16 when 97 are used. */
@@ -51,7 +51,7 @@ HG_TEST(limit_leaves_quota_for_new_peers)
     hg_limit_give(limits, peers[3], HG_LIMIT_HELD, 1);
     HG_CHECK(hg_limit_take(limits, peers[2], HG_LIMIT_HELD, 16));
     HG_CHECK(!hg_limit_fits(limits, peers[2], HG_LIMIT_HELD, 1));
-    /* What the first peer releases is available to the others. */
+    /* Quota released by the first peer is available to the others. */
     hg_limit_give(limits, peers[0], HG_LIMIT_CALLS, had[0]);
     HG_CHECK(hg_limit_take(limits, peers[1], HG_LIMIT_CALLS, 1));
     hg_limit_give(limits, peers[1], HG_LIMIT_CALLS, 1);

@@ -386,7 +386,7 @@ HG_TEST_SECONDS(emul_moves_5_gib, 120)
     emul_check_end(&call, NA_SUCCESS);
     HG_CHECK_EQ_U64(emul_counter(&pair->b, "rma_bytes_sent"), size);
     HG_CHECK_EQ_MEM(to, from, 4 << 20);
-    /* And the last bytes alone. */
+    /* Now the last bytes alone. */
     memset(to, 0, 4 << 20);
     HG_CHECK_OK(emul_start(
         &call, &pair->a, false, local, total - 9, remote, total - 9, 9));

@@ -296,7 +296,7 @@ HG_TEST(arena_blocks_outlive_the_set)
     HG_CHECK_EQ_INT(((char *) one.memory)[4999], 7);
     arena_put(&one);
     HG_CHECK_EQ_INT(((char *) two.memory)[0], 7);
-    /* And the memory is gone: sanitizers would report a leak. */
+    /* Now the memory is gone: sanitizers would report a leak. */
     arena_put(&two);
 }
 

@@ -222,8 +222,8 @@ HG_TEST_SECONDS(sm_ring_between_two_threads_loses_nothing, 180)
 
 /* ---- A hostile process ---- */
 
-/* Read records until there is none or one is refused; returns true if refused.
- * Every byte of a payload is read. */
+/* Read records until the ring is empty or a record is refused; returns true if
+ * refused. Every byte of a payload is read. */
 static bool ring_read_all(struct na_sm_in *in)
 {
     volatile unsigned sum = 0;

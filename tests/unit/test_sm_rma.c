@@ -173,7 +173,8 @@ HG_TEST(sm_rma_may_complete_at_once)
     srma_close(&pair);
 }
 
-/* Nor does a transfer to a dead peer, or one that uses frames. */
+/* A transfer to a dead peer, or one that uses frames, does not complete at once
+ * either. */
 HG_TEST(sm_rma_does_not_always_complete_at_once)
 {
     struct srma_pair pair;
@@ -672,8 +673,8 @@ HG_TEST(sm_rma_works_when_all_slots_are_taken)
     srma_close(&pair);
 }
 
-/* What an owner reports is not trusted beyond its own memory: the user reads no
- * more than its buffer holds, and uses nothing incomplete. */
+/* The user trusts an owner only about its own memory: it reads no more than its
+ * buffer holds, and uses nothing incomplete. */
 HG_TEST(sm_rma_slots_may_be_garbage)
 {
     uint64_t random = hg_test_seed();
