@@ -307,7 +307,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  * - Other functions never clear it. They set it when they refuse an argument or
  *   fail to decode.
  *
- * @return the text, never NULL; "" if there is none
+ * @return the text, never NULL; "" without a failure
  * @threads Each thread has its own text.
  * @lifetime Until the next call of the library in this thread.
  */
@@ -3752,7 +3752,7 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
  * before each sleep on the descriptor.
  *
  * @param context  the context, which owns the descriptor
- * @return the descriptor; -1 if there is none: with MPI, with libfabric and
+ * @return the descriptor; -1 without one: with MPI, with libfabric and
  *         NA_WAIT_SPIN, with some providers of libfabric, or on a system
  *         without epoll. Call HG_Event_progress() every millisecond then
  */
@@ -5335,7 +5335,7 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
  * everything that was encoded, from the first byte on.
  *
  * @param proc  the proc object
- * @return the extra buffer; NULL if there is none
+ * @return the extra buffer; NULL without one
  */
 HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 
@@ -5733,8 +5733,8 @@ typedef uint64_t hg_ptr_t;
  * that the process has no descriptor left (RLIMIT_NOFILE). In a child of fork,
  * everything of the parent gives NA_FAULT.
  *
- * A freed memory handle is not detected. Nor is an address without references,
- * or a destroyed context in NA_Trigger().
+ * The library does not detect the use of a freed memory handle, of an address
+ * without references, or of a destroyed context in NA_Trigger().
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; the requirements on a transport from the Nemesis Network Module API.
@@ -7461,7 +7461,7 @@ HG_SEED_INLINE hg_return_t bds_read(
 }
 
 /* Wait for the transfer. HG_TIMEOUT: it has not completed and goes on.
- * HG_SUCCESS: it has completed, or there is none. */
+ * HG_SUCCESS: it has completed, or none was started. */
 HG_SEED_INLINE hg_return_t bds_wait(
     bds_block_handle_t block_handle, unsigned int timeout)
 {
@@ -7739,7 +7739,7 @@ struct na_plugin {
     /* ---- Classes and contexts ---- */
 
     /** Open the endpoint. Required. `host` is the part of the address string
-     * behind "://", "" if there is none. May block briefly, to resolve a
+     * behind "://", or "". May block briefly, to resolve a
      * name. */
     na_return_t (*open)(struct na_class *na_class, const char *host);
     /** Close the endpoint. Required. No context and no registered memory is
@@ -7925,9 +7925,10 @@ struct na_core {
     na_return_t (*addr_set_name)(struct na_addr *addr, const char *name);
     void (*addr_ref)(struct na_addr *addr);   /**< add a reference */
     void (*addr_unref)(struct na_addr *addr); /**< drop a reference */
-    /** The peer is gone. What waits for it fails with `ret` (NA_DISCONNECT,
-     * NA_HOSTUNREACH), and new operations are refused. The transport completes
-     * the sends that it holds. Only the first call has an effect. */
+    /** The peer is gone. Operations that wait for it fail with `ret`
+     * (NA_DISCONNECT, NA_HOSTUNREACH), and new operations are refused. The
+     * transport completes the sends that it holds. Only the first call has an
+     * effect. */
     void (*addr_dead)(struct na_addr *addr, na_return_t ret);
     /** Return whether `addr_dead` was called. */
     na_bool_t (*addr_is_dead)(const struct na_addr *addr);
@@ -7947,8 +7948,8 @@ struct na_core {
      * string constant. A class has 64 names; more are ignored. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
     /** The connection ended in good order, and the address can be used again.
-     * What was sent over it and waits for an answer ends with NA_DISCONNECT.
-     * What is yet to be sent uses the next connection. */
+     * Calls that were sent over it and wait for an answer end with
+     * NA_DISCONNECT. Queued messages use the next connection. */
     void (*addr_parted)(struct na_addr *addr);
     /** Add a reference, unless the last one is gone and the address is about to
      * be released. For a table that holds no references. */
@@ -7958,7 +7959,7 @@ struct na_core {
      * completes the sends that it holds. */
     void (*addr_unreached)(struct na_addr *addr, na_return_t ret);
     /** Return registered memory for `size` bytes of data of a frame whose
-     * header has arrived. NULL: there is none yet; the transport uses memory of
+     * header has arrived. NULL: no memory yet; the transport uses memory of
      * its own. `poll` calls it in the order of the frames, perhaps with locks
      * of the transport held. The memory is valid until `frame_unplace` gets
      * `*place_p`. */

@@ -904,7 +904,7 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
  * before each sleep on the descriptor.
  *
  * @param context  the context, which owns the descriptor
- * @return the descriptor; -1 if there is none: with MPI, with libfabric and
+ * @return the descriptor; -1 without one: with MPI, with libfabric and
  *         NA_WAIT_SPIN, with some providers of libfabric, or on a system
  *         without epoll. Call HG_Event_progress() every millisecond then
  */

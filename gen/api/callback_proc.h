@@ -210,7 +210,7 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
  * everything that was encoded, from the first byte on.
  *
  * @param proc  the proc object
- * @return the extra buffer; NULL if there is none
+ * @return the extra buffer; NULL without one
  */
 HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 

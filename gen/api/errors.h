@@ -138,7 +138,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  * - Other functions never clear it. They set it when they refuse an argument or
  *   fail to decode.
  *
- * @return the text, never NULL; "" if there is none
+ * @return the text, never NULL; "" without a failure
  * @threads Each thread has its own text.
  * @lifetime Until the next call of the library in this thread.
  */

@@ -26,8 +26,8 @@
  * that the process has no descriptor left (RLIMIT_NOFILE). In a child of fork,
  * everything of the parent gives NA_FAULT.
  *
- * A freed memory handle is not detected. Nor is an address without references,
- * or a destroyed context in NA_Trigger().
+ * The library does not detect the use of a freed memory handle, of an address
+ * without references, or of a destroyed context in NA_Trigger().
  *
  * Callbacks come from the Mercury design report, "Network Abstraction Layer
  * API"; the requirements on a transport from the Nemesis Network Module API.

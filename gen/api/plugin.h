@@ -188,7 +188,7 @@ struct na_plugin {
     /* ---- Classes and contexts ---- */
 
     /** Open the endpoint. Required. `host` is the part of the address string
-     * behind "://", "" if there is none. May block briefly, to resolve a
+     * behind "://", or "". May block briefly, to resolve a
      * name. */
     na_return_t (*open)(struct na_class *na_class, const char *host);
     /** Close the endpoint. Required. No context and no registered memory is
@@ -374,9 +374,10 @@ struct na_core {
     na_return_t (*addr_set_name)(struct na_addr *addr, const char *name);
     void (*addr_ref)(struct na_addr *addr);   /**< add a reference */
     void (*addr_unref)(struct na_addr *addr); /**< drop a reference */
-    /** The peer is gone. What waits for it fails with `ret` (NA_DISCONNECT,
-     * NA_HOSTUNREACH), and new operations are refused. The transport completes
-     * the sends that it holds. Only the first call has an effect. */
+    /** The peer is gone. Operations that wait for it fail with `ret`
+     * (NA_DISCONNECT, NA_HOSTUNREACH), and new operations are refused. The
+     * transport completes the sends that it holds. Only the first call has an
+     * effect. */
     void (*addr_dead)(struct na_addr *addr, na_return_t ret);
     /** Return whether `addr_dead` was called. */
     na_bool_t (*addr_is_dead)(const struct na_addr *addr);
@@ -396,8 +397,8 @@ struct na_core {
      * string constant. A class has 64 names; more are ignored. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
     /** The connection ended in good order, and the address can be used again.
-     * What was sent over it and waits for an answer ends with NA_DISCONNECT.
-     * What is yet to be sent uses the next connection. */
+     * Calls that were sent over it and wait for an answer end with
+     * NA_DISCONNECT. Queued messages use the next connection. */
     void (*addr_parted)(struct na_addr *addr);
     /** Add a reference, unless the last one is gone and the address is about to
      * be released. For a table that holds no references. */
@@ -407,7 +408,7 @@ struct na_core {
      * completes the sends that it holds. */
     void (*addr_unreached)(struct na_addr *addr, na_return_t ret);
     /** Return registered memory for `size` bytes of data of a frame whose
-     * header has arrived. NULL: there is none yet; the transport uses memory of
+     * header has arrived. NULL: no memory yet; the transport uses memory of
      * its own. `poll` calls it in the order of the frames, perhaps with locks
      * of the transport held. The memory is valid until `frame_unplace` gets
      * `*place_p`. */

@@ -408,7 +408,7 @@ HG_SEED_INLINE hg_return_t bds_read(
 }
 
 /* Wait for the transfer. HG_TIMEOUT: it has not completed and goes on.
- * HG_SUCCESS: it has completed, or there is none. */
+ * HG_SUCCESS: it has completed, or none was started. */
 HG_SEED_INLINE hg_return_t bds_wait(
     bds_block_handle_t block_handle, unsigned int timeout)
 {
