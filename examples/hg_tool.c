@@ -47,6 +47,15 @@ static const char tool_help[] =
     "  hg_tool zmq+tcp://127.0.0.1:7701 ping 1000\n"
     "  hg_tool sm://hello list\n";
 
+/* Print why a call failed. */
+static hg_return_t tool_fail(hg_return_t ret, const char *text)
+{
+    if (text[0] == '\0')
+        return peer_report("hg_tool", ret);
+    (void) fprintf(stderr, "hg_tool: %s\n", text);
+    return ret;
+}
+
 /* Make one call. If it succeeds, the caller frees the request; the text of the
  * answer lives until then. */
 static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
@@ -56,13 +65,10 @@ static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
         HG_Forward_timed(peer->addr, id, question, answer, TOOL_MS, request);
 
     if (ret != HG_SUCCESS)
-        return ret;
+        return tool_fail(ret, HG_Get_last_error_text());
     ret = peer_wait(*request);
     if (ret != HG_SUCCESS) {
-        const char *text = HG_Get_error_text(*request);
-
-        if (text[0] != '\0')
-            (void) fprintf(stderr, "%s\n", text);
+        ret = tool_fail(ret, HG_Get_error_text(*request));
         (void) HG_Request_free(*request);
     }
     return ret;
@@ -124,7 +130,7 @@ static hg_return_t tool_ping(
             return ret;
         (void) HG_Histogram_add(&times, tool_now() - began);
         if (answer.number != i)
-            ret = HG_PROTOCOL_ERROR;
+            ret = tool_fail(HG_PROTOCOL_ERROR, "the answer is wrong");
         (void) HG_Request_free(request);
         if (ret != HG_SUCCESS)
             return ret;
@@ -208,7 +214,7 @@ int main(int argc, char *argv[])
     ret = peer_connect(&peer, argv[1]);
     if (ret != HG_SUCCESS)
         return 1;
-    ret = peer_report(argv[2], tool_run(&peer, command, argv[3], count));
+    ret = tool_run(&peer, command, argv[3], count);
     peer_close(&peer);
     return ret != HG_SUCCESS;
 }
