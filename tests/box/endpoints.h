@@ -147,10 +147,10 @@ static inline na_return_t endpoint_post(struct conform_end *end,
 
 /* Ask the echoing role; returns the code of the first step that failed. */
 static inline na_return_t endpoint_ask(struct conform_end *end, na_addr_t to,
-    na_tag_t tag, void *got, na_size_t room, na_size_t *size_p)
+    na_tag_t tag, void *got, na_size_t space, na_size_t *size_p)
 {
     struct conform_call recv;
-    na_return_t ret = endpoint_post(end, &recv, got, room, to, tag);
+    na_return_t ret = endpoint_post(end, &recv, got, space, to, tag);
 
     if (ret == NA_SUCCESS)
         ret = endpoint_send(end, to, false, "?", 2, tag);

@@ -268,7 +268,7 @@ static inline size_t raw_peer_hear(
 }
 
 /* Wait for the next message of a kind. Others are dropped. */
-static inline size_t raw_peer_hear_kind(struct raw_peer *stranger,
+static inline size_t raw_peer_receive_kind(struct raw_peer *stranger,
     unsigned kind, unsigned char bytes[RAW_PEER_ROOM])
 {
     size_t size;
@@ -381,7 +381,7 @@ static inline void raw_peer_greet(struct raw_peer *stranger)
     unsigned char bytes[RAW_PEER_ROOM];
 
     raw_peer_say(stranger, KIND_HELLO);
-    HG_CHECK(raw_peer_hear_kind(stranger, KIND_WELCOME, bytes) >=
+    HG_CHECK(raw_peer_receive_kind(stranger, KIND_WELCOME, bytes) >=
         HEADER + INTRO + 1 + RAW);
     HG_CHECK_EQ_U64(raw_peer_get(bytes + 8, 8), stranger->ours);
     stranger->token = raw_peer_get(bytes + HEADER + 8, 8);

@@ -158,7 +158,7 @@ static inline unsigned sm_make_fds(
 }
 
 /* Send bytes with descriptors. */
-static inline void sm_say(
+static inline void sm_send(
     int fd, const void *bytes, size_t size, const int *fds, unsigned count)
 {
     struct iovec part = {(void *) (uintptr_t) bytes, size};

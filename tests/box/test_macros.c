@@ -12,12 +12,12 @@
 /* ---- Both ways through a public proc ---- */
 
 static size_t macros_encode(
-    hg_proc_cb_t proc_cb, void *value, void *room, size_t room_size)
+    hg_proc_cb_t proc_cb, void *value, void *buffer, size_t room_size)
 {
     hg_proc_t proc = HG_PROC_NULL;
     size_t size;
 
-    HG_CHECK_OK(hg_proc_create(room, room_size, HG_ENCODE, &proc));
+    HG_CHECK_OK(hg_proc_create(buffer, room_size, HG_ENCODE, &proc));
     HG_CHECK_OK(proc_cb(proc, value));
     size = hg_proc_get_size_used(proc);
     HG_CHECK_OK(hg_proc_free(proc));
@@ -54,12 +54,12 @@ IOFSL_SHIPPER_GEN_PROC( function_out_t, ((int32_t)(func_ret)) )
 
 HG_TEST(macros_compile_the_lines_of_the_design_report)
 {
-    unsigned char room[4];
+    unsigned char buffer[4];
     function_in_t in = {-5};
     function_out_t out = {0};
 
-    HG_CHECK_EQ_U64(macros_encode(hg_proc_function_in_t, &in, room, 4), 4);
-    macros_decode(hg_proc_function_out_t, &out, room, 4);
+    HG_CHECK_EQ_U64(macros_encode(hg_proc_function_in_t, &in, buffer, 4), 4);
+    macros_decode(hg_proc_function_out_t, &out, buffer, 4);
     HG_CHECK_EQ_INT(out.func_ret, -5);
 }
 
@@ -95,16 +95,16 @@ static void macros_try_wide(hg_proc_cb_t proc_cb, size_t count)
 {
     uint16_t values[301];
     uint16_t got[301];
-    unsigned char room[602];
+    unsigned char buffer[602];
     size_t i;
 
     for (i = 0; i < count; i++)
         values[i] = (uint16_t) (i * 211 + 1);
     HG_CHECK_EQ_U64(
-        macros_encode(proc_cb, values, room, sizeof(room)), 2 * count);
+        macros_encode(proc_cb, values, buffer, sizeof(buffer)), 2 * count);
     for (i = 0; i < count; i++)
-        HG_CHECK_EQ_INT(room[2 * i] | room[2 * i + 1] << 8, values[i]);
-    macros_decode(proc_cb, got, room, 2 * count);
+        HG_CHECK_EQ_INT(buffer[2 * i] | buffer[2 * i + 1] << 8, values[i]);
+    macros_decode(proc_cb, got, buffer, 2 * count);
     HG_CHECK_EQ_MEM(got, values, 2 * count);
 }
 
@@ -134,7 +134,7 @@ MERCURY_GEN_PROC(macros_pair_t,
 
 HG_TEST(macros_nest)
 {
-    unsigned char room[256];
+    unsigned char buffer[256];
     macros_pair_t pair = {{"old", {1, -2, 3}, HG_BULK_NULL},
         {NULL, {4, INT64_MAX, 6}, HG_BULK_NULL}, HG_TRUE};
     macros_pair_t got;
@@ -142,11 +142,11 @@ HG_TEST(macros_nest)
 
     /* A string of 3 bytes, a NULL, two stats without `here`, two bulks, a
      * bool. */
-    size = macros_encode(hg_proc_macros_pair_t, &pair, room, sizeof(room));
+    size = macros_encode(hg_proc_macros_pair_t, &pair, buffer, sizeof(buffer));
     HG_CHECK_EQ_U64(size, (14 + 9 + 4) + (8 + 9 + 4) + 1);
     memset(&got, 0, sizeof(got));
     got.to.stat.here = 77;
-    macros_decode(hg_proc_macros_pair_t, &got, room, size);
+    macros_decode(hg_proc_macros_pair_t, &got, buffer, size);
     HG_CHECK_EQ_STR(got.from.name, "old");
     HG_CHECK(got.to.name == NULL);
     HG_CHECK_EQ_INT(got.from.stat.size, -2);
@@ -193,16 +193,16 @@ HG_TEST(macros_return_the_first_failure)
 
 HG_TEST(macros_mix_with_procs_written_by_hand)
 {
-    unsigned char room[512];
+    unsigned char buffer[512];
     rich_name_t items[3];
     rich_t rich = rich_example(items);
     rich_t got;
     size_t size;
 
     hg_test_alloc_install();
-    size = macros_encode(hg_proc_rich_t, &rich, room, sizeof(room));
+    size = macros_encode(hg_proc_rich_t, &rich, buffer, sizeof(buffer));
     memset(&got, 0, sizeof(got));
-    macros_decode(hg_proc_rich_t, &got, room, size);
+    macros_decode(hg_proc_rich_t, &got, buffer, size);
     HG_CHECK_EQ_INT(got.names.count, 3);
     HG_CHECK_EQ_STR(got.names.items[0].text, "first");
     HG_CHECK(got.names.items[2].text == NULL);
@@ -217,19 +217,19 @@ HG_TEST(macros_mix_with_procs_written_by_hand)
 /* An absent field takes one byte, an empty array four. */
 HG_TEST(macros_absent_fields_are_small)
 {
-    unsigned char room[16];
+    unsigned char buffer[16];
     rich_optional_t optional = {HG_FALSE, 0};
     rich_names_t names = {0, NULL};
 
     HG_CHECK_EQ_U64(
-        macros_encode(hg_proc_rich_optional_t, &optional, room, 16), 1);
+        macros_encode(hg_proc_rich_optional_t, &optional, buffer, 16), 1);
     optional.present = HG_TRUE;
     HG_CHECK_EQ_U64(
-        macros_encode(hg_proc_rich_optional_t, &optional, room, 16), 9);
-    HG_CHECK_EQ_U64(macros_encode(hg_proc_rich_names_t, &names, room, 16), 4);
+        macros_encode(hg_proc_rich_optional_t, &optional, buffer, 16), 9);
+    HG_CHECK_EQ_U64(macros_encode(hg_proc_rich_names_t, &names, buffer, 16), 4);
     names.count = 17;
-    names.items = (rich_name_t *) (void *) room;
-    macros_decode(hg_proc_rich_names_t, &names, room, 4);
+    names.items = (rich_name_t *) (void *) buffer;
+    macros_decode(hg_proc_rich_names_t, &names, buffer, 4);
     HG_CHECK(names.count == 0 && names.items == NULL);
 }
 
@@ -316,7 +316,7 @@ HG_TEST(macros_numbers_stop_at_the_end_of_the_buffer)
 {
     const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
     macros_numbers_t numbers;
-    unsigned char *room;
+    unsigned char *buffer;
     hg_proc_t proc;
     size_t size;
     int i;
@@ -325,15 +325,15 @@ HG_TEST(macros_numbers_stop_at_the_end_of_the_buffer)
     hg_test_expect_log("needs");
     for (size = 0; size < 42; size++) {
         for (i = 0; i < 2; i++) {
-            room = HG_CAST(unsigned char *, calloc(1, size + 1));
-            HG_CHECK(room != NULL);
-            room[size] = 0xa5;
-            HG_CHECK_OK(hg_proc_create(room, size, ops[i], &proc));
+            buffer = HG_CAST(unsigned char *, calloc(1, size + 1));
+            HG_CHECK(buffer != NULL);
+            buffer[size] = 0xa5;
+            HG_CHECK_OK(hg_proc_create(buffer, size, ops[i], &proc));
             HG_CHECK_RET(hg_proc_macros_numbers_t(proc, &numbers), HG_OVERFLOW);
             HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
-            HG_CHECK_EQ_INT(room[size], 0xa5);
+            HG_CHECK_EQ_INT(buffer[size], 0xa5);
             HG_CHECK_OK(hg_proc_free(proc));
-            free(room);
+            free(buffer);
         }
     }
     hg_test_expect_log("the proc is NULL");
@@ -391,14 +391,14 @@ HG_TEST(macros_skip_padding_and_keep_the_order)
 {
     macros_gap_t gap = {1, 2};
     macros_turned_t turned = {1, 2};
-    unsigned char room[16];
+    unsigned char buffer[16];
 
-    HG_CHECK_EQ_U64(macros_encode(hg_proc_macros_gap_t, &gap, room, 16), 12);
-    HG_CHECK_EQ_INT(room[4], 2);
+    HG_CHECK_EQ_U64(macros_encode(hg_proc_macros_gap_t, &gap, buffer, 16), 12);
+    HG_CHECK_EQ_INT(buffer[4], 2);
     HG_CHECK_EQ_U64(
-        macros_encode(hg_proc_macros_turned_t, &turned, room, 16), 8);
-    HG_CHECK_EQ_INT(room[0], 2);
-    HG_CHECK_EQ_INT(room[4], 1);
+        macros_encode(hg_proc_macros_turned_t, &turned, buffer, 16), 8);
+    HG_CHECK_EQ_INT(buffer[0], 2);
+    HG_CHECK_EQ_INT(buffer[4], 1);
 }
 
 /* With a truncated buffer, nothing is read or written past its end. */
@@ -406,7 +406,7 @@ HG_TEST(macros_adjacent_numbers_stop_at_the_end_of_the_buffer)
 {
     const hg_proc_op_t ops[2] = {HG_ENCODE, HG_DECODE};
     macros_plain_t plain = {1, -2, 3, -4, 5.5};
-    unsigned char *room;
+    unsigned char *buffer;
     hg_proc_t proc;
     size_t size;
     int i;
@@ -414,15 +414,15 @@ HG_TEST(macros_adjacent_numbers_stop_at_the_end_of_the_buffer)
     hg_test_expect_log("needs");
     for (size = 0; size < 24; size++) {
         for (i = 0; i < 2; i++) {
-            room = HG_CAST(unsigned char *, calloc(1, size + 1));
-            HG_CHECK(room != NULL);
-            room[size] = 0xa5;
-            HG_CHECK_OK(hg_proc_create(room, size, ops[i], &proc));
+            buffer = HG_CAST(unsigned char *, calloc(1, size + 1));
+            HG_CHECK(buffer != NULL);
+            buffer[size] = 0xa5;
+            HG_CHECK_OK(hg_proc_create(buffer, size, ops[i], &proc));
             HG_CHECK_RET(hg_proc_macros_plain_t(proc, &plain), HG_OVERFLOW);
             HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
-            HG_CHECK_EQ_INT(room[size], 0xa5);
+            HG_CHECK_EQ_INT(buffer[size], 0xa5);
             HG_CHECK_OK(hg_proc_free(proc));
-            free(room);
+            free(buffer);
         }
     }
     hg_test_expect_log("the proc is NULL");

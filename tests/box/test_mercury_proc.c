@@ -63,19 +63,19 @@ HG_TEST(mercury_proc_transfers_its_extra_buffer)
     hg_proc_t proc = mproc_make(small, sizeof(small), HG_ENCODE, HG_NOHASH);
     uint64_t value = 42;
     char *taken;
-    size_t room;
+    size_t buffer;
     size_t i;
 
     hg_test_expect_log("there is no extra buffer");
     HG_CHECK_RET(hg_proc_set_extra_buf_is_mine(proc, HG_TRUE), HG_INVALID_ARG);
     HG_CHECK_OK(hg_proc_uint64_t(proc, &value));
     taken = (char *) hg_proc_get_extra_buf(proc);
-    room = (size_t) hg_proc_get_extra_size(proc);
+    buffer = (size_t) hg_proc_get_extra_size(proc);
     HG_CHECK_OK(hg_proc_set_extra_buf_is_mine(proc, HG_TRUE));
     HG_CHECK_OK(hg_proc_set_extra_buf_is_mine(proc, HG_FALSE));
     HG_CHECK_OK(hg_proc_set_extra_buf_is_mine(proc, HG_TRUE));
     HG_CHECK_OK(hg_proc_set_extra_buf_is_mine(proc, HG_TRUE));
-    for (i = 0; i < room; i++)
+    for (i = 0; i < buffer; i++)
         HG_CHECK_OK(hg_proc_uint8_t(proc, &value));
     HG_CHECK(hg_proc_get_extra_buf(proc) != taken);
     HG_CHECK_EQ_MEM(hg_proc_get_extra_buf(proc), taken, 8);
@@ -201,14 +201,14 @@ HG_TEST(mercury_proc_checksums_what_it_encoded)
         {HG_CRC32, 4, {0x83, 0x92, 0x06, 0xe3}},
         {HG_CRC64, 8, {0xfa, 0x39, 0x19, 0xdf, 0xbb, 0xc9, 0x5d, 0x99}}};
     char digits[] = "123456789";
-    char room[16];
+    char buffer[16];
     unsigned char got[8];
     size_t i;
 
     hg_test_expect_log("no room for its");
     hg_test_expect_log("the hash of 9 bytes is not the one that came");
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        hg_proc_t proc = mproc_make(room, 16, HG_ENCODE, cases[i].hash);
+        hg_proc_t proc = mproc_make(buffer, 16, HG_ENCODE, cases[i].hash);
         size_t size = cases[i].size;
 
         memset(got, 0xff, sizeof(got));
@@ -237,8 +237,8 @@ HG_TEST(mercury_proc_checksums_what_it_encoded)
 
 HG_TEST(mercury_proc_without_a_checksum_has_none)
 {
-    char room[4];
-    hg_proc_t proc = mproc_make(room, 4, HG_ENCODE, HG_NOHASH);
+    char buffer[4];
+    hg_proc_t proc = mproc_make(buffer, 4, HG_ENCODE, HG_NOHASH);
     uint64_t got = 0;
 
     HG_CHECK_OK(hg_proc_flush(proc));
@@ -254,7 +254,7 @@ HG_TEST(mercury_proc_without_a_checksum_has_none)
 
 HG_TEST(mercury_proc_refuses_nulls)
 {
-    unsigned char room[4] = {0};
+    unsigned char buffer[4] = {0};
     hg_proc_t proc = HG_PROC_NULL;
 
     hg_test_allow_log("NULL");
@@ -265,21 +265,22 @@ HG_TEST(mercury_proc_refuses_nulls)
     HG_CHECK_RET(hg_proc_create(NULL, HG_NOHASH, &proc), HG_INVALID_ARG);
     HG_CHECK_RET(
         hg_proc_create(mproc_class(), HG_NOHASH, NULL), HG_INVALID_ARG);
-    HG_CHECK_RET(hg_proc_create_set(NULL, room, 4, HG_ENCODE, HG_NOHASH, &proc),
-        HG_INVALID_ARG);
     HG_CHECK_RET(
-        hg_proc_create_set(mproc_class(), room, 4, HG_ENCODE, HG_NOHASH, NULL),
+        hg_proc_create_set(NULL, buffer, 4, HG_ENCODE, HG_NOHASH, &proc),
+        HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_create_set(
+                     mproc_class(), buffer, 4, HG_ENCODE, HG_NOHASH, NULL),
         HG_INVALID_ARG);
     HG_CHECK_RET(
         hg_proc_create_set(mproc_class(), NULL, 4, HG_ENCODE, HG_NOHASH, &proc),
         HG_INVALID_ARG);
-    HG_CHECK_RET(hg_proc_create_set(mproc_class(), room, 4, (hg_proc_op_t) 3,
+    HG_CHECK_RET(hg_proc_create_set(mproc_class(), buffer, 4, (hg_proc_op_t) 3,
                      HG_NOHASH, &proc),
         HG_INVALID_ARG);
     HG_CHECK(proc == HG_PROC_NULL);
     HG_CHECK_OK(hg_proc_free(HG_PROC_NULL));
     HG_CHECK_RET(
-        hg_proc_reset(HG_PROC_NULL, room, 4, HG_ENCODE), HG_INVALID_ARG);
+        hg_proc_reset(HG_PROC_NULL, buffer, 4, HG_ENCODE), HG_INVALID_ARG);
     HG_CHECK(hg_proc_get_class(HG_PROC_NULL) == NULL);
     HG_CHECK(hg_proc_get_handle(HG_PROC_NULL) == HG_HANDLE_NULL);
     hg_proc_set_handle(HG_PROC_NULL, HG_HANDLE_NULL);
@@ -289,14 +290,14 @@ HG_TEST(mercury_proc_refuses_nulls)
     HG_CHECK_RET(hg_proc_reserve(HG_PROC_NULL, 1), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_set_size(HG_PROC_NULL, 1), HG_INVALID_ARG);
     HG_CHECK(hg_proc_save_ptr(HG_PROC_NULL, 1) == NULL);
-    HG_CHECK_RET(hg_proc_restore_ptr(HG_PROC_NULL, room, 1), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_restore_ptr(HG_PROC_NULL, buffer, 1), HG_INVALID_ARG);
     HG_CHECK(hg_proc_get_extra_buf(HG_PROC_NULL) == NULL);
     HG_CHECK_EQ_U64(hg_proc_get_extra_size(HG_PROC_NULL), 0);
     HG_CHECK_RET(
         hg_proc_set_extra_buf_is_mine(HG_PROC_NULL, 1), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_flush(HG_PROC_NULL), HG_INVALID_ARG);
-    HG_CHECK_RET(hg_proc_checksum_get(HG_PROC_NULL, room, 4), HG_INVALID_ARG);
-    HG_CHECK_RET(hg_proc_bytes(HG_PROC_NULL, room, 4), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_checksum_get(HG_PROC_NULL, buffer, 4), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_bytes(HG_PROC_NULL, buffer, 4), HG_INVALID_ARG);
 }
 
 HG_TEST(mercury_proc_without_memory)
@@ -445,8 +446,8 @@ HG_TEST(mercury_strings_refuse_nulls)
 /* An object on one side may be a plain string on the other. */
 HG_TEST(mercury_strings_round_trip)
 {
-    char room[64];
-    hg_proc_t proc = mproc_make(room, sizeof(room), HG_ENCODE, HG_NOHASH);
+    char buffer[64];
+    hg_proc_t proc = mproc_make(buffer, sizeof(buffer), HG_ENCODE, HG_NOHASH);
     hg_string_object_t strings[2];
     hg_string_object_t got;
     hg_string_t plain = NULL;
@@ -461,7 +462,7 @@ HG_TEST(mercury_strings_round_trip)
     /* Mercury's encoding. */
     HG_CHECK_EQ_U64(used, 2 * (8 + sizeof("over") + 2) + 8);
 
-    HG_CHECK_OK(hg_proc_reset(proc, room, used, HG_DECODE));
+    HG_CHECK_OK(hg_proc_reset(proc, buffer, used, HG_DECODE));
     HG_CHECK_OK(hg_proc_hg_string_t(proc, &plain));
     HG_CHECK_EQ_STR(plain, "over");
     HG_CHECK_OK(hg_proc_hg_string_object_t(proc, &got));

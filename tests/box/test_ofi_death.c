@@ -592,7 +592,7 @@ HG_TEST(partly_answered_get_ends_on_rxm)
 
 /* A context can be destroyed although a get of its own does not complete. Other
  * peers notice nothing. */
-static void death_given_up(unsigned scheme)
+static void death_abandoned(unsigned scheme)
 {
     enum { GIVE_UP_MS = 4000, LONG_MS = 60000 };
     static na_context_t *kept; /* destroyed with an operation: never freed */
@@ -640,12 +640,12 @@ static void death_given_up(unsigned scheme)
 
 HG_TEST(peer_that_blocks_a_context_is_dropped)
 {
-    death_given_up(DEATH_TCP);
+    death_abandoned(DEATH_TCP);
 }
 
 HG_TEST(peer_that_blocks_a_context_is_dropped_on_rxm)
 {
-    death_given_up(1);
+    death_abandoned(1);
 }
 
 /* For each line "lookup" it looks the address up, for "ask" it asks; it reports
@@ -681,7 +681,7 @@ HG_TEST_ROLE(asker)
 }
 
 /* Give the asker a command, and answer it. */
-static void death_tell(struct hg_test_peer *asker, struct conform_end *end,
+static void death_report(struct hg_test_peer *asker, struct conform_end *end,
     const char *line, const char *want)
 {
     struct conform_call recv;
@@ -734,9 +734,9 @@ static void death_of_a_client(unsigned scheme)
     hg_test_signal(asker, SIGSTOP);
     HG_CHECK_RET(conform_wait(&end, &dead), NA_DISCONNECT);
     hg_test_signal(asker, SIGCONT);
-    death_tell(asker, &end, "ask", "lost");
-    death_tell(asker, &end, "lookup", "good");
-    death_tell(asker, &end, "ask", "good");
+    death_report(asker, &end, "ask", "lost");
+    death_report(asker, &end, "lookup", "good");
+    death_report(asker, &end, "ask", "good");
     hg_test_stop(asker);
     conform_free_addr(&end, &recv);
     conform_close(&end);

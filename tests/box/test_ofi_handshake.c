@@ -255,7 +255,7 @@ HG_TEST(introduction_with_too_many_endpoints_is_refused)
         "a last endpoint of port 0");
     raw_peer_raw(ends + 255 * (1 + RAW) + 1, 1);
     raw_peer_send(&stranger, bytes, sizeof(bytes) - 1 - RAW);
-    (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, heard);
+    (void) raw_peer_receive_kind(&stranger, KIND_WELCOME, heard);
     shake_close(&server, &stranger);
 }
 
@@ -283,7 +283,7 @@ HG_TEST(introduction_fits_the_largest_message)
     raw_peer_init(&stranger, attacked_turn, &server);
     raw_peer_dial(&stranger, server.name);
     raw_peer_say(&stranger, KIND_HELLO);
-    HG_CHECK_EQ_U64(raw_peer_hear_kind(&stranger, KIND_WELCOME, heard),
+    HG_CHECK_EQ_U64(raw_peer_receive_kind(&stranger, KIND_WELCOME, heard),
         HEADER + INTRO + SHAKE_FIT * (1 + RAW));
     HG_CHECK_EQ_U64(raw_peer_get(heard + HEADER + 22, 2), SHAKE_FIT);
     for (i = 0; i < SHAKE_FIT; i++)
@@ -359,7 +359,7 @@ HG_TEST(first_endpoint_of_a_hello_is_answered)
     bytes[size] = 1;
     memcpy(bytes + size + 1, victim.raw, RAW);
     raw_peer_send(&stranger, bytes, size + 1 + RAW);
-    (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, bytes);
+    (void) raw_peer_receive_kind(&stranger, KIND_WELCOME, bytes);
     for (i = 0; i < 1000; i++)
         raw_peer_turn(&victim);
     HG_CHECK_EQ_U64(victim.got, 0);
@@ -487,7 +487,7 @@ HG_TEST(message_of_another_version_is_refused)
     bytes[2] = 77;
     raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "a HELLO of another version");
-    (void) raw_peer_hear_kind(&stranger, KIND_WELCOME, bytes);
+    (void) raw_peer_receive_kind(&stranger, KIND_WELCOME, bytes);
     HG_CHECK_EQ_INT(bytes[2], 1);
     HG_CHECK_EQ_U64(raw_peer_get(bytes + 8, 8), stranger.ours);
     /* A malformed HELLO gets no answer. */
@@ -539,7 +539,7 @@ static void asked_open(struct asked *asked)
     HG_CHECK_OK(NA_Addr_lookup(end->na_class, end->context, conform_ended,
         &asked->lookup, name, &asked->lookup.id));
     HG_CHECK_EQ_U64(
-        raw_peer_hear_kind(stranger, KIND_HELLO, asked->hello), SHAKE_SIZE);
+        raw_peer_receive_kind(stranger, KIND_HELLO, asked->hello), SHAKE_SIZE);
     HG_CHECK_EQ_U64(raw_peer_get(asked->hello + 8, 8), 0);
     stranger->token = raw_peer_get(asked->hello + HEADER + 8, 8);
 }
@@ -684,7 +684,7 @@ HG_TEST(peer_that_never_answers_correctly_is_unreachable)
     bytes[8] ^= 1;
     raw_peer_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE,
         "a WELCOME with a wrong token");
-    (void) raw_peer_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+    (void) raw_peer_receive_kind(&asked.stranger, KIND_HELLO, asked.hello);
     HG_CHECK_EQ_U64(
         raw_peer_get(asked.hello + HEADER + 8, 8), asked.stranger.token);
     HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_HOSTUNREACH);
@@ -716,7 +716,7 @@ static void asked_restart(bool incarnation)
 
     asked_ready(&asked, &recv, got);
     for (round = 0; round < 12; round++) { /* longer than death_ms */
-        (void) raw_peer_hear_kind(&asked.stranger, KIND_HELLO, asked.hello);
+        (void) raw_peer_receive_kind(&asked.stranger, KIND_HELLO, asked.hello);
         HG_CHECK_EQ_U64(raw_peer_get(asked.hello + 8, 8), asked.stranger.ours);
         HG_CHECK_EQ_INT(recv.ends, 0);
         raw_peer_say(&asked.stranger, KIND_WELCOME);

@@ -99,7 +99,7 @@ static na_return_t listeners_answer(struct conform_end *caller,
         for (i = 0; i < 4 && reason != 0; i++)
             bytes[20 + i] = (unsigned char) (reason >> (8 * i));
         count = kind == SM_REFUSE ? 0 : sm_make_fds(answer, kind, fds);
-        sm_say(fd, bytes, size, fds, count);
+        sm_send(fd, bytes, size, fds, count);
     } else {
         (void) close(fd);
         fd = -1;
@@ -278,7 +278,7 @@ HG_TEST_ROLE(impostor)
     size = sm_bytes(&good, SM_WELCOME, bytes);
     count = sm_make_fds(&good, SM_WELCOME, fds);
     memcpy(bytes + 8, hello + 8, 8);
-    sm_say(fd, bytes, size, fds, count);
+    sm_send(fd, bytes, size, fds, count);
     free(hg_test_read_parent());
 }
 

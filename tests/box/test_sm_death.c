@@ -537,7 +537,7 @@ HG_TEST(child_of_fork_finds_its_classes_disconnected)
     pid_t child;
     int status;
 
-    hg_test_allow_log("belongs to the process that forked");
+    hg_test_allow_log("belongs to the parent process");
     death_listen_string(string);
     process = death_start(string, &name);
     death_listen_string(string);

@@ -226,7 +226,7 @@ HG_TEST(memory_in_another_namespace_is_copied)
 static unsigned char rma_bytes[RMA_SMALL]; /* at one place in all of them */
 static char rma_name[64];
 
-static void rma_tell(int fd, const void *data, size_t size)
+static void rma_report(int fd, const void *data, size_t size)
 {
     HG_CHECK_EQ_INT(write(fd, data, size), (ssize_t) size);
 }
@@ -246,13 +246,13 @@ static void rma_mortal(int fd, bool keeper)
     size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
     HG_CHECK(size <= sizeof(bytes));
     HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, bytes, size, mem));
-    rma_tell(fd, bytes, size);
+    rma_report(fd, bytes, size);
     while (recv(fd, &go, 1, MSG_DONTWAIT) != 1)
         (void) conform_turn(end.na_class, end.context, 1);
     if (keeper && syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0)
         for (;;)
             (void) pause();
-    rma_tell(fd, &go, 1);
+    rma_report(fd, &go, 1);
     for (;;)
         (void) pause();
 }
@@ -317,7 +317,7 @@ static void rma_survive(bool keeper)
     HG_CHECK_OK(rma_move(&end, false, local, remote, 0, RMA_SMALL, addr));
     HG_CHECK(got[0] == 7 && got[RMA_SMALL - 1] == 7);
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_vm"), RMA_SMALL);
-    rma_tell(fds[0], &go, 1);
+    rma_report(fds[0], &go, 1);
     HG_CHECK_EQ_INT(read(fds[0], &go, 1), 1);
     HG_CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
     rma_become(pid, other[1], 9);
@@ -330,7 +330,7 @@ static void rma_survive(bool keeper)
     HG_CHECK_RET(rma_move(&end, false, local, remote, 0, RMA_SMALL, addr),
         NA_DISCONNECT);
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "sm_rma_vm"), RMA_SMALL);
-    rma_tell(other[0], &go, 1);
+    rma_report(other[0], &go, 1);
     HG_CHECK(waitpid(pid, &status, 0) == pid);
     HG_CHECK_EQ_INT(status, 0);
     (void) syscall(SYS_exit_group, 0);

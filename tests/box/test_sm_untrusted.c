@@ -357,7 +357,7 @@ static void untrusted_greet(struct conform_end *server, const char *name,
     unsigned count = sm_make_fds(how, SM_HELLO, fds);
     unsigned i;
 
-    sm_say(fd, bytes, sm_bytes(how, SM_HELLO, bytes), fds, count);
+    sm_send(fd, bytes, sm_bytes(how, SM_HELLO, bytes), fds, count);
     for (i = 0; i < 100; i++) {
         (void) conform_turn(server->na_class, server->context, 1);
         *got_p = recv(fd, answer_p, 64, MSG_DONTWAIT);
@@ -518,7 +518,7 @@ HG_TEST_ROLE(other_user)
     fds[3] = sm_bell(SM_BELL_GOOD);
     socket.fd = sm_connect(argv[1]);
     socket.events = POLLIN;
-    sm_say(socket.fd, bytes, sizeof(bytes), fds, 4);
+    sm_send(socket.fd, bytes, sizeof(bytes), fds, 4);
     HG_CHECK_EQ_INT(poll(&socket, 1, (int) CONFORM_TIMEOUT), 1);
     memset(&message, 0, sizeof(message));
     message.msg_iov = &part;
@@ -613,7 +613,7 @@ HG_TEST(random_hellos_are_harmless)
         }
         for (k = 0; k < count; k++)
             files[k] = open("/dev/zero", O_RDWR | O_CLOEXEC);
-        sm_say(fd, bytes, size, files, count);
+        sm_send(fd, bytes, size, files, count);
         if (pick & 64)
             (void) conform_turn(server.na_class, server.context, 0);
         (void) close(fd);

@@ -203,7 +203,7 @@ HG_TEST(hellos_of_closed_connections_leave_nothing)
 
     hg_test_alloc_install();
     checks_open(&server, &stranger);
-    raw_peer_come(&stranger, server.name + 4);
+    raw_peer_join(&stranger, server.name + 4);
     attacked_serve(&server);
     before = hg_test_alloc_live();
     for (i = 0; i < PEERS; i++) {
@@ -341,7 +341,7 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
     info.max_expected_size = 3000;
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     raw_peer_init(&stranger, attacked_turn, &server);
-    raw_peer_come(&stranger, server.name + 4);
+    raw_peer_join(&stranger, server.name + 4);
     for (plane = 0; plane <= PLANES; plane++) {
         (void) raw_peer_header(bytes, KIND_MESSAGE);
         bytes[4] = (unsigned char) plane;
@@ -366,7 +366,7 @@ HG_TEST(crossing_bye_is_answered)
     unsigned char bytes[64];
 
     checks_open(&server, &stranger);
-    raw_peer_come(&stranger, server.name + 4);
+    raw_peer_join(&stranger, server.name + 4);
     checks_receive(&server, &stranger, &recv);
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(server.end.na_class, server.end.context,
@@ -399,7 +399,7 @@ struct checks_listener {
 
 /* The next message from the class that dials; returns its size. */
 static size_t checks_hear(
-    struct checks_listener *listener, unsigned char *bytes, size_t room)
+    struct checks_listener *listener, unsigned char *bytes, size_t space)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
 
@@ -408,10 +408,10 @@ static size_t checks_hear(
         HG_CHECK(endpoint_ms() < end);
         (void) conform_turn(listener->end.na_class, listener->end.context, 1);
     }
-    return (size_t) zmq_recv(listener->socket, bytes, room, 0);
+    return (size_t) zmq_recv(listener->socket, bytes, space, 0);
 }
 
-static void checks_say(struct checks_listener *listener, const void *bytes,
+static void checks_send(struct checks_listener *listener, const void *bytes,
     size_t size, unsigned parts)
 {
     HG_CHECK(zmq_send(listener->socket, listener->id,
@@ -422,13 +422,13 @@ static void checks_say(struct checks_listener *listener, const void *bytes,
 }
 
 /* Send a message that must be refused and counted as of this kind. */
-static void checks_say_wrong(struct checks_listener *listener, unsigned kind,
+static void checks_send_wrong(struct checks_listener *listener, unsigned kind,
     const void *bytes, size_t size, unsigned parts)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     uint64_t want = ++listener->refused[kind];
 
-    checks_say(listener, bytes, size, parts);
+    checks_send(listener, bytes, size, parts);
     while (raw_peer_refused(listener->end.na_class, kind) < want) {
         HG_CHECK(endpoint_ms() < end);
         (void) conform_turn(listener->end.na_class, listener->end.context, 1);
@@ -438,7 +438,7 @@ static void checks_say_wrong(struct checks_listener *listener, unsigned kind,
 
 /* Of each kind: messages that are always wrong, and those that are wrong from a
  * listener. */
-static void checks_say_all_wrong(struct checks_listener *listener)
+static void checks_send_all_wrong(struct checks_listener *listener)
 {
     unsigned char bytes[256];
     unsigned kind;
@@ -446,25 +446,25 @@ static void checks_say_all_wrong(struct checks_listener *listener)
 
     for (kind = 0; kind < KIND_END; kind++) {
         size = raw_peer_make(&listener->words, bytes, kind);
-        checks_say_wrong(listener, kind, bytes, 11, 1);
-        checks_say_wrong(listener, kind, bytes, size, 3);
+        checks_send_wrong(listener, kind, bytes, 11, 1);
+        checks_send_wrong(listener, kind, bytes, size, 3);
         if (kind == KIND_FRAME || kind == KIND_MESSAGE || kind == KIND_PROBE)
             continue;
-        checks_say_wrong(listener, kind, bytes, size + 1, 1);
+        checks_send_wrong(listener, kind, bytes, size + 1, 1);
         if (kind != KIND_BYE)
-            checks_say_wrong(listener, kind, bytes, size, 1);
+            checks_send_wrong(listener, kind, bytes, size, 1);
     }
     size = raw_peer_make(&listener->words, bytes, KIND_MESSAGE);
     bytes[0] = 'H';
-    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
+    checks_send_wrong(listener, KIND_MESSAGE, bytes, size, 1);
     bytes[0] = 'h';
     bytes[1] = 'Z';
-    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
+    checks_send_wrong(listener, KIND_MESSAGE, bytes, size, 1);
     bytes[1] = 'z';
     bytes[4] = PLANES;
-    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 1);
+    checks_send_wrong(listener, KIND_MESSAGE, bytes, size, 1);
     bytes[4] = 0;
-    checks_say_wrong(listener, KIND_MESSAGE, bytes, size, 2);
+    checks_send_wrong(listener, KIND_MESSAGE, bytes, size, 2);
 }
 
 /* Answer the class's HELLO correctly, except for one byte. */
@@ -501,42 +501,42 @@ HG_TEST(messages_of_listeners_are_checked)
     HG_CHECK_EQ_U64(
         checks_hear(&listener, listener.hello, sizeof(listener.hello)), 28);
     /* Before the WELCOME, no other message is valid. */
-    checks_say_all_wrong(&listener);
+    checks_send_all_wrong(&listener);
     (void) raw_peer_header(bytes, KIND_PROBE);
-    checks_say_wrong(&listener, KIND_PROBE, bytes, 12, 1);
+    checks_send_wrong(&listener, KIND_PROBE, bytes, 12, 1);
     (void) raw_peer_header(bytes, KIND_FRAME);
-    checks_say_wrong(&listener, KIND_FRAME, bytes, 12, 2);
+    checks_send_wrong(&listener, KIND_FRAME, bytes, 12, 2);
     size = checks_welcome(&listener, bytes);
-    checks_say_wrong(&listener, KIND_WELCOME, bytes, size - 1, 1);
-    checks_say_wrong(&listener, KIND_WELCOME, bytes, size + 1, 1);
-    checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 2);
+    checks_send_wrong(&listener, KIND_WELCOME, bytes, size - 1, 1);
+    checks_send_wrong(&listener, KIND_WELCOME, bytes, size + 1, 1);
+    checks_send_wrong(&listener, KIND_WELCOME, bytes, size, 2);
     bytes[27] ^= 1;
-    checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 1);
+    checks_send_wrong(&listener, KIND_WELCOME, bytes, size, 1);
     HG_CHECK_EQ_INT(lookup.ends, 0);
-    checks_say(&listener, bytes, checks_welcome(&listener, bytes), 1);
+    checks_send(&listener, bytes, checks_welcome(&listener, bytes), 1);
     HG_CHECK_OK(conform_wait(&listener.end, &lookup));
     HG_CHECK_EQ_U64(checks_hear(&listener, bytes, sizeof(bytes)), 20);
     HG_CHECK_EQ_INT(bytes[3], KIND_CONFIRM);
     /* After it, a second WELCOME is wrong as well. */
-    checks_say_all_wrong(&listener);
+    checks_send_all_wrong(&listener);
     size = checks_welcome(&listener, bytes);
-    checks_say_wrong(&listener, KIND_WELCOME, bytes, size, 1);
+    checks_send_wrong(&listener, KIND_WELCOME, bytes, size, 1);
     (void) raw_peer_header(bytes, KIND_MESSAGE);
     bytes[2] = 9;
-    checks_say_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
+    checks_send_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
     bytes[2] = 1;
     HG_CHECK_OK(conform_recv(&listener.end, &recv, false, got, sizeof(got), 0));
-    checks_say(&listener, bytes, 12, 1);
+    checks_send(&listener, bytes, 12, 1);
     HG_CHECK_OK(conform_wait(&listener.end, &recv));
     HG_CHECK_EQ_U64(recv.size, 0);
     conform_free_addr(&listener.end, &recv);
     /* A PROBE may follow a BYE, as on ipc; a message may not. */
-    checks_say(&listener, bytes, raw_peer_header(bytes, KIND_BYE), 1);
+    checks_send(&listener, bytes, raw_peer_header(bytes, KIND_BYE), 1);
     HG_CHECK_EQ_U64(checks_hear(&listener, bytes, sizeof(bytes)), 12);
     HG_CHECK_EQ_INT(bytes[3], KIND_BYE_ACK);
-    checks_say(&listener, bytes, raw_peer_header(bytes, KIND_PROBE), 1);
+    checks_send(&listener, bytes, raw_peer_header(bytes, KIND_PROBE), 1);
     (void) raw_peer_header(bytes, KIND_MESSAGE);
-    checks_say_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
+    checks_send_wrong(&listener, KIND_MESSAGE, bytes, 12, 1);
     HG_CHECK_EQ_U64(raw_peer_refused(listener.end.na_class, KIND_PROBE),
         listener.refused[KIND_PROBE]);
     conform_free_addr(&listener.end, &lookup);
@@ -560,7 +560,7 @@ HG_TEST(many_peers_are_known_while_their_table_grows)
     checks_open(&server, &strangers[0]);
     for (i = 0; i < PEERS; i++) {
         strangers[i] = strangers[0];
-        raw_peer_come(&strangers[i], server.name + 4);
+        raw_peer_join(&strangers[i], server.name + 4);
         checks_receive(&server, &strangers[i], &recv);
         addrs[i] = recv.addr;
         for (j = 0; j < i; j += 37) {

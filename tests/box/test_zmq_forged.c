@@ -119,7 +119,7 @@ static void forged_open(struct forged_target *target, const char *string)
         target->server.end.na_class, bytes, sizeof(bytes), target->mem));
     target->key = raw_peer_get(bytes + 8, 8);
     target->next_id = 1000;
-    raw_peer_come(&target->stranger, target->server.name + 4);
+    raw_peer_join(&target->stranger, target->server.name + 4);
 }
 
 static void forged_close(struct forged_target *target)
@@ -294,7 +294,7 @@ static void forged_attack_memory(const char *string)
     forged_by_chance(&target, 100);
     raw_peer_hang_up(&target.stranger);
     /* Again, with the state the last round left. */
-    raw_peer_come(&target.stranger, target.server.name + 4);
+    raw_peer_join(&target.stranger, target.server.name + 4);
     forged_by_chance(&target, 20);
     forged_close(&target);
 }
@@ -381,7 +381,7 @@ static void forged_guess(struct forged_target *target, struct forged_op *op)
     struct raw_peer other;
 
     raw_peer_init(&other, attacked_turn, &target->server);
-    raw_peer_come(&other, target->server.name + 4);
+    raw_peer_join(&other, target->server.name + 4);
     forged_start(target, op, false);
     frame.id = op->id;
     forged_send(&other, &frame, 0);
@@ -472,6 +472,6 @@ HG_TEST(responses_with_false_memory_fields_end_the_operation)
     HG_CHECK_RET(conform_wait(&target.server.end, &op.call), NA_DISCONNECT);
     HG_CHECK_OK(NA_Mem_handle_free(target.server.end.na_class, op.remote));
     HG_CHECK_OK(NA_Addr_free(target.server.end.na_class, op.addr));
-    raw_peer_come(&target.stranger, target.server.name + 4);
+    raw_peer_join(&target.stranger, target.server.name + 4);
     forged_close(&target);
 }

@@ -299,7 +299,7 @@ static void calls_attack(const char *string)
     calls_by_chance(&server, 200);
     raw_peer_hang_up(&server.stranger);
     /* Again, with the state the last round left. */
-    raw_peer_come(&server.stranger, server.name + 4);
+    raw_peer_join(&server.stranger, server.name + 4);
     calls_by_chance(&server, 50);
     calls_close(&server);
 }
@@ -435,6 +435,6 @@ HG_TEST(responses_with_false_fields_end_the_call_with_an_error)
     raw_peer_hang_up(&server.stranger);
     HG_CHECK_RET(calls_end(&call), HG_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(server.na_class, calls_stranger));
-    raw_peer_come(&server.stranger, server.name + 4);
+    raw_peer_join(&server.stranger, server.name + 4);
     calls_close(&server);
 }

@@ -66,7 +66,7 @@ static void speaker_turn(struct speaker *speaker)
 }
 
 /* Send a vector; `own`, if given, replaces the 8 bytes at `at`. */
-static void speaker_say(struct speaker *speaker, const char *name, size_t at,
+static void speaker_send(struct speaker *speaker, const char *name, size_t at,
     const unsigned char *own, bool more)
 {
     unsigned char copy[256];
@@ -85,7 +85,7 @@ static void speaker_say(struct speaker *speaker, const char *name, size_t at,
 }
 
 /* Add a last part to a message sent with `more`. */
-static void speaker_say_part(struct speaker *speaker, const char *name)
+static void speaker_send_part(struct speaker *speaker, const char *name)
 {
     size_t size;
     const unsigned char *bytes = golden_get(speaker->golden, name, &size);
@@ -94,8 +94,8 @@ static void speaker_say_part(struct speaker *speaker, const char *name)
 }
 
 /* The next message of the class, which has one part. */
-static size_t speaker_hear(
-    struct speaker *speaker, unsigned char *bytes, size_t room)
+static size_t speaker_receive(
+    struct speaker *speaker, unsigned char *bytes, size_t buffer)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     int more = 1;
@@ -110,7 +110,8 @@ static size_t speaker_hear(
         }
         speaker->id_size = (size_t) size;
     }
-    while ((size = zmq_recv(speaker->socket, bytes, room, ZMQ_DONTWAIT)) < 0) {
+    while (
+        (size = zmq_recv(speaker->socket, bytes, buffer, ZMQ_DONTWAIT)) < 0) {
         HG_CHECK(endpoint_ms() < end);
         speaker_turn(speaker);
     }
@@ -133,7 +134,7 @@ static void speaker_expect(struct speaker *speaker, const char *name,
     size_t got_size;
 
     do
-        got_size = speaker_hear(speaker, got, sizeof(got));
+        got_size = speaker_receive(speaker, got, sizeof(got));
     while (want != probe && got_size == probe_size &&
         memcmp(got, probe, probe_size) == 0);
     HG_CHECK_EQ_U64(got_size, size);
@@ -185,29 +186,29 @@ static void speaker_serve_get(struct speaker *speaker, na_addr_t from)
     struct conform_call get;
     na_mem_handle_t local, remote;
     unsigned char id[1][8];
-    char room[16];
+    char buffer[16];
     size_t size;
     const unsigned char *bytes;
 
     memset(&get, 0, sizeof(get));
     bytes = golden_get(speaker->golden, "handle", &size);
     HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
-    local = endpoint_register(end, room, sizeof(room));
+    local = endpoint_register(end, buffer, sizeof(buffer));
     HG_CHECK_OK(NA_Get(end->na_class, end->context, conform_ended, &get, local,
-        0, remote, 32, sizeof(room), from, &get.id));
+        0, remote, 32, sizeof(buffer), from, &get.id));
     speaker_expect(speaker, "frame", 1, id_at, id);
-    speaker_say(speaker, "frame_data", AT_ID, id[0], true);
-    speaker_say_part(speaker, "frame_data_part");
+    speaker_send(speaker, "frame_data", AT_ID, id[0], true);
+    speaker_send_part(speaker, "frame_data_part");
     HG_CHECK_OK(conform_wait(end, &get));
     bytes = golden_get(speaker->golden, "frame_data_part", &size);
-    HG_CHECK_EQ_U64(size, sizeof(room));
-    HG_CHECK_EQ_MEM(room, bytes, size);
+    HG_CHECK_EQ_U64(size, sizeof(buffer));
+    HG_CHECK_EQ_MEM(buffer, bytes, size);
     HG_CHECK_OK(NA_Mem_handle_free(end->na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
 }
 
 /* A call of the RPC layer begins as in the golden file. */
-static void speaker_hear_call(struct speaker *speaker, na_addr_t to)
+static void speaker_receive_call(struct speaker *speaker, na_addr_t to)
 {
     unsigned char got[256];
     size_t size, probe_size;
@@ -222,7 +223,7 @@ static void speaker_hear_call(struct speaker *speaker, na_addr_t to)
     HG_CHECK_OK(HG_Init(speaker->end.na_class));
     HG_CHECK_OK(HG_Forward(to, MERCURY_REGISTER("golden", void, void, NULL),
         NULL, NULL, &request));
-    while (speaker_hear(speaker, got, sizeof(got)) == probe_size)
+    while (speaker_receive(speaker, got, sizeof(got)) == probe_size)
         continue;
     HG_CHECK_EQ_MEM(got, want, size);
     HG_CHECK_OK(HG_Request_free(request));
@@ -239,13 +240,13 @@ HG_TEST(dialer_messages_match_the_golden_file)
     speaker_open(&speaker, true);
     speaker_be_called(&speaker, &lookup);
     speaker_expect(&speaker, "hello", 2, hello_at, own);
-    speaker_say(&speaker, "welcome", AT_NONCE, own[1], false);
+    speaker_send(&speaker, "welcome", AT_NONCE, own[1], false);
     speaker_expect_all(&speaker, "confirm");
     HG_CHECK_OK(conform_wait(&speaker.end, &lookup));
 
     speaker_send_messages(&speaker, lookup.addr);
     speaker_serve_get(&speaker, lookup.addr);
-    speaker_hear_call(&speaker, lookup.addr);
+    speaker_receive_call(&speaker, lookup.addr);
 
     memset(&close, 0, sizeof(close));
     HG_CHECK_OK(NA_Addr_terminate(speaker.end.na_class, speaker.end.context,
@@ -255,13 +256,13 @@ HG_TEST(dialer_messages_match_the_golden_file)
         size_t size;
         const unsigned char *bye = golden_get(speaker.golden, "bye", &size);
 
-        if (speaker_hear(&speaker, got, sizeof(got)) == size &&
+        if (speaker_receive(&speaker, got, sizeof(got)) == size &&
             got[3] == KIND_BYE) {
             HG_CHECK_EQ_MEM(got, bye, size);
             break;
         }
     }
-    speaker_say(&speaker, "bye_ack", 0, NULL, false);
+    speaker_send(&speaker, "bye_ack", 0, NULL, false);
     HG_CHECK_OK(conform_wait(&speaker.end, &close));
     HG_CHECK_EQ_U64(NA_Get_counter(speaker.end.na_class, "zmq_malformed"), 0);
     HG_CHECK_OK(NA_Addr_free(speaker.end.na_class, lookup.addr));
@@ -279,7 +280,7 @@ HG_TEST(dialer_understands_a_refusal)
     speaker_open(&speaker, true);
     speaker_be_called(&speaker, &lookup);
     speaker_expect(&speaker, "hello", 2, hello_at, own);
-    speaker_say(&speaker, "refuse_later", 0, NULL, false);
+    speaker_send(&speaker, "refuse_later", 0, NULL, false);
     HG_CHECK_RET(conform_wait(&speaker.end, &lookup), NA_PROTOCOL_ERROR);
     speaker_close(&speaker);
 }
@@ -309,12 +310,12 @@ HG_TEST(listener_messages_match_the_golden_file)
     speaker_open(&speaker, false);
     speaker_call(&speaker);
     HG_CHECK_OK(conform_recv(&speaker.end, &recv, false, got, sizeof(got), 0));
-    speaker_say(&speaker, "hello_named", 0, NULL, false);
+    speaker_send(&speaker, "hello_named", 0, NULL, false);
     speaker_expect(&speaker, "welcome", 2, welcome_at, own);
-    speaker_say(&speaker, "confirm", AT_INCARNATION, own[1], false);
-    speaker_say(&speaker, "probe", 0, NULL, false);
+    speaker_send(&speaker, "confirm", AT_INCARNATION, own[1], false);
+    speaker_send(&speaker, "probe", 0, NULL, false);
 
-    speaker_say(&speaker, "message", 0, NULL, false);
+    speaker_send(&speaker, "message", 0, NULL, false);
     HG_CHECK_OK(conform_wait(&speaker.end, &recv));
     HG_CHECK_EQ_U64(recv.size, 2);
     HG_CHECK_EQ_MEM(got, "ab", 2);
@@ -322,7 +323,7 @@ HG_TEST(listener_messages_match_the_golden_file)
     endpoint_name(&speaker.end, recv.addr, name);
     HG_CHECK_EQ_STR(name, "zmq+ipc:///hg");
 
-    speaker_say(&speaker, "message_expected", 0, NULL, false);
+    speaker_send(&speaker, "message_expected", 0, NULL, false);
     HG_CHECK_OK(endpoint_post(&speaker.end, &expected, got_expected,
         sizeof(got_expected), recv.addr, 0xff));
     HG_CHECK_OK(conform_wait(&speaker.end, &expected));
@@ -332,7 +333,7 @@ HG_TEST(listener_messages_match_the_golden_file)
     /* The RPC layer accepts a payload that begins like one of its messages, and
      * no other. */
     HG_CHECK_OK(HG_Init(speaker.end.na_class));
-    speaker_say(&speaker, "message_rpc", 0, NULL, false);
+    speaker_send(&speaker, "message_rpc", 0, NULL, false);
     do {
         counters.size = sizeof(counters);
         speaker_turn(&speaker);
@@ -341,7 +342,7 @@ HG_TEST(listener_messages_match_the_golden_file)
     HG_CHECK_OK(HG_Finalize());
 
     HG_CHECK_EQ_U64(NA_Get_counter(speaker.end.na_class, "zmq_malformed"), 0);
-    speaker_say(&speaker, "bye", 0, NULL, false);
+    speaker_send(&speaker, "bye", 0, NULL, false);
     speaker_expect_all(&speaker, "bye_ack");
     conform_free_addr(&speaker.end, &recv);
     speaker_close(&speaker);
@@ -353,7 +354,7 @@ HG_TEST(refusal_of_a_later_version_matches_the_golden_file)
 
     speaker_open(&speaker, false);
     speaker_call(&speaker);
-    speaker_say(&speaker, "hello_later", 0, NULL, false);
+    speaker_send(&speaker, "hello_later", 0, NULL, false);
     speaker_expect_all(&speaker, "refuse");
     speaker_close(&speaker);
 }

@@ -222,7 +222,7 @@ HG_TEST(peer_without_hello_is_disconnected_while_another_sends)
     info.max_queue_bytes = 1 << 16;
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     raw_peer_init(&flood, attacked_turn, &server);
-    raw_peer_come(&flood, server.name + 4);
+    raw_peer_join(&flood, server.name + 4);
     fd = raw_peer_shake(server.name, "", 0);
     while (silent_closed(&server) == 0) {
         HG_CHECK(endpoint_ms() < end);

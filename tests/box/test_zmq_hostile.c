@@ -599,7 +599,7 @@ HG_TEST(flood_does_not_drop_messages_of_others)
     HG_CHECK_OK(endpoint_post(
         &server.end, &mark, marked, sizeof(marked), recv.addr, 5));
     conform_free_addr(&server.end, &recv);
-    raw_peer_come(&flood, server.name + 4);
+    raw_peer_join(&flood, server.name + 4);
     flood_send(&flood, FLOOD_QUEUE / 16);
     while (NA_Get_counter(server.end.na_class, "msg_dropped") < 100) {
         HG_CHECK(endpoint_ms() < end);
@@ -655,7 +655,7 @@ struct mute {
     struct raw_peer words;  /* used to build messages only */
     int fd;
     unsigned char heard[1024];
-    size_t heard_size;
+    size_t received_size;
 };
 
 static void mute_write(const struct mute *mute, const void *bytes, size_t size)
@@ -663,7 +663,7 @@ static void mute_write(const struct mute *mute, const void *bytes, size_t size)
     HG_CHECK(write(mute->fd, bytes, size) == (ssize_t) size);
 }
 
-static void mute_say(struct mute *mute, unsigned kind)
+static void mute_send(struct mute *mute, unsigned kind)
 {
     unsigned char bytes[256] = {0}; /* a short frame, the last of a message */
     size_t size = raw_peer_make(&mute->words, bytes + 2, kind);
@@ -675,23 +675,23 @@ static void mute_say(struct mute *mute, unsigned kind)
 }
 
 /* Read until `mark` and the `size` bytes that belong to it were read. */
-static void mute_hear(struct mute *mute, const char *mark, size_t size)
+static void mute_receive(struct mute *mute, const char *mark, size_t size)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     const unsigned char *found = NULL;
 
-    while (found == NULL || found + size > mute->heard + mute->heard_size) {
-        ssize_t got = recv(mute->fd, mute->heard + mute->heard_size,
-            sizeof(mute->heard) - mute->heard_size, MSG_DONTWAIT);
+    while (found == NULL || found + size > mute->heard + mute->received_size) {
+        ssize_t got = recv(mute->fd, mute->heard + mute->received_size,
+            sizeof(mute->heard) - mute->received_size, MSG_DONTWAIT);
 
         HG_CHECK(got != 0 && endpoint_ms() < end);
-        mute->heard_size += got > 0 ? (size_t) got : 0;
+        mute->received_size += got > 0 ? (size_t) got : 0;
         attacked_turn(&mute->server);
         found = (const unsigned char *) memmem(
-            mute->heard, mute->heard_size, mark, strlen(mark));
+            mute->heard, mute->received_size, mark, strlen(mark));
     }
     memmove(mute->heard, found, size);
-    mute->heard_size = size;
+    mute->received_size = size;
 }
 
 /* Complete the handshakes, then never read again. */
@@ -711,11 +711,11 @@ static void mute_dial(struct mute *mute)
     memcpy(greeting, start, sizeof(start) - 1);
     mute_write(mute, greeting, sizeof(greeting));
     mute_write(mute, ready, sizeof(ready) - 1);
-    mute_hear(mute, "\5READY", 6);
-    mute_say(mute, KIND_HELLO);
-    mute_hear(mute, "hz\1\2", 36);
+    mute_receive(mute, "\5READY", 6);
+    mute_send(mute, KIND_HELLO);
+    mute_receive(mute, "hz\1\2", 36);
     memcpy(mute->words.nonce, mute->heard + 28, 8);
-    mute_say(mute, KIND_CONFIRM);
+    mute_send(mute, KIND_CONFIRM);
 }
 
 /* A peer that sends something while a probe is in flight gets as much time
@@ -738,7 +738,7 @@ HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
     endpoint_name(end, end->self, mute.server.name);
     mute_dial(&mute);
     HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
-    mute_say(&mute, KIND_MESSAGE);
+    mute_send(&mute, KIND_MESSAGE);
     HG_CHECK_OK(conform_wait(end, &recv));
     HG_CHECK_OK(endpoint_post(end, &last, never, sizeof(never), recv.addr, 5));
     HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL, NULL,
@@ -747,7 +747,7 @@ HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
     while (
         endpoint_ms() < begin + MUTE_DEATH / 2) /* a probe is sent after half */
         attacked_turn(&mute.server);
-    mute_say(&mute, KIND_MESSAGE);
+    mute_send(&mute, KIND_MESSAGE);
     HG_CHECK_RET(conform_wait(end, &last), NA_DISCONNECT);
     HG_CHECK_EQ_U64(NA_Get_counter(end->na_class, "zmq_stalled"), 1);
     conform_free_addr(end, &recv);

@@ -162,7 +162,7 @@ static void log_flood(const char *how, unsigned *lines_p, char dropped[16])
     (void) snprintf(server.name, sizeof(server.name), "%s", line);
     free(line);
     raw_peer_init(&server.stranger, log_pause, NULL);
-    raw_peer_come(&server.stranger, server.name + 4);
+    raw_peer_join(&server.stranger, server.name + 4);
     na_class = NA_Initialize("zmq+tcp://", NA_FALSE);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(HG_Init(na_class));

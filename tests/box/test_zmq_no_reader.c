@@ -91,7 +91,7 @@ struct unread_client {
 };
 
 /* Write a message of one frame that is no longer than 255 bytes. */
-static void unread_say(
+static void unread_send(
     struct unread_client *client, struct raw_peer *words, unsigned kind)
 {
     unsigned char bytes[256];
@@ -107,7 +107,7 @@ static void unread_greet(struct unread_client *client, struct raw_peer *words)
     const unsigned char *found = NULL;
     size_t size = 0;
 
-    unread_say(client, words, KIND_HELLO);
+    unread_send(client, words, KIND_HELLO);
     while (found == NULL || found + 36 > heard + size) {
         ssize_t got =
             recv(client->fd, heard + size, sizeof(heard) - size, MSG_DONTWAIT);
@@ -119,7 +119,7 @@ static void unread_greet(struct unread_client *client, struct raw_peer *words)
             (const unsigned char *) memmem(heard, size, start, sizeof(start));
     }
     memcpy(words->nonce, found + 28, 8);
-    unread_say(client, words, KIND_CONFIRM);
+    unread_send(client, words, KIND_CONFIRM);
 }
 
 /* The bulk handle of a client that does not listen. */

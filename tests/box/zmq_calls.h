@@ -157,7 +157,7 @@ static inline void calls_open(struct calls_server *server, const char *string,
         hg_test_spawn("caller", scheme, server->name, ms, (char *) NULL);
     calls_serve();
     raw_peer_init(&server->stranger, calls_turn, NULL);
-    raw_peer_come(&server->stranger, server->name + 4);
+    raw_peer_join(&server->stranger, server->name + 4);
     calls_serve();
 }
 

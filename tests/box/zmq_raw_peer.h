@@ -126,15 +126,15 @@ static inline void raw_peer_send(
                  ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) == (int) size);
 }
 
-/* The next part received, at most `room` bytes; returns its size. */
+/* The next part received, at most `space` bytes; returns its size. */
 static inline size_t raw_peer_hear(
-    struct raw_peer *stranger, unsigned char *bytes, size_t room)
+    struct raw_peer *stranger, unsigned char *bytes, size_t space)
 {
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     int got;
 
     for (;;) {
-        got = zmq_recv(stranger->socket, bytes, room, ZMQ_DONTWAIT);
+        got = zmq_recv(stranger->socket, bytes, space, ZMQ_DONTWAIT);
         if (got >= 0)
             return (size_t) got;
         HG_CHECK(endpoint_ms() < end);
@@ -207,7 +207,7 @@ static inline void raw_peer_confirm(struct raw_peer *stranger)
 }
 
 /* Dial, and confirm. */
-static inline void raw_peer_come(
+static inline void raw_peer_join(
     struct raw_peer *stranger, const char *endpoint)
 {
     raw_peer_dial(stranger, endpoint);

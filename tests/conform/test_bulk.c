@@ -785,7 +785,7 @@ struct bulk_home {
     na_addr_t self;
 };
 
-static void bulk_at_home(struct bulk_home *home, const struct rpc_end *end)
+static void bulk_open_local(struct bulk_home *home, const struct rpc_end *end)
 {
     size_t size = 1000;
 
@@ -796,14 +796,14 @@ static void bulk_at_home(struct bulk_home *home, const struct rpc_end *end)
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &home->to));
 }
 
-static void bulk_leave_home(struct bulk_home *home, const struct rpc_end *end)
+static void bulk_close_local(struct bulk_home *home, const struct rpc_end *end)
 {
     HG_CHECK_OK(HG_Bulk_handle_free(home->from));
     HG_CHECK_OK(HG_Bulk_handle_free(home->to));
     HG_CHECK_OK(NA_Addr_free(end->na_class, home->self));
 }
 
-static hg_bulk_request_t bulk_start_home(const struct bulk_home *home)
+static hg_bulk_request_t bulk_start_local(const struct bulk_home *home)
 {
     hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
 
@@ -825,9 +825,9 @@ HG_TEST(completed_bulk_transfer_takes_no_memory)
 
     hg_test_alloc_install();
     rpc_open(&end);
-    bulk_at_home(&home, &end);
+    bulk_open_local(&home, &end);
     for (i = 0; i < 2; i++) /* their table is allocated first */
-        requests[i] = bulk_start_home(&home);
+        requests[i] = bulk_start_local(&home);
     HG_CHECK(requests[0] != requests[1]);
     for (i = 0; i < 2; i++) {
         status = HG_FALSE;
@@ -835,14 +835,14 @@ HG_TEST(completed_bulk_transfer_takes_no_memory)
         HG_CHECK_EQ_INT(status, HG_TRUE);
     }
     hg_test_alloc_fail_at(1);
-    requests[0] = bulk_start_home(&home);
+    requests[0] = bulk_start_local(&home);
     HG_CHECK_OK(HG_Bulk_wait(requests[0], 0, &status));
     HG_CHECK(!hg_test_alloc_failed());
     hg_test_alloc_fail_at(0);
     hg_test_expect_log("no such request: waited for already?");
     HG_CHECK_RET(HG_Bulk_wait(requests[0], 0, &status), HG_INVALID_ARG);
-    (void) bulk_start_home(&home); /* no wait for this one */
-    bulk_leave_home(&home, &end);
+    (void) bulk_start_local(&home); /* no wait for this one */
+    bulk_close_local(&home, &end);
     rpc_close(&end);
 }
 
@@ -858,15 +858,15 @@ HG_TEST_WHERE(wait_for_a_completed_bulk_transfer_makes_progress,
     bulk_back_t in;
 
     rpc_open(&end);
-    bulk_at_home(&home, &end);
+    bulk_open_local(&home, &end);
     in.bulk = home.from;
     request = rpc_start_call(&end, bulk_count_id, &in, &out);
     while (rpc_counters().responses_received == 0)
         HG_CHECK_OK(HG_Bulk_wait(
-            bulk_start_home(&home), RPC_TIMEOUT, HG_STATUS_IGNORE));
+            bulk_start_local(&home), RPC_TIMEOUT, HG_STATUS_IGNORE));
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_OK(out.ret);
     HG_CHECK_OK(HG_Request_free(request));
-    bulk_leave_home(&home, &end);
+    bulk_close_local(&home, &end);
     rpc_close(&end);
 }

@@ -72,7 +72,7 @@ static void apart_open(struct rpc_end *end, bool bulk_sm, bool listen)
     rpc_register();
 }
 
-static void apart_say_address(na_class_t *na_class)
+static void apart_send_address(na_class_t *na_class)
 {
     char name[NA_MAX_ADDR_LEN];
     na_addr_t self;
@@ -90,7 +90,7 @@ HG_TEST_ROLE(apart_server)
     HG_CHECK_EQ_INT(argc, 1);
     hg_test_allow_log(""); /* the client checks the codes */
     apart_open(&end, strcmp(argv[0], "bulk_sm") == 0, true);
-    apart_say_address(end.bulk_class);
+    apart_send_address(end.bulk_class);
     rpc_serve(&end);
     rpc_end(&end);
 }

@@ -183,24 +183,24 @@ static void args_try(
     args_out_t out;
     unsigned char *area;
     void *buf = NULL;
-    hg_size_t room = 0;
+    hg_size_t space = 0;
     unsigned i;
 
-    HG_CHECK_OK(HG_Get_input_buf(handle, &buf, &room));
-    HG_CHECK_EQ_U64(room, HG_Class_get_input_eager_size(end->hg_class));
+    HG_CHECK_OK(HG_Get_input_buf(handle, &buf, &space));
+    HG_CHECK_EQ_U64(space, HG_Class_get_input_eager_size(end->hg_class));
     area = (unsigned char *) buf;
     for (i = 0; i < ARGS_AREA; i++)
         area[i] = (unsigned char) (size + i);
     HG_CHECK_OK(cb_do(end, handle, &in, &out));
     HG_CHECK_EQ_U64(strlen(out.text), want);
-    HG_CHECK_EQ_U64(out.payload, args_payload(8 + size + 1 + 2 + 8, room));
+    HG_CHECK_EQ_U64(out.payload, args_payload(8 + size + 1 + 2 + 8, space));
     HG_CHECK_EQ_U64(HG_Get_input_payload_size(handle), out.payload);
     HG_CHECK_EQ_U64(HG_Get_output_payload_size(handle),
         args_payload(8 + want + 1 + 2 + 8 + 8 + 1,
             HG_Class_get_output_eager_size(end->hg_class)));
     HG_CHECK_EQ_INT(out.area, (unsigned char) (size + ARGS_AREA - 1));
     /* To oneself everything fits. */
-    if (end->peer != NULL && size > room)
+    if (end->peer != NULL && size > space)
         HG_CHECK_EQ_U64(out.extra, out.payload);
     else
         HG_CHECK_EQ_U64(out.extra, 0);

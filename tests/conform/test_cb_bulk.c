@@ -27,11 +27,11 @@ MERCURY_GEN_PROC(bulk_move_t,
         (uint64_t) (origin_offset))((uint64_t) (local_offset))(
         (uint64_t) (size)))
 MERCURY_GEN_PROC(bulk_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
-MERCURY_GEN_PROC(bulk_lend_t, ((hg_bulk_t) (bulk)))
+MERCURY_GEN_PROC(bulk_expose_t, ((hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(
     bulk_third_t, ((hg_bulk_t) (bulk))((hg_string_t) (name))((uint64_t) (size)))
 
-static hg_id_t bulk_move_id, bulk_third_id, bulk_lend_id, bulk_end_id;
+static hg_id_t bulk_move_id, bulk_third_id, bulk_expose_id, bulk_end_id;
 
 /* ---- The target ---- */
 
@@ -98,7 +98,7 @@ static hg_return_t bulk_start(struct bulk_job *job, hg_bulk_t origin)
 
 /* The part of the job besides the transfer, which has started. The job is not
  * accessed once it may have completed. */
-static void bulk_meddle(struct bulk_job *job)
+static void bulk_interfere(struct bulk_job *job)
 {
     hg_context_t *context = HG_Get_info(job->handle)->context;
     hg_op_id_t op_id = job->op_id;
@@ -221,7 +221,7 @@ static hg_return_t bulk_move(hg_handle_t handle)
     ret = bulk_start(job, in.bulk);
     HG_CHECK_OK(HG_Free_input(handle, &in));
     if (ret == HG_SUCCESS) {
-        bulk_meddle(job);
+        bulk_interfere(job);
         return HG_SUCCESS;
     }
     if (job->in.how < BULK_EARLY)
@@ -250,38 +250,38 @@ static hg_return_t bulk_hand_on(hg_handle_t handle)
 
 /* ---- Memory of the target ---- */
 
-static hg_bulk_t bulk_lent = HG_BULK_NULL;
+static hg_bulk_t bulk_exposed = HG_BULK_NULL;
 
 /* Return a handle of our own, or free it. */
-static hg_return_t bulk_lend(hg_handle_t handle)
+static hg_return_t bulk_expose(hg_handle_t handle)
 {
-    bulk_lend_t out;
+    bulk_expose_t out;
     hg_size_t size = BULK_LONG;
 
     HG_CHECK_OK(HG_Bulk_create(HG_Get_info(handle)->hg_class, 1, NULL, &size,
-        HG_BULK_READWRITE, &bulk_lent));
-    out.bulk = bulk_lent;
+        HG_BULK_READWRITE, &bulk_exposed));
+    out.bulk = bulk_exposed;
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }
 
 static hg_return_t bulk_end(hg_handle_t handle)
 {
-    HG_CHECK_OK(HG_Bulk_free(bulk_lent));
+    HG_CHECK_OK(HG_Bulk_free(bulk_exposed));
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
     return HG_Destroy(handle);
 }
 
 static void cb_register(hg_class_t *hg_class)
 {
-    bulk_lend_id =
-        MERCURY_REGISTER(hg_class, "bulk lend", void, bulk_lend_t, bulk_lend);
+    bulk_expose_id = MERCURY_REGISTER(
+        hg_class, "bulk lend", void, bulk_expose_t, bulk_expose);
     bulk_end_id = MERCURY_REGISTER(hg_class, "bulk end", void, void, bulk_end);
     bulk_move_id = MERCURY_REGISTER(
         hg_class, "bulk move", bulk_move_t, bulk_moved_t, bulk_move);
     bulk_third_id = MERCURY_REGISTER(
         hg_class, "bulk third", bulk_third_t, bulk_moved_t, bulk_hand_on);
-    HG_CHECK(bulk_move_id != 0 && bulk_third_id != 0 && bulk_lend_id != 0 &&
+    HG_CHECK(bulk_move_id != 0 && bulk_third_id != 0 && bulk_expose_id != 0 &&
         bulk_end_id != 0);
 }
 
@@ -609,7 +609,7 @@ HG_TEST(cb_bulk_cancel_from_another_thread)
     hg_size_t size = BULK_LONG / 2;
     unsigned canceled = 0;
     unsigned cancels = 0;
-    bulk_lend_t lent;
+    bulk_expose_t lent;
     struct cb_end end;
     hg_handle_t handle;
     hg_bulk_t local;
@@ -617,7 +617,7 @@ HG_TEST(cb_bulk_cancel_from_another_thread)
     unsigned i;
 
     cb_open(&end);
-    handle = cb_new_handle(&end, bulk_lend_id);
+    handle = cb_new_handle(&end, bulk_expose_id);
     HG_CHECK_OK(cb_do(&end, handle, NULL, &lent));
     HG_CHECK_OK(HG_Bulk_create(
         end.hg_class, 1, NULL, &size, HG_BULK_READWRITE, &local));

@@ -38,19 +38,19 @@ struct ends_call {
 static hg_addr_t ends_self;
 static hg_handle_t ends_held[64];
 static uint32_t ends_executed;
-static uint32_t ends_told;
+static uint32_t ends_notified;
 
-static void ends_hear(hg_handle_t handle, void *arg)
+static void ends_receive(hg_handle_t handle, void *arg)
 {
-    HG_CHECK(arg == &ends_told);
+    HG_CHECK(arg == &ends_notified);
     HG_CHECK(HG_Is_canceled(handle) == HG_TRUE);
-    ends_told++;
+    ends_notified++;
 }
 
 static hg_return_t ends_hold(hg_handle_t handle)
 {
     HG_CHECK(ends_executed < 64);
-    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_hear, &ends_told));
+    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_receive, &ends_notified));
     ends_held[ends_executed++] = handle;
     return HG_SUCCESS;
 }
@@ -60,7 +60,7 @@ static hg_return_t ends_count(hg_handle_t handle)
     ends_count_t count;
 
     count.executed = ends_executed;
-    count.told = ends_told;
+    count.told = ends_notified;
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &count));
     return HG_Destroy(handle);
 }

@@ -100,7 +100,7 @@ static hg_return_t calls_seen(hg_handle_t handle)
 }
 
 /* The response was sent; the handle belongs to the library by now. */
-static hg_return_t calls_told(const struct hg_cb_info *info)
+static hg_return_t calls_responded(const struct hg_cb_info *info)
 {
     HG_CHECK(cb_triggering > 0);
     HG_CHECK_EQ_INT(info->type, HG_CB_RESPOND);
@@ -179,7 +179,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     switch (in.a) {
     case CALLS_DESTROY_TWICE: HG_CHECK_OK(HG_Destroy(handle)); break;
     case CALLS_TELL:
-        HG_CHECK_OK(HG_Respond(handle, calls_told, &ten, &out));
+        HG_CHECK_OK(HG_Respond(handle, calls_responded, &ten, &out));
         break;
     case CALLS_ANSWER_TWICE:
         HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
@@ -292,7 +292,8 @@ static hg_return_t calls_bad_out(hg_handle_t handle)
     two_t out = {0, 0};
     int32_t refs = HG_Ref_get(handle);
 
-    HG_CHECK_RET(HG_Respond(handle, calls_told, NULL, &out), HG_PROTONOSUPPORT);
+    HG_CHECK_RET(
+        HG_Respond(handle, calls_responded, NULL, &out), HG_PROTONOSUPPORT);
     HG_CHECK_EQ_INT(HG_Ref_get(handle), refs);
     HG_CHECK_OK(HG_Destroy(handle));
     return HG_ACCESS;

@@ -103,7 +103,7 @@ static void *drain_run_work(void *arg)
     return NULL;
 }
 
-static void drain_tell_work(unsigned keep, bool stop)
+static void drain_report_work(unsigned keep, bool stop)
 {
     HG_CHECK(pthread_mutex_lock(&drain_work.lock) == 0);
     drain_work.keep = keep;
@@ -268,12 +268,12 @@ HG_TEST(drain_of_an_idle_class_takes_no_time)
 
 /* ---- Under load ---- */
 
-static volatile sig_atomic_t drain_told;
+static volatile sig_atomic_t drain_responded;
 
-static void drain_hear_signal(int signal_number)
+static void drain_receive_signal(int signal_number)
 {
     (void) signal_number;
-    drain_told = 1;
+    drain_responded = 1;
 }
 
 /* The parent says when the held-back calls may be answered. */
@@ -284,7 +284,7 @@ static void *drain_listen(void *arg)
     (void) arg;
     HG_CHECK_EQ_STR(line, "go");
     free(line);
-    drain_tell_work(0, false);
+    drain_report_work(0, false);
     return NULL;
 }
 
@@ -302,7 +302,7 @@ HG_TEST_ROLE(drained)
     (void) argv;
     HG_CHECK_EQ_INT(argc, 0);
     memset(&action, 0, sizeof(action));
-    action.sa_handler = drain_hear_signal;
+    action.sa_handler = drain_receive_signal;
     HG_CHECK(sigaction(SIGTERM, &action, NULL) == 0);
     drain_open(&end, 2);
     HG_CHECK_OK(
@@ -314,14 +314,14 @@ HG_TEST_ROLE(drained)
     HG_CHECK(
         pthread_create(&threads[2], NULL, drain_run_work, &drain_work) == 0);
     hg_test_write_parent(address);
-    while (!drain_told)
+    while (!drain_responded)
         (void) cb_turn(end.context, 20);
 
     HG_CHECK_RET(drain_for(&end, 0), HG_TIMEOUT);
     HG_CHECK_OK(drain_for(&end, CB_TIMEOUT));
     HG_CHECK_EQ_INT(drain_work.count, 0);
     atomic_store(&stop, 1);
-    drain_tell_work(0, true);
+    drain_report_work(0, true);
     for (i = 0; i < 3; i++)
         HG_CHECK(pthread_join(threads[i], NULL) == 0);
     snprintf(address, sizeof(address), "%u", drain_work.answered);
@@ -428,7 +428,7 @@ HG_TEST_ROLE(client)
     cb_close(&client.end);
 }
 
-static unsigned drain_hear_number(struct hg_test_peer *peer)
+static unsigned drain_receive_number(struct hg_test_peer *peer)
 {
     char *text = hg_test_read_peer(peer);
     unsigned number = (unsigned) strtoul(text, NULL, 10);
@@ -437,7 +437,7 @@ static unsigned drain_hear_number(struct hg_test_peer *peer)
     return number;
 }
 
-static void drain_hear(struct hg_test_peer *peer, const char *what)
+static void drain_receive(struct hg_test_peer *peer, const char *what)
 {
     char *text = hg_test_read_peer(peer);
 
@@ -459,16 +459,16 @@ HG_TEST_WHERE(
         clients[i] = hg_test_spawn("client", address, (char *) NULL);
     free(address);
     for (i = 0; i < DRAIN_CLIENTS; i++)
-        drain_hear(clients[i], "warm");
+        drain_receive(clients[i], "warm");
     hg_test_signal(server, SIGTERM);
     for (i = 0; i < DRAIN_CLIENTS; i++)
-        drain_hear(clients[i], "again");
+        drain_receive(clients[i], "again");
     hg_test_write_peer(server, "go");
-    answered = drain_hear_number(server);
+    answered = drain_receive_number(server);
     HG_CHECK(answered >= DRAIN_CLIENTS * DRAIN_WARM);
     hg_test_stop(server);
     for (i = 0; i < DRAIN_CLIENTS; i++) {
-        good += drain_hear_number(clients[i]);
+        good += drain_receive_number(clients[i]);
         hg_test_stop(clients[i]);
     }
     HG_CHECK_EQ_INT(good, answered);

@@ -13,7 +13,7 @@ static hg_id_t identity_id;
 MERCURY_GEN_PROC(identity_out_t, ((hg_const_string_t) (who)))
 
 /* Return the caller's identity to it. */
-static hg_return_t identity_tell(hg_handle_t handle)
+static hg_return_t identity_report(hg_handle_t handle)
 {
     identity_out_t out;
 
@@ -26,7 +26,7 @@ static hg_return_t identity_tell(hg_handle_t handle)
 static void cb_register(hg_class_t *hg_class)
 {
     identity_id = MERCURY_REGISTER(
-        hg_class, "identity tell", void, identity_out_t, identity_tell);
+        hg_class, "identity tell", void, identity_out_t, identity_report);
 }
 
 static bool identity_is_sm(void)

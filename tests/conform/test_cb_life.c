@@ -957,7 +957,7 @@ HG_TEST(context_ids_are_taken_once)
     hg_context_t *nine;
     hg_context_t *one;
 
-    hg_test_expect_log("has the id 9 already");
+    hg_test_expect_log("has the id 9");
     cb_start(&end, 1);
     nine = HG_Context_create_id(end.hg_class, 9);
     HG_CHECK(nine != NULL);

@@ -295,7 +295,7 @@ static void stub_added(stubs_add_call_t *call, hg_return_t ret)
     stub_ends++;
 }
 
-static void stub_said(stubs_say_call_t *call, hg_return_t ret)
+static void stub_sent(stubs_say_call_t *call, hg_return_t ret)
 {
     HG_CHECK_OK(ret);
     HG_CHECK_EQ_STR(call->out.ret, "hello, you");
@@ -334,7 +334,7 @@ HG_TEST(stub_can_be_asynchronous)
             stub_added, &numbers[i]));
     }
     HG_CHECK_OK(stubs_say_start(
-        &say, end.context, end.target, 0, "you", stub_said, NULL));
+        &say, end.context, end.target, 0, "you", stub_sent, NULL));
     HG_CHECK_RET(stubs_say_end(&say), HG_BUSY);
     stub_turn_until(&end, 33);
     HG_CHECK_OK(stubs_say_end(&say));

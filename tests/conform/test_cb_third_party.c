@@ -14,8 +14,8 @@
 #define PASS_CALLERS "caller" /* an owner\'s name: the caller */
 
 MERCURY_GEN_PROC(
-    pass_lend_t, ((uint32_t) (count))((uint64_t) (size))((uint8_t) (flags)))
-MERCURY_GEN_PROC(pass_lent_t, ((hg_bulk_t) (bulk)))
+    pass_expose_t, ((uint32_t) (count))((uint64_t) (size))((uint8_t) (flags)))
+MERCURY_GEN_PROC(pass_exposed_t, ((hg_bulk_t) (bulk)))
 /* `via`: an address to pass the handle on to first, or "". */
 MERCURY_GEN_PROC(pass_move_t,
     ((hg_bulk_t) (bulk))((hg_string_t) (owner))((hg_string_t) (via))(
@@ -24,19 +24,19 @@ MERCURY_GEN_PROC(pass_moved_t,
     ((int32_t) (ret))((uint64_t) (sum))((uint64_t) (whole))(
         (uint32_t) (segments))((uint8_t) (flags)))
 
-static hg_id_t pass_lend_id, pass_free_id, pass_move_id;
+static hg_id_t pass_expose_id, pass_free_id, pass_move_id;
 
 /* ---- The owner ---- */
 
-static hg_bulk_t pass_lent = HG_BULK_NULL;
+static hg_bulk_t pass_exposed = HG_BULK_NULL;
 
 /* Return a handle of new memory in segments of one size. */
-static hg_return_t pass_lend(hg_handle_t handle)
+static hg_return_t pass_expose(hg_handle_t handle)
 {
     hg_size_t sizes[1024];
     void *ptrs[1024];
-    pass_lend_t in;
-    pass_lent_t out;
+    pass_expose_t in;
+    pass_exposed_t out;
     uint32_t count = 0;
     uint32_t i;
     size_t at = 0;
@@ -47,13 +47,13 @@ static hg_return_t pass_lend(hg_handle_t handle)
     for (i = 0; i < in.count; i++)
         sizes[i] = in.size;
     HG_CHECK_OK(HG_Bulk_create(HG_Get_info(handle)->hg_class, in.count, NULL,
-        sizes, in.flags, &pass_lent));
+        sizes, in.flags, &pass_exposed));
     HG_CHECK_OK(HG_Bulk_access(
-        pass_lent, 0, in.count * in.size, 0, 1024, ptrs, sizes, &count));
+        pass_exposed, 0, in.count * in.size, 0, 1024, ptrs, sizes, &count));
     for (i = 0; i < count; i++)
         for (k = 0; k < sizes[i]; k++)
             ((unsigned char *) ptrs[i])[k] = blob_byte(at++);
-    out.bulk = pass_lent;
+    out.bulk = pass_exposed;
     HG_CHECK_OK(HG_Free_input(handle, &in));
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
@@ -61,7 +61,7 @@ static hg_return_t pass_lend(hg_handle_t handle)
 
 static hg_return_t pass_free(hg_handle_t handle)
 {
-    HG_CHECK_OK(HG_Bulk_free(pass_lent));
+    HG_CHECK_OK(HG_Bulk_free(pass_exposed));
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
     return HG_Destroy(handle);
 }
@@ -185,13 +185,13 @@ static hg_return_t pass_move(hg_handle_t handle)
 
 static void cb_register(hg_class_t *hg_class)
 {
-    pass_lend_id = MERCURY_REGISTER(
-        hg_class, "pass lend", pass_lend_t, pass_lent_t, pass_lend);
+    pass_expose_id = MERCURY_REGISTER(
+        hg_class, "pass lend", pass_expose_t, pass_exposed_t, pass_expose);
     pass_free_id =
         MERCURY_REGISTER(hg_class, "pass free", void, void, pass_free);
     pass_move_id = MERCURY_REGISTER(
         hg_class, "pass move", pass_move_t, pass_moved_t, pass_move);
-    HG_CHECK(pass_lend_id != 0 && pass_free_id != 0 && pass_move_id != 0);
+    HG_CHECK(pass_expose_id != 0 && pass_free_id != 0 && pass_move_id != 0);
 }
 
 /* ---- The process between ---- */
@@ -205,8 +205,8 @@ struct pass_case {
     hg_addr_t third_addr;
     char *third_name;
     hg_handle_t lend; /* its output holds the handle */
-    pass_lent_t lent;
-    pass_lend_t shape;
+    pass_exposed_t lent;
+    pass_expose_t shape;
 };
 
 static void pass_open(struct pass_case *c)
@@ -240,7 +240,7 @@ static void pass_borrow(
     c->shape.size = size;
     c->shape.flags = flags;
     c->end.target = c->owner_addr;
-    c->lend = cb_new_handle(&c->end, pass_lend_id);
+    c->lend = cb_new_handle(&c->end, pass_expose_id);
     HG_CHECK_OK(cb_do(&c->end, c->lend, &c->shape, &c->lent));
 }
 

@@ -112,7 +112,7 @@ static hg_return_t hosts_keep(hg_handle_t handle)
 }
 
 /* Report to the case how a transfer ended, and how long it took. */
-static void hosts_tell(hg_return_t ret, uint64_t started)
+static void hosts_report(hg_return_t ret, uint64_t started)
 {
     char line[64];
 
@@ -141,12 +141,12 @@ static hg_return_t hosts_move(hg_handle_t handle)
         if (ret == HG_SUCCESS)
             ret = HG_Bulk_push(handle, in.bulk, 0, bytes, sizeof(bytes));
         if (in.rounds == 0 && round == 1)
-            hosts_tell(ret, started);
+            hosts_report(ret, started);
         if (round == in.rounds)
             break;
     }
     if (ret != HG_SUCCESS)
-        hosts_tell(ret, started);
+        hosts_report(ret, started);
     (void) HG_Handler_free_input(handle, &in);
     (void) HG_Handler_start_output(handle, NULL);
     return HG_Handler_free(handle);

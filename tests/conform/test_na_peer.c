@@ -18,11 +18,11 @@
 static char peer_memory[PEER_MEMORY];
 
 static na_size_t peer_handle(
-    struct conform_end *end, na_mem_handle_t mem, void *bytes, na_size_t room)
+    struct conform_end *end, na_mem_handle_t mem, void *bytes, na_size_t space)
 {
     na_size_t size = NA_Mem_handle_get_serialize_size(end->na_class, mem);
 
-    HG_CHECK(size > 0 && size <= room);
+    HG_CHECK(size > 0 && size <= space);
     HG_CHECK_OK(NA_Mem_handle_serialize(end->na_class, bytes, size, mem));
     return size;
 }
@@ -128,7 +128,7 @@ static void peer_close(struct peer_pair *pair)
 
 /* Ask and wait for the answer; returns its size, and its bytes in `got`. */
 static na_size_t peer_ask(struct peer_pair *pair, const void *buf,
-    na_size_t size, na_tag_t tag, void *got, na_size_t room)
+    na_size_t size, na_tag_t tag, void *got, na_size_t space)
 {
     struct conform_end *end = &pair->end;
     struct conform_call send, recv;
@@ -136,7 +136,7 @@ static na_size_t peer_ask(struct peer_pair *pair, const void *buf,
     memset(&send, 0, sizeof(send));
     memset(&recv, 0, sizeof(recv));
     HG_CHECK_OK(NA_Msg_recv_expected(end->na_class, end->context, conform_ended,
-        &recv, got, room, pair->target, tag, &recv.id));
+        &recv, got, space, pair->target, tag, &recv.id));
     HG_CHECK_OK(NA_Msg_send_unexpected(end->na_class, end->context,
         conform_ended, &send, buf, size, pair->target, tag, &send.id));
     HG_CHECK_OK(conform_wait(end, &recv));

@@ -223,7 +223,7 @@ HG_TEST(signal_ends_a_wait)
     conform_close(&end);
 }
 
-struct wait_hearer {
+struct wait_listener {
     struct conform_end *end;
     const char *name; /* to look up, or NULL */
     bool trigger;     /* else it makes progress */
@@ -232,9 +232,9 @@ struct wait_hearer {
     na_return_t ret;
 };
 
-static void *wait_hear_signals(void *arg)
+static void *wait_receive_signals(void *arg)
 {
-    struct wait_hearer *mine = (struct wait_hearer *) arg;
+    struct wait_listener *mine = (struct wait_listener *) arg;
     struct conform_end *end = mine->end;
     unsigned count = 7;
     na_addr_t addr;
@@ -254,9 +254,9 @@ static void *wait_hear_signals(void *arg)
 
 /* Send signals to one thread until it has ended its wait: that thread, and no
  * other. */
-static void wait_interrupt(struct wait_hearer *hearers, int which)
+static void wait_interrupt(struct wait_listener *hearers, int which)
 {
-    struct wait_hearer *target = &hearers[which];
+    struct wait_listener *target = &hearers[which];
     int i;
 
     while (!atomic_load(&target->ended)) {
@@ -274,7 +274,7 @@ static void wait_interrupt(struct wait_hearer *hearers, int which)
 HG_TEST(signal_ends_the_wait_of_its_thread)
 {
     enum { HEARERS = 5 };
-    struct wait_hearer hearers[HEARERS];
+    struct wait_listener hearers[HEARERS];
     struct na_init_info info;
     struct conform_end end;
     struct sigaction action;
@@ -291,7 +291,7 @@ HG_TEST(signal_ends_the_wait_of_its_thread)
         hearers[i].end = &end;
         hearers[i].trigger = i % 2 != 0;
         HG_CHECK(!pthread_create(
-            &hearers[i].thread, NULL, wait_hear_signals, &hearers[i]));
+            &hearers[i].thread, NULL, wait_receive_signals, &hearers[i]));
     }
     for (i = HEARERS - 1; i >= 0; i--)
         wait_interrupt(hearers, i);
@@ -307,7 +307,7 @@ static bool wait_is_tcp(void)
  * signal. */
 HG_TEST_WHERE(blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
 {
-    struct wait_hearer hearer;
+    struct wait_listener hearer;
     struct sockaddr_in here;
     struct conform_end end;
     struct sigaction action;
@@ -338,7 +338,8 @@ HG_TEST_WHERE(blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
     memset(&hearer, 0, sizeof(hearer));
     hearer.end = &end;
     hearer.name = name;
-    HG_CHECK(!pthread_create(&hearer.thread, NULL, wait_hear_signals, &hearer));
+    HG_CHECK(
+        !pthread_create(&hearer.thread, NULL, wait_receive_signals, &hearer));
     wait_interrupt(&hearer, 0);
     conform_close(&end);
     HG_CHECK(!close(fd));

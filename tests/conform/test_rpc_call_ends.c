@@ -23,19 +23,19 @@ static hg_id_t ends_hold_id, ends_count_id, ends_left_id, ends_fail_id,
 /* At the target: the handles it keeps, and the notifications it got. */
 static hg_handle_t ends_held[64];
 static uint32_t ends_executed;
-static uint32_t ends_told;
+static uint32_t ends_notified;
 
-static void ends_hear(hg_handle_t handle, void *arg)
+static void ends_receive(hg_handle_t handle, void *arg)
 {
-    HG_CHECK(arg == &ends_told);
+    HG_CHECK(arg == &ends_notified);
     HG_CHECK(HG_Is_canceled(handle) == HG_TRUE);
-    ends_told++;
+    ends_notified++;
 }
 
 static hg_return_t ends_hold(hg_handle_t handle)
 {
     HG_CHECK(ends_executed < 64);
-    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_hear, &ends_told));
+    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_receive, &ends_notified));
     ends_held[ends_executed++] = handle;
     return HG_SUCCESS;
 }
@@ -46,7 +46,7 @@ static hg_return_t ends_count(hg_handle_t handle)
     ends_count_t count;
 
     count.executed = ends_executed;
-    count.told = ends_told;
+    count.told = ends_notified;
     count.expired = counters.expired;
     count.canceled = counters.canceled;
     (void) HG_Handler_start_output(handle, &count);
@@ -284,10 +284,10 @@ HG_TEST_WHERE(
     while (rpc_counters().responses_sent == 0)
         (void) HG_Handler_process(50, HG_STATUS_IGNORE);
     free(hg_test_read_peer(caller));
-    HG_CHECK_EQ_INT(ends_told, 0);
+    HG_CHECK_EQ_INT(ends_notified, 0);
     hg_test_signal(caller, SIGKILL);
     HG_CHECK(WIFSIGNALED(hg_test_wait(caller)));
-    while (ends_told == 0)
+    while (ends_notified == 0)
         (void) HG_Handler_process(50, HG_STATUS_IGNORE);
     HG_CHECK_OK(HG_Handler_free(ends_held[0]));
     HG_CHECK_EQ_U64(rpc_counters().unanswered, 0);

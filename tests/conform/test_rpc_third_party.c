@@ -8,37 +8,37 @@
 
 #define PASS_SIZE 65536u
 
-MERCURY_GEN_PROC(pass_lent_t, ((hg_bulk_t) (bulk)))
+MERCURY_GEN_PROC(pass_exposed_t, ((hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(
     pass_move_t, ((hg_bulk_t) (bulk))((hg_string_t) (owner))((uint8_t) (push)))
 MERCURY_GEN_PROC(pass_moved_t, ((int32_t) (ret))((uint8_t) (same)))
 
-static hg_id_t pass_lend_id, pass_free_id, pass_move_id;
+static hg_id_t pass_expose_id, pass_free_id, pass_move_id;
 
 /* ---- The owner ---- */
 
-static hg_bulk_t pass_lent;
+static hg_bulk_t pass_exposed;
 static unsigned char *pass_memory;
 
-static hg_return_t pass_lend(hg_handle_t handle)
+static hg_return_t pass_expose(hg_handle_t handle)
 {
     size_t sizes[2] = {PASS_SIZE / 2, PASS_SIZE / 2};
     void *ptrs[2];
-    pass_lent_t out;
+    pass_exposed_t out;
 
     pass_memory = rpc_new_pattern(PASS_SIZE, 7);
     ptrs[0] = pass_memory;
     ptrs[1] = pass_memory + PASS_SIZE / 2;
-    HG_CHECK_OK(
-        HG_Bulk_handle_create(2, ptrs, sizes, HG_BULK_READWRITE, &pass_lent));
-    out.bulk = pass_lent;
+    HG_CHECK_OK(HG_Bulk_handle_create(
+        2, ptrs, sizes, HG_BULK_READWRITE, &pass_exposed));
+    out.bulk = pass_exposed;
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
     return HG_Handler_free(handle);
 }
 
 static hg_return_t pass_free(hg_handle_t handle)
 {
-    HG_CHECK_OK(HG_Bulk_handle_free(pass_lent));
+    HG_CHECK_OK(HG_Bulk_handle_free(pass_exposed));
     free(pass_memory);
     HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
     return HG_Handler_free(handle);
@@ -103,11 +103,12 @@ static hg_return_t pass_move(hg_handle_t handle)
 
 static void rpc_register(void)
 {
-    pass_lend_id = MERCURY_REGISTER("pass lend", void, pass_lent_t, pass_lend);
+    pass_expose_id =
+        MERCURY_REGISTER("pass lend", void, pass_exposed_t, pass_expose);
     pass_free_id = MERCURY_REGISTER("pass free", void, void, pass_free);
     pass_move_id =
         MERCURY_REGISTER("pass move", pass_move_t, pass_moved_t, pass_move);
-    HG_CHECK(pass_lend_id != 0 && pass_free_id != 0 && pass_move_id != 0);
+    HG_CHECK(pass_expose_id != 0 && pass_free_id != 0 && pass_move_id != 0);
 }
 
 /* A server that knows the class on which it looks up owners. */
@@ -133,7 +134,7 @@ struct pass_case {
     char *name; /* the owner's name */
     na_addr_t owner_addr;
     hg_request_t lend; /* its output holds the handle */
-    pass_lent_t lent;
+    pass_exposed_t lent;
 };
 
 static void pass_open(struct pass_case *c, bool separate, const char *how)
@@ -149,7 +150,7 @@ static void pass_open(struct pass_case *c, bool separate, const char *how)
     HG_CHECK_OK(NA_Addr_lookup_wait(
         c->end.na_class, c->name, RPC_TIMEOUT, &c->owner_addr));
     HG_CHECK_OK(
-        HG_Forward(c->owner_addr, pass_lend_id, NULL, &c->lent, &c->lend));
+        HG_Forward(c->owner_addr, pass_expose_id, NULL, &c->lent, &c->lend));
     HG_CHECK_OK(rpc_wait(c->lend));
 }
 

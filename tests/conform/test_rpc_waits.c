@@ -16,8 +16,8 @@ MERCURY_GEN_PROC(waits_two_t, ((int32_t) (a))((int32_t) (b)))
 MERCURY_GEN_PROC(waits_text_t, ((hg_string_t) (text)))
 
 static hg_id_t waits_keep_id, waits_release_id, waits_nest_id, waits_code_id,
-    waits_inc_id, waits_hold_id, waits_large_id, waits_again_id, waits_lend_id,
-    waits_doze_id, waits_undo_id, waits_nosy_id;
+    waits_inc_id, waits_hold_id, waits_large_id, waits_again_id,
+    waits_expose_id, waits_block_id, waits_undo_id, waits_nested_id;
 
 /* Handles kept; guarded by the lock, since handlers of several threads run at
  * once. */
@@ -169,7 +169,7 @@ static hg_return_t waits_again(hg_handle_t handle)
 }
 
 /* Memory of the server, for callers. */
-static hg_return_t waits_lend(hg_handle_t handle)
+static hg_return_t waits_expose(hg_handle_t handle)
 {
     static hg_bulk_t lent;
     size_t size = 100000;
@@ -194,10 +194,10 @@ static hg_return_t waits_undo(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
-static int waits_dozed; /* by one thread */
+static int waits_blocked; /* by one thread */
 
 /* Blocks this thread, and with it all progress, for so many ms. */
-static hg_return_t waits_doze(hg_handle_t handle)
+static hg_return_t waits_block(hg_handle_t handle)
 {
     struct timespec time = {0, 0};
     rpc_one_t in;
@@ -205,15 +205,15 @@ static hg_return_t waits_doze(hg_handle_t handle)
     HG_CHECK_OK(HG_Handler_get_input(handle, &in));
     time.tv_nsec = in.value * 1000000L;
     (void) nanosleep(&time, NULL);
-    waits_dozed++;
+    waits_blocked++;
     (void) HG_Handler_start_output(handle, NULL);
     return HG_Handler_free(handle);
 }
 
-static const struct rpc_end *waits_nosy_end; /* NULL: decode, nothing else */
-static hg_request_t waits_nosy_request;      /* the request of that output */
-static hg_bulk_t waits_nosy_bulk;            /* the target's; NULL: none */
-static hg_bulk_t waits_nosy_local;
+static const struct rpc_end *waits_nested_end; /* NULL: decode, nothing else */
+static hg_request_t waits_nested_request;      /* the request of that output */
+static hg_bulk_t waits_nested_bulk;            /* the target's; NULL: none */
+static hg_bulk_t waits_nested_local;
 
 /* A transfer that has completed before it is waited for. */
 static void waits_bulk_at_once(const struct rpc_end *end)
@@ -239,19 +239,19 @@ static void waits_bulk_at_once(const struct rpc_end *end)
 }
 
 /* Waits of every kind. */
-static void waits_be_nosy(const struct rpc_end *end)
+static void waits_run_nested(const struct rpc_end *end)
 {
     hg_status_t status = HG_TRUE;
     rpc_one_t one = {1};
     hg_request_t request;
 
-    HG_CHECK_RET(HG_Wait(waits_nosy_request, 0, &status), HG_BUSY);
+    HG_CHECK_RET(HG_Wait(waits_nested_request, 0, &status), HG_BUSY);
     HG_CHECK_EQ_INT(status, HG_FALSE);
     status = HG_TRUE;
     HG_CHECK_RET(
-        HG_Wait_all(1, &waits_nosy_request, RPC_TIMEOUT, &status), HG_BUSY);
+        HG_Wait_all(1, &waits_nested_request, RPC_TIMEOUT, &status), HG_BUSY);
     HG_CHECK_EQ_INT(status, HG_FALSE);
-    HG_CHECK_RET(HG_Request_free(waits_nosy_request), HG_BUSY);
+    HG_CHECK_RET(HG_Request_free(waits_nested_request), HG_BUSY);
     request = rpc_start_call(end, waits_inc_id, &one, &one);
     HG_CHECK_OK(HG_Wait(request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
@@ -265,45 +265,47 @@ static void waits_be_nosy(const struct rpc_end *end)
 /* Transfers: started here, and in a call that this process serves. */
 static void waits_be_nosy_of_bulk(const struct rpc_end *end)
 {
-    const size_t size = HG_Bulk_handle_get_size(waits_nosy_bulk);
+    const size_t size = HG_Bulk_handle_get_size(waits_nested_bulk);
     hg_bulk_request_t request;
     hg_status_t status = HG_FALSE;
     char bytes[8];
 
     HG_CHECK_EQ_INT(waits_kept_count, 1);
-    HG_CHECK_OK(HG_Bulk_pull(waits_kept[0], waits_nosy_local, 0, bytes, 8));
-    HG_CHECK_OK(HG_Bulk_push(waits_kept[0], waits_nosy_local, 0, bytes, 8));
-    HG_CHECK_OK(HG_Bulk_transfer(HG_BULK_PULL, end->target, waits_nosy_bulk, 0,
-        waits_nosy_local, 0, size, &request));
+    HG_CHECK_OK(HG_Bulk_pull(waits_kept[0], waits_nested_local, 0, bytes, 8));
+    HG_CHECK_OK(HG_Bulk_push(waits_kept[0], waits_nested_local, 0, bytes, 8));
+    HG_CHECK_OK(HG_Bulk_transfer(HG_BULK_PULL, end->target, waits_nested_bulk,
+        0, waits_nested_local, 0, size, &request));
     HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
 }
 
 /* The proc of an output, which waits for its own call while it decodes. */
-static hg_return_t waits_nosy(hg_proc_t proc, void *data)
+static hg_return_t waits_nested(hg_proc_t proc, void *data)
 {
     hg_return_t ret = hg_proc_int32_t(proc, (int32_t *) data);
-    const struct rpc_end *end = waits_nosy_end;
+    const struct rpc_end *end = waits_nested_end;
 
-    waits_nosy_end = NULL;
+    waits_nested_end = NULL;
     if (end != NULL && hg_proc_get_op(proc) == HG_DECODE) {
-        waits_be_nosy(end);
-        if (waits_nosy_bulk != HG_BULK_NULL)
+        waits_run_nested(end);
+        if (waits_nested_bulk != HG_BULK_NULL)
             waits_be_nosy_of_bulk(end);
     } else
-        waits_nosy_end = end;
+        waits_nested_end = end;
     return ret;
 }
 
 static void rpc_register(void)
 {
-    waits_nosy_id =
-        HG_Register("waits nosy", hg_proc_rpc_one_t, waits_nosy, rpc_inc);
-    HG_CHECK(waits_nosy_id != 0);
+    waits_nested_id =
+        HG_Register("waits nosy", hg_proc_rpc_one_t, waits_nested, rpc_inc);
+    HG_CHECK(waits_nested_id != 0);
     waits_again_id = MERCURY_REGISTER("waits again", void, void, waits_again);
-    waits_lend_id = MERCURY_REGISTER("waits lend", void, hg_bulk_t, waits_lend);
+    waits_expose_id =
+        MERCURY_REGISTER("waits lend", void, hg_bulk_t, waits_expose);
     waits_undo_id = MERCURY_REGISTER("waits undo", void, void, waits_undo);
-    waits_doze_id = MERCURY_REGISTER("waits doze", rpc_one_t, void, waits_doze);
+    waits_block_id =
+        MERCURY_REGISTER("waits doze", rpc_one_t, void, waits_block);
     waits_keep_id =
         MERCURY_REGISTER("waits keep", void, waits_text_t, waits_keep);
     waits_release_id =
@@ -465,22 +467,22 @@ HG_TEST(wait_times_out_beside_slow_handlers)
     waits_do_release(&end, 8);
     HG_CHECK_OK(HG_Wait_all(8, done, RPC_TIMEOUT, NULL));
     for (i = 0; i < 30; i++)
-        HG_CHECK_OK(HG_Forward(self, waits_doze_id, &doze, NULL, &slow[i]));
-    waits_dozed = 0;
+        HG_CHECK_OK(HG_Forward(self, waits_block_id, &doze, NULL, &slow[i]));
+    waits_blocked = 0;
     HG_CHECK_OK(HG_Wait_all(8, done, 0, statuses));
     HG_CHECK_OK(HG_Wait(done[7], 0, NULL));
-    HG_CHECK_EQ_INT(waits_dozed, 0);
+    HG_CHECK_EQ_INT(waits_blocked, 0);
     HG_CHECK_EQ_INT(statuses[7], HG_TRUE);
     HG_CHECK_OK(HG_Handler_process(5, NULL));
-    HG_CHECK_EQ_INT(waits_dozed, 1);
+    HG_CHECK_EQ_INT(waits_blocked, 1);
     HG_CHECK_OK(HG_Handler_process(0, NULL));
-    HG_CHECK_EQ_INT(waits_dozed, 2);
+    HG_CHECK_EQ_INT(waits_blocked, 2);
     /* The last requests are not complete: one check for all, not one for
      * each. */
     HG_CHECK_RET(HG_Wait_all(20, slow + 10, 0, NULL), HG_TIMEOUT);
-    HG_CHECK(waits_dozed <= 4);
+    HG_CHECK(waits_blocked <= 4);
     HG_CHECK_OK(HG_Wait_all(30, slow, RPC_TIMEOUT, NULL));
-    HG_CHECK_EQ_INT(waits_dozed, 30);
+    HG_CHECK_EQ_INT(waits_blocked, 30);
     for (i = 0; i < 30; i++)
         HG_CHECK_OK(HG_Request_free(slow[i]));
     for (i = 0; i < 8; i++)
@@ -558,16 +560,16 @@ HG_TEST(waits_for_one_transfer_return_one_result)
     rpc_close(&end);
 }
 
-struct waits_hearer {
+struct waits_listener {
     hg_request_t request; /* or NULL: it serves */
     pthread_t thread;
     _Atomic bool ended;
     hg_return_t ret;
 };
 
-static void *waits_hear_signals(void *arg)
+static void *waits_receive_signals(void *arg)
 {
-    struct waits_hearer *mine = (struct waits_hearer *) arg;
+    struct waits_listener *mine = (struct waits_listener *) arg;
 
     if (mine->request != HG_REQUEST_NULL)
         mine->ret = HG_Wait(mine->request, RPC_TIMEOUT, HG_STATUS_IGNORE);
@@ -582,7 +584,7 @@ static void *waits_hear_signals(void *arg)
 HG_TEST(waits_of_every_thread_end_with_its_signal)
 {
     enum { HEARERS = 5 };
-    struct waits_hearer hearers[HEARERS];
+    struct waits_listener hearers[HEARERS];
     struct timespec nap = {0, 2000000};
     struct sigaction action;
     struct rpc_end end;
@@ -603,7 +605,7 @@ HG_TEST(waits_of_every_thread_end_with_its_signal)
         }
     }
     for (i = 0; i < HEARERS; i++)
-        HG_CHECK(pthread_create(&hearers[i].thread, NULL, waits_hear_signals,
+        HG_CHECK(pthread_create(&hearers[i].thread, NULL, waits_receive_signals,
                      &hearers[i]) == 0);
     for (i = HEARERS - 1; i >= 0; i--) {
         while (!atomic_load(&hearers[i].ended)) {
@@ -642,7 +644,7 @@ HG_TEST_WHERE(waits_for_bulk_keep_the_request, hg_test_crosses_processes)
     rpc_open(&end);
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_WRITE_ONLY, &local));
-    lending = rpc_start_call(&end, waits_lend_id, NULL, &origin);
+    lending = rpc_start_call(&end, waits_expose_id, NULL, &origin);
     HG_CHECK_OK(rpc_wait(lending));
     hg_test_freeze(end.peer);
     HG_CHECK_OK(HG_Bulk_transfer(
@@ -824,13 +826,13 @@ HG_TEST(procs_of_outputs_wait_for_other_calls)
     hg_test_expect_log("HG_Wait_all: a thread waits for the request");
     hg_test_expect_log("HG_Request_free: a thread waits for the request");
     rpc_open(&end);
-    waits_nosy_end = &end;
-    waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
-    HG_CHECK_OK(HG_Wait(waits_nosy_request, RPC_TIMEOUT, &status));
+    waits_nested_end = &end;
+    waits_nested_request = rpc_start_call(&end, waits_nested_id, &one, &one);
+    HG_CHECK_OK(HG_Wait(waits_nested_request, RPC_TIMEOUT, &status));
     HG_CHECK_EQ_INT(status, HG_TRUE);
-    HG_CHECK(waits_nosy_end == NULL);
+    HG_CHECK(waits_nested_end == NULL);
     HG_CHECK_EQ_INT(one.value, 6);
-    HG_CHECK_OK(HG_Request_free(waits_nosy_request));
+    HG_CHECK_OK(HG_Request_free(waits_nested_request));
     rpc_close(&end);
 }
 
@@ -850,16 +852,16 @@ HG_TEST(procs_of_outputs_wait_for_bulk)
     while (waits_kept_count == 0)
         (void) HG_Handler_process(100, HG_STATUS_IGNORE);
     HG_CHECK_OK(HG_Bulk_handle_create(
-        1, NULL, &size, HG_BULK_READWRITE, &waits_nosy_local));
-    lent = rpc_start_call(&end, waits_lend_id, NULL, &waits_nosy_bulk);
+        1, NULL, &size, HG_BULK_READWRITE, &waits_nested_local));
+    lent = rpc_start_call(&end, waits_expose_id, NULL, &waits_nested_bulk);
     HG_CHECK_OK(rpc_wait(lent));
-    waits_nosy_end = &end;
-    waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
-    HG_CHECK_OK(rpc_wait(waits_nosy_request));
-    HG_CHECK(waits_nosy_end == NULL);
-    HG_CHECK_OK(HG_Request_free(waits_nosy_request));
+    waits_nested_end = &end;
+    waits_nested_request = rpc_start_call(&end, waits_nested_id, &one, &one);
+    HG_CHECK_OK(rpc_wait(waits_nested_request));
+    HG_CHECK(waits_nested_end == NULL);
+    HG_CHECK_OK(HG_Request_free(waits_nested_request));
     HG_CHECK_OK(HG_Request_free(lent)); /* and the target's bulk handle */
-    HG_CHECK_OK(HG_Bulk_handle_free(waits_nosy_local));
+    HG_CHECK_OK(HG_Bulk_handle_free(waits_nested_local));
     HG_CHECK_OK(HG_Handler_free(waits_take_kept()));
     HG_CHECK_RET(rpc_wait(kept), HG_CANCELED);
     HG_CHECK_OK(HG_Request_free(kept));
@@ -876,16 +878,16 @@ HG_TEST(outputs_are_decoded_by_the_wait_for_their_request)
 
     hg_test_allow_log("a thread waits for the request");
     rpc_open(&end);
-    waits_nosy_end = &end;
-    waits_nosy_request = rpc_start_call(&end, waits_nosy_id, &one, &one);
+    waits_nested_end = &end;
+    waits_nested_request = rpc_start_call(&end, waits_nested_id, &one, &one);
     for (i = 0; i < 10; i++)
         HG_CHECK_OK(rpc_call(&end, waits_inc_id, &other, &other));
-    HG_CHECK(waits_nosy_end == &end);
+    HG_CHECK(waits_nested_end == &end);
     HG_CHECK_EQ_INT(one.value, 5);
-    HG_CHECK_OK(rpc_wait(waits_nosy_request));
-    HG_CHECK(waits_nosy_end == NULL);
+    HG_CHECK_OK(rpc_wait(waits_nested_request));
+    HG_CHECK(waits_nested_end == NULL);
     HG_CHECK_EQ_INT(one.value, 6);
-    HG_CHECK_OK(HG_Request_free(waits_nosy_request));
+    HG_CHECK_OK(HG_Request_free(waits_nested_request));
     rpc_close(&end);
 }
 

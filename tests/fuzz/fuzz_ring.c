@@ -165,7 +165,8 @@ static void fuzz_ring_put(struct fuzz_ring *ring, uint32_t size)
 }
 
 /* A record at our consumer's position, and the tail after it. */
-static void fuzz_ring_say(struct fuzz_ring *ring, uint64_t kind, uint64_t size)
+static void fuzz_ring_write_record(
+    struct fuzz_ring *ring, uint64_t kind, uint64_t size)
 {
     uint64_t head = ring->in.head;
     size_t at = (size_t) (head % FUZZ_RING_SIZE);
@@ -196,7 +197,7 @@ static void fuzz_ring_step(
     case 4: fuzz_ring_put(ring, (uint32_t) fuzz_ring_number(input, 2)); break;
     case 5:
         kind = fuzz_ring_number(input, 1);
-        fuzz_ring_say(ring, kind, fuzz_ring_number(input, 2));
+        fuzz_ring_write_record(ring, kind, fuzz_ring_number(input, 2));
         break;
     case 6:
         word = fuzz_ring_number(input, 2);

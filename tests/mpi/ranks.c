@@ -141,7 +141,7 @@ static void ranks_start(const char *const *words)
     ranks_jobs[ranks_job_count++] = ranks_execute(words);
 }
 
-static void ranks_tell_all(int signal_number)
+static void ranks_report_all(int signal_number)
 {
     unsigned i;
 
@@ -175,7 +175,7 @@ static int ranks_wait(void)
         ranks_jobs[i] = 0;
         if (status != 0 && first == 0) {
             first = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-            ranks_tell_all(SIGTERM);
+            ranks_report_all(SIGTERM);
         }
         if (--left == 0 && ranks_server != 0)
             (void) kill(ranks_server, SIGTERM);

@@ -82,7 +82,8 @@ static void conn_send(struct conform_end *end, bool expected, na_addr_t dest,
 
 /* Receive the next unexpected message into `buf`; returns its tag, and its
  * source. */
-static na_tag_t conn_hear(struct conform_end *end, void *buf, na_addr_t *from_p)
+static na_tag_t conn_receive(
+    struct conform_end *end, void *buf, na_addr_t *from_p)
 {
     struct conform_call call;
 
@@ -137,13 +138,13 @@ HG_TEST_ROLE(bodies)
     conn_open(&end);
     if (conn_rank() == 0) {
         for (i = 0; i < CONN_TAGS + 100; i++) {
-            HG_CHECK_EQ_U64(conn_hear(&end, got, &peer), 1);
+            HG_CHECK_EQ_U64(conn_receive(&end, got, &peer), 1);
             HG_CHECK_EQ_MEM(got, want, sizeof(got));
             if (i == CONN_TAGS + 99)
                 conn_send(&end, true, peer, "x", 1, 7);
             HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
         }
-        HG_CHECK_EQ_U64(conn_hear(&end, got, &peer), 2);
+        HG_CHECK_EQ_U64(conn_receive(&end, got, &peer), 2);
         HG_CHECK_EQ_MEM(got, late, sizeof(got));
         conn_send(&end, true, peer, "x", 1, 7);
         HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
@@ -256,7 +257,7 @@ HG_TEST_ROLE(later)
     conn_open(&end);
     if (conn_rank() == 0) {
         hg_test_expect_log("no memory to keep a packet");
-        HG_CHECK_EQ_U64(conn_hear(&end, got[0], &peer), 1);
+        HG_CHECK_EQ_U64(conn_receive(&end, got[0], &peer), 1);
         conn_send(&end, true, peer, "x", 1, 7);
         for (i = 0; i < 2; i++)
             HG_CHECK_OK(conform_recv(
@@ -347,7 +348,7 @@ HG_TEST_ROLE(untaken)
     conn_open(&end);
     memset(&call, 0, sizeof(call));
     if (conn_rank() == 0) {
-        HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
+        HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 1);
         conn_send(&end, true, peer, "x", 1, 7);
         HG_CHECK_OK(NA_Msg_recv_expected(end.na_class, end.context,
             conform_ended, &call, &byte, 1, peer, 9, NA_OP_ID_IGNORE));
@@ -429,7 +430,7 @@ static void conn_withdraw(bool frames)
     mem = conform_memory(&end, bytes, sizeof(bytes), NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
     if (conn_rank() == 0) {
-        HG_CHECK_EQ_U64(conn_hear(&end, described, &peer), 1);
+        HG_CHECK_EQ_U64(conn_receive(&end, described, &peer), 1);
         HG_CHECK_OK(NA_Mem_handle_deserialize(
             end.na_class, &remote, described + 1, (na_size_t) described[0]));
         conn_send(&end, true, peer, "x", 1, 7);
@@ -516,7 +517,7 @@ HG_TEST_ROLE(not_listening)
                          CONFORM_TIMEOUT, &peer),
             NA_HOSTUNREACH);
         conn_meet(&end);
-        HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
+        HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 1);
         found = conn_look(&end);
         HG_CHECK(found == peer);
         HG_CHECK_OK(NA_Addr_free(end.na_class, found));
@@ -545,7 +546,7 @@ HG_TEST_ROLE(too_long)
     conn_open(&end);
     if (conn_rank() == 0) {
         hg_test_expect_log("cannot receive a packet");
-        HG_CHECK_EQ_U64(conn_hear(&end, bytes, &peer), 1);
+        HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 1);
         HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "mpi_malformed"), 1);
         conn_send(&end, true, peer, "x", 1, 7);
     } else {

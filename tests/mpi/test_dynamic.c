@@ -65,7 +65,7 @@ static void dynamic_file(char file[256], const char *path, unsigned n)
     HG_CHECK(snprintf(file, 256, "%s-%u", path, n) < 256);
 }
 
-static void dynamic_tell(const char *path, unsigned n, const char *name)
+static void dynamic_report(const char *path, unsigned n, const char *name)
 {
     char file[256], part[256];
     FILE *stream;
@@ -77,7 +77,7 @@ static void dynamic_tell(const char *path, unsigned n, const char *name)
     HG_CHECK(fclose(stream) == 0 && rename(part, file) == 0);
 }
 
-static void dynamic_hear(const char *path, unsigned n, char *name)
+static void dynamic_receive(const char *path, unsigned n, char *name)
 {
     char file[256];
     FILE *stream;
@@ -145,7 +145,7 @@ static void dynamic_host(const char *path, unsigned clients)
     char name[NA_MAX_ADDR_LEN];
     na_class_t *na_class = dynamic_open(NA_TRUE, name);
 
-    dynamic_tell(path, 0, name);
+    dynamic_report(path, 0, name);
     dynamic_serve(clients);
     dynamic_close(na_class);
 }
@@ -155,7 +155,7 @@ static void dynamic_client(const char *path, unsigned n)
     char name[NA_MAX_ADDR_LEN];
     na_class_t *na_class = dynamic_open(NA_FALSE, name);
 
-    dynamic_hear(path, n, name);
+    dynamic_receive(path, n, name);
     dynamic_visit(na_class, name);
     dynamic_close(na_class);
 }
@@ -197,9 +197,9 @@ HG_TEST_ROLE(queue_holder)
     HG_CHECK(argc == 1);
     HG_CHECK_EQ_INT(
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
-    dynamic_hear(argv[0], 0, name);
+    dynamic_receive(argv[0], 0, name);
     ranks_take_turn(port, turn);
-    dynamic_tell(argv[0], 1, name);
+    dynamic_report(argv[0], 1, name);
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
 
@@ -237,13 +237,13 @@ static void dynamic_peer(const char *path, unsigned first)
 
     HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
     me = first + (unsigned) rank;
-    dynamic_tell(path, me, name);
+    dynamic_report(path, me, name);
     for (i = 0; i < count; i++)
-        dynamic_hear(path, i, name);
+        dynamic_receive(path, i, name);
     HG_CHECK_EQ_INT(
         pthread_create(&thread, NULL, dynamic_serve_peers, NULL), 0);
     for (i = 1; i < count; i++) {
-        dynamic_hear(path, (me + i) % count, name);
+        dynamic_receive(path, (me + i) % count, name);
         dynamic_visit(na_class, name);
     }
     HG_CHECK_EQ_INT(pthread_join(thread, NULL), 0);
@@ -308,7 +308,7 @@ HG_TEST_ROLE(busy_client)
     dynamic_lookup_ms = hg_test_scaled_ms(5000u);
     hg_test_expect_log("does not know this port");
     vain.na_class = dynamic_open(NA_TRUE, name);
-    dynamic_hear(argv[0], 0, name);
+    dynamic_receive(argv[0], 0, name);
     memcpy(vain.name, name, sizeof(vain.name));
     dynamic_spoil(vain.name);
     HG_CHECK_EQ_INT(

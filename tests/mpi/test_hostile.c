@@ -363,7 +363,7 @@ static void come_again(struct raw *raw)
     HG_CHECK_EQ_INT(raw_await(raw, MESSAGE), 8);
 }
 
-static void say_more(struct raw *raw)
+static void send_more(struct raw *raw)
 {
     close_in_order(raw);
     raw_say(raw, MESSAGE, 0);
@@ -588,7 +588,7 @@ static const struct wrong wrongs[] = {
         .packet = {.kind = RESET, .to_nobody = true}},
     {.what = "a body before the end", .act = close_in_order, .offered = true,
         .closing = true, .after = ENDS},
-    {.what = "a message behind both ends", .act = say_more, .stale = 1,
+    {.what = "a message behind both ends", .act = send_more, .stale = 1,
         .offered = true, .closing = true, .after = ENDS, .where = IN_STATIC},
     {.what = "a message behind our BYE", .act = come_again, .offered = true,
         .closing = true, .again = true, .after = BEGINS_ANEW,
@@ -657,7 +657,7 @@ static void attack_close(
         conform_ended, call, addr, NA_OP_ID_IGNORE));
 }
 
-static na_addr_t attack_hear(struct attack *attack, na_tag_t tag)
+static na_addr_t attack_receive(struct attack *attack, na_tag_t tag)
 {
     static char bytes[BODY];
     struct conform_call call;
@@ -674,7 +674,7 @@ static na_addr_t attack_connect(struct attack *attack)
     struct conform_call call;
 
     if (attack->called)
-        return attack_hear(attack, GREETING);
+        return attack_receive(attack, GREETING);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(attack->end.na_class, attack->end.context,
         conform_ended, &call, attack->name, NA_OP_ID_IGNORE));
@@ -720,7 +720,7 @@ static void attack_row(
     if (wrong->again)
         HG_CHECK_OK(conform_wait(&attack->end, &second));
     if (wrong->after == GOES_ON || wrong->after == BEGINS_ANEW) {
-        again = attack_hear(attack, index);
+        again = attack_receive(attack, index);
         HG_CHECK_EQ_INT(first.ends, wrong->after == BEGINS_ANEW);
         HG_CHECK(NA_Addr_cmp(na_class, addr, again) ==
             (wrong->after == GOES_ON || wrong->again));
@@ -819,7 +819,7 @@ static void attack_end(struct attack *attack)
     HG_CHECK_OK(conform_wait(&attack->end, &call));
     HG_CHECK_OK(NA_Addr_free(attack->end.na_class, addr));
     HG_CHECK_OK(
-        NA_Addr_free(attack->end.na_class, attack_hear(attack, WRONGS)));
+        NA_Addr_free(attack->end.na_class, attack_receive(attack, WRONGS)));
     conform_close(&attack->end);
 }
 

@@ -129,9 +129,9 @@ struct hook_ep {
 
 /* An operation in flight: the provider has it as its context. */
 struct hook_op {
-    struct fi_context2 room; /* used by the provider */
-    struct hook_op *next;    /* next in its bucket */
-    struct hook_ep *ep;      /* NULL once the endpoint is closed */
+    struct fi_context2 buffer; /* used by the provider */
+    struct hook_op *next;      /* next in its bucket */
+    struct hook_ep *ep;        /* NULL once the endpoint is closed */
     struct hook_cq *cq;
     struct hook_peer *peer; /* NULL: of a receive */
     struct hook_mr *mrs[HOOK_IOV];

@@ -99,7 +99,7 @@ static void idle_call(struct idle_run *run)
 }
 
 /* The steps of an event loop before it sleeps. */
-static void idle_lie_down(struct engine_end *end)
+static void idle_prepare_sleep(struct engine_end *end)
 {
     while (NA_Poll_try_wait(end->na_class, end->context->na_context) != NA_TRUE)
         engine_turn(end);
@@ -113,7 +113,7 @@ static void idle_wake(struct engine_end *end)
     fd.fd = NA_Poll_get_fd(end->na_class, end->context->na_context);
     HG_CHECK_EQ_INT(poll(&fd, 1, 1000), 1);
     engine_turn(end);
-    idle_lie_down(end);
+    idle_prepare_sleep(end);
 }
 
 /* A call between two sides that sleep. */
@@ -153,8 +153,8 @@ static void idle_spans(struct idle_run *run, int signal_number)
     for (i = 0; i < IDLE_CALLS; i++)
         idle_call(run);
     idle_mark(signal_number);
-    idle_lie_down(&run->engine.b);
-    idle_lie_down(&run->engine.a);
+    idle_prepare_sleep(&run->engine.b);
+    idle_prepare_sleep(&run->engine.a);
     idle_call_asleep(run);
     idle_mark(signal_number);
     for (i = 0; i < IDLE_CALLS; i++) {

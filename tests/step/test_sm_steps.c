@@ -300,7 +300,7 @@ static void steps_serve_begin(struct steps_server *server)
         server->got, sizeof(server->got), 0));
 }
 
-static void steps_hear_hello(struct steps_server *server)
+static void steps_receive_hello(struct steps_server *server)
 {
     struct conform_end *na = &server->end->na;
     na_addr_t addr = server->hello.addr;
@@ -340,7 +340,7 @@ static void steps_serve(struct steps_server *server)
         server->talking = false;
     }
     if (server->hello.ends > 0)
-        steps_hear_hello(server);
+        steps_receive_hello(server);
 }
 
 /* Whether no operation of a caller is in flight any more. */
@@ -366,7 +366,7 @@ static void steps_serve_end(struct steps_server *server)
 /* ---- The actor ---- */
 
 /* Write the steps that were executed to the parent. */
-static void steps_tell(void)
+static void steps_report(void)
 {
     char line[128];
     unsigned i;
@@ -409,7 +409,7 @@ HG_TEST_ROLE(actor)
         steps_serve_end(&server);
         steps_close(&end);
     }
-    steps_tell();
+    steps_report();
 }
 
 /* ---- The survivor ---- */
@@ -540,7 +540,7 @@ struct steps_met {
     uint64_t lines[STEPS_SITES];
 };
 
-static void steps_hear(struct hg_test_peer *actor, struct steps_met *met)
+static void steps_receive(struct hg_test_peer *actor, struct steps_met *met)
 {
     met->count = 0;
     for (;;) {
@@ -582,7 +582,7 @@ static bool steps_round(const struct steps_actor *plan, uint64_t step,
     actor = steps_start(plan, plan->calls ? name : plan->name, 0, 0);
     lived = steps_play(&end, &server, plan, actor);
     HG_CHECK(lived);
-    steps_hear(actor, met);
+    steps_receive(actor, met);
     HG_CHECK(steps_end_actor(actor));
     steps_serve_end(&server);
     steps_close(&end);

@@ -100,7 +100,7 @@ static void emul_frame_give_back(struct emul_pipe_frame *frame)
 }
 
 /* The code that a send must return; else a random number in *dice_p. */
-static na_return_t emul_pipe_mood(struct emul_pair *pair, uint64_t *dice_p)
+static na_return_t emul_pipe_fate(struct emul_pair *pair, uint64_t *dice_p)
 {
     na_return_t ret = NA_SUCCESS;
 
@@ -151,7 +151,7 @@ static na_return_t emul_frame_send(struct na_addr *addr, const void *header,
     enum emul_release mode = from->pair->release;
     struct emul_pipe_frame *frame;
     uint64_t dice;
-    na_return_t ret = emul_pipe_mood(from->pair, &dice);
+    na_return_t ret = emul_pipe_fate(from->pair, &dice);
 
     HG_CHECK(release != NULL && header_size <= sizeof(frame->header));
     if (ret != NA_SUCCESS)

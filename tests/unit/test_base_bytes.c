@@ -72,21 +72,21 @@ HG_TEST(wire_stops_at_the_end)
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         /* Allocated with its exact size, so that a sanitizer detects an access
          * past the end. */
-        size_t room = sizes[i] - 1;
-        unsigned char *buf = (unsigned char *) malloc(room > 0 ? room : 1);
+        size_t space = sizes[i] - 1;
+        unsigned char *buf = (unsigned char *) malloc(space > 0 ? space : 1);
         struct hg_wire wire;
         size_t j;
 
         HG_CHECK(buf != NULL);
-        memset(buf, 0xee, room);
-        wire = hg_wire_writer(room > 0 ? buf : NULL, room);
+        memset(buf, 0xee, space);
+        wire = hg_wire_writer(space > 0 ? buf : NULL, space);
         bytes_write(&wire, sizes[i]);
         HG_CHECK(wire.failed);
         hg_wire_put8(&wire, 0);
-        for (j = 0; j < room; j++)
+        for (j = 0; j < space; j++)
             HG_CHECK_EQ_U64(buf[j], 0xee);
 
-        wire = hg_wire_reader(room > 0 ? buf : NULL, room);
+        wire = hg_wire_reader(space > 0 ? buf : NULL, space);
         bytes_read(&wire, sizes[i]);
         HG_CHECK(wire.failed);
         HG_CHECK_EQ_U64(hg_wire_left(&wire), 0);

@@ -337,22 +337,22 @@ HG_TEST(bulk_handle_truncated_anywhere_is_refused)
 }
 
 /* A description of memory of emulated RMA, as a peer may write it. */
-struct bulk_lie {
+struct bulk_forgery {
     const char *what;
     uint32_t magic; /* added to the correct value, as all numbers here */
     uint8_t version;
     uint64_t size;
     uint64_t segments;
     size_t owner_size;
-    const char *owner;  /* of so many bytes; NULL: of letters */
-    uint64_t told_size; /* in the memory handle */
+    const char *owner;     /* of so many bytes; NULL: of letters */
+    uint64_t claimed_size; /* in the memory handle */
     uint32_t length;
     hg_return_t ret;
 };
 
 #define BULK_SIZE 100
 
-static const struct bulk_lie bulk_lies[] = {
+static const struct bulk_forgery bulk_forgeries[] = {
     {"nothing wrong", 0, 0, 0, 0, 1, NULL, 0, 0, HG_SUCCESS},
     {"no owner", 0, 0, 0, 0, 0, NULL, 0, 0, HG_SUCCESS},
     {"the longest owner", 0, 0, 0, 0, NA_MAX_ADDR_LEN - 1, NULL, 0, 0,
@@ -375,11 +375,11 @@ static const struct bulk_lie bulk_lies[] = {
         HG_PROTOCOL_ERROR},
 };
 
-static size_t bulk_write_lie(
-    const struct bulk_lie *lie, unsigned char *bytes, size_t room)
+static size_t bulk_write_forgery(
+    const struct bulk_forgery *lie, unsigned char *bytes, size_t space)
 {
     char letters[NA_MAX_ADDR_LEN];
-    struct hg_wire wire = hg_wire_writer(bytes, room);
+    struct hg_wire wire = hg_wire_writer(bytes, space);
     struct na_mem_handle mem;
 
     memset(letters, 'a', sizeof(letters));
@@ -398,10 +398,10 @@ static size_t bulk_write_lie(
     memset(&mem, 0, sizeof(mem));
     mem.flags = NA_MEM_READ_ONLY;
     mem.key = 0x3333;
-    mem.size = BULK_SIZE + lie->told_size;
+    mem.size = BULK_SIZE + lie->claimed_size;
     na_emul_mem_serialize(&mem, hg_wire_take(&wire, NA_EMUL_WIRE_HANDLE_SIZE));
     HG_CHECK(!wire.failed);
-    return room - hg_wire_left(&wire);
+    return space - hg_wire_left(&wire);
 }
 
 HG_TEST(bulk_handle_with_false_fields_is_refused)
@@ -411,10 +411,10 @@ HG_TEST(bulk_handle_with_false_fields_is_refused)
 
     hg_test_allow_log("");
     bulk_begin(&engine);
-    for (i = 0; i < sizeof(bulk_lies) / sizeof(bulk_lies[0]); i++) {
-        const struct bulk_lie *lie = &bulk_lies[i];
+    for (i = 0; i < sizeof(bulk_forgeries) / sizeof(bulk_forgeries[0]); i++) {
+        const struct bulk_forgery *lie = &bulk_forgeries[i];
         unsigned char bytes[512];
-        size_t size = bulk_write_lie(lie, bytes, sizeof(bytes));
+        size_t size = bulk_write_forgery(lie, bytes, sizeof(bytes));
         unsigned char *exact = (unsigned char *) malloc(size);
         struct hg_bulk *bulk = NULL;
 
@@ -739,7 +739,7 @@ HG_TEST(bulk_transfer_checks_arguments_before_it_starts)
 
 /* Abandon a transfer of many pieces after so many rounds of progress on both
  * sides; from then on the local memory is used for something else. */
-static hg_return_t bulk_give_up(
+static hg_return_t bulk_abandon(
     struct engine *engine, hg_bulk_op_t op, unsigned turns)
 {
     enum { COUNT = 100, PIECE = 100 };
@@ -825,7 +825,7 @@ HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
 
     bulk_begin(&engine);
     for (turns = 0; turns < 40; turns++) {
-        hg_return_t ret = bulk_give_up(
+        hg_return_t ret = bulk_abandon(
             &engine, turns % 2 == 0 ? HG_BULK_PULL : HG_BULK_PUSH, turns * 10);
 
         if (ret == HG_SUCCESS)
@@ -842,7 +842,7 @@ HG_TEST(bulk_transfer_ends_when_its_local_handle_is_freed)
 
 /* Cancel a transfer of many pieces after so many rounds of progress on both
  * sides; once it has completed, its local memory is used for something else. */
-static hg_return_t bulk_take_back(
+static hg_return_t bulk_cancel_early(
     struct engine *engine, hg_bulk_op_t op, unsigned turns)
 {
     enum { COUNT = 100, PIECE = 100 };
@@ -902,7 +902,7 @@ HG_TEST(bulk_transfer_ends_when_it_is_canceled)
 
     bulk_begin(&engine);
     for (turns = 0; turns < 40; turns++) {
-        hg_return_t ret = bulk_take_back(
+        hg_return_t ret = bulk_cancel_early(
             &engine, turns % 2 == 0 ? HG_BULK_PULL : HG_BULK_PUSH, turns * 10);
 
         if (ret == HG_SUCCESS)

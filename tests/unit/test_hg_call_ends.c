@@ -30,20 +30,20 @@ static enum loop_fate ends_meet(
 /* ---- A call that is kept, and the notifications of its handler ---- */
 
 static unsigned ends_executed;
-static unsigned ends_told;
+static unsigned ends_notified;
 
-static void ends_hear(hg_handle_t handle, void *arg)
+static void ends_receive(hg_handle_t handle, void *arg)
 {
     HG_CHECK(HG_Is_canceled(handle) == HG_TRUE);
-    HG_CHECK(arg == &ends_told);
-    ends_told++;
+    HG_CHECK(arg == &ends_notified);
+    ends_notified++;
 }
 
 static hg_return_t ends_keep(hg_handle_t handle)
 {
     ends_executed++;
     HG_CHECK(HG_Is_canceled(handle) == HG_FALSE);
-    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_hear, &ends_told));
+    HG_CHECK_OK(HG_Set_cancel_cb(handle, ends_receive, &ends_notified));
     return engine_keep(handle);
 }
 
@@ -53,7 +53,7 @@ static void ends_begin(struct engine *engine, const struct hg_options *options)
     HG_CHECK_OK(engine_open(engine, ENDS_EAGER, options));
     engine_kept_count = 0;
     ends_executed = 0;
-    ends_told = 0;
+    ends_notified = 0;
 }
 
 static void ends_check_empty(struct engine *engine)
@@ -135,7 +135,7 @@ HG_TEST(deadline_ends_a_call_never_too_early)
     HG_CHECK_EQ_STR(call.handle->text, "it timed out");
     HG_CHECK_EQ_INT(hg_handle_time_left(call.handle), 0);
     engine_settle(&engine);
-    HG_CHECK_EQ_INT(ends_told, 1); /* its handler is notified, too */
+    HG_CHECK_EQ_INT(ends_notified, 1); /* its handler is notified, too */
     HG_CHECK_EQ_INT(HG_Get_time_left(engine_kept[0]), 0);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     engine_settle(&engine);
@@ -301,7 +301,7 @@ HG_TEST(cancel_drops_a_call_that_was_not_executed)
     HG_CHECK_EQ_U64(
         atomic_load(&engine.b.context->counts[HG_COUNT_EXPIRED]), 0);
     HG_CHECK_RET(calls[1].ret, HG_CANCELED);
-    HG_CHECK_EQ_INT(ends_told, 0); /* no other handler's */
+    HG_CHECK_EQ_INT(ends_notified, 0); /* no other handler's */
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
     engine_settle(&engine);
@@ -431,14 +431,14 @@ HG_TEST(cancel_callback_runs_while_the_call_is_open)
             HG_Is_canceled(engine_kept[0]), way == NEVER ? HG_FALSE : HG_TRUE);
         if (way == LATE)
             HG_CHECK_OK(
-                HG_Set_cancel_cb(engine_kept[0], ends_hear, &ends_told));
+                HG_Set_cancel_cb(engine_kept[0], ends_receive, &ends_notified));
         if (way == ANSWERED)
             HG_CHECK_OK(engine_answer_size(engine_kept[0], 10));
         if (way == FREED)
             HG_CHECK_OK(hg_serve_free(engine_kept[0]));
-        HG_CHECK_EQ_INT(ends_told, 0);
+        HG_CHECK_EQ_INT(ends_notified, 0);
         engine_settle(&engine);
-        HG_CHECK_EQ_INT(ends_told, way == LATE);
+        HG_CHECK_EQ_INT(ends_notified, way == LATE);
         if (way != FREED)
             HG_CHECK_OK(hg_serve_free(engine_kept[0]));
         engine_settle(&engine);
@@ -543,9 +543,9 @@ HG_TEST(cancel_finds_its_call_in_constant_time)
         ends_inject_cancel(&engine, engine.b.peer, sequence, 1, 0);
         ends_inject_cancel(
             &engine, engine.b.na_class->self_addr, sequence, 0, 0);
-        HG_CHECK_EQ_INT(ends_told, i - 1);
+        HG_CHECK_EQ_INT(ends_notified, i - 1);
         ends_inject_cancel(&engine, engine.b.peer, sequence, 0, 0);
-        HG_CHECK_EQ_INT(ends_told, i);
+        HG_CHECK_EQ_INT(ends_notified, i);
         HG_CHECK(HG_Is_canceled(engine_kept[n]) == HG_TRUE);
         hg_list_splice(&engine.b.context->targets, &hidden);
     }
@@ -636,7 +636,7 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
     }
     HG_CHECK_EQ_INT(engine_kept_count, CALLS + THEIRS);
     ends_kill_peer(&engine, peer, engine_kept[6]);
-    HG_CHECK_EQ_INT(ends_told, THEIRS);
+    HG_CHECK_EQ_INT(ends_notified, THEIRS);
     for (i = 0; i < CALLS + THEIRS; i++)
         HG_CHECK_EQ_INT(HG_Is_canceled(engine_kept[i]),
             engine_kept[i]->addr == peer ? HG_TRUE : HG_FALSE);
@@ -758,7 +758,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_refused_ones)
     hg_cancel_peer(context, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 1);
-    HG_CHECK_EQ_INT(ends_told, 1);
+    HG_CHECK_EQ_INT(ends_notified, 1);
     HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_TRUE);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     HG_CHECK_OK(hg_forward_cancel(calls[0].handle));
@@ -803,7 +803,7 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
     hg_cancel_peer(context, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 1);
-    HG_CHECK_EQ_INT(ends_told, 1);
+    HG_CHECK_EQ_INT(ends_notified, 1);
     HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_TRUE);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     HG_CHECK_OK(hg_forward_cancel(calls[0].handle));
@@ -834,7 +834,7 @@ HG_TEST(cancel_distinguishes_contexts_of_a_peer)
     for (i = 0; i < 2; i++) {
         HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_FALSE);
         ends_inject_cancel(&engine, engine.b.peer, sequence, i, 0);
-        HG_CHECK_EQ_INT(ends_told, i + 1);
+        HG_CHECK_EQ_INT(ends_notified, i + 1);
         HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_TRUE);
     }
     for (i = 0; i < 2; i++)
@@ -866,7 +866,7 @@ HG_TEST(cancel_finds_a_call_whose_number_was_used_before)
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     ends_inject_cancel(&engine, engine.b.peer, sequence, 0, 0);
-    HG_CHECK_EQ_INT(ends_told, 1);
+    HG_CHECK_EQ_INT(ends_notified, 1);
     HG_CHECK(HG_Is_canceled(engine_kept[1]) == HG_TRUE);
     HG_CHECK_OK(hg_serve_free(engine_kept[1]));
     engine_settle(&engine);
@@ -893,7 +893,7 @@ HG_TEST(cancel_needs_no_memory)
     HG_CHECK_OK(hg_forward_cancel(call.handle));
     HG_CHECK(hg_test_alloc_failed());
     hg_test_alloc_fail_at(0);
-    while (ends_told == 0)
+    while (ends_notified == 0)
         engine_settle(&engine);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     engine_settle(&engine);
@@ -1020,7 +1020,7 @@ static void ends_run_order(struct ends_order *order)
 
     engine_kept_count = 0;
     ends_executed = 0;
-    ends_told = 0;
+    ends_notified = 0;
     order->clear = false;
     order->answered = false;
     ends_start(
@@ -1032,9 +1032,9 @@ static void ends_run_order(struct ends_order *order)
     HG_CHECK_EQ_INT(order->call.ends, 1);
     HG_CHECK_RET(order->call.ret, order->want);
     HG_CHECK_EQ_INT(ends_executed, engine_kept_count);
-    HG_CHECK(ends_told <= (order->answered ? 1 : engine_kept_count));
+    HG_CHECK(ends_notified <= (order->answered ? 1 : engine_kept_count));
     if (engine_kept_count > 0 && !order->answered && order->want != HG_SUCCESS)
-        HG_CHECK_EQ_INT(ends_told, 1);
+        HG_CHECK_EQ_INT(ends_notified, 1);
     if (engine_kept_count > 0)
         HG_CHECK_OK(hg_serve_free(engine_kept[0]));
     engine_settle(engine);
@@ -1221,7 +1221,7 @@ HG_TEST(error_carries_the_text_it_was_given)
     ends_end(&engine);
 }
 
-static hg_return_t ends_give_up(hg_handle_t handle)
+static hg_return_t ends_abandon(hg_handle_t handle)
 {
     (void) handle;
     return ends_code;
@@ -1235,7 +1235,7 @@ HG_TEST(error_of_a_handler_has_no_guessed_text)
     hg_id_t id;
 
     ends_begin(&engine, NULL);
-    id = engine_register(&engine, "return", ends_give_up);
+    id = engine_register(&engine, "return", ends_abandon);
     ends_code = HG_OVERFLOW;
     ends_check_text(&engine, id, HG_OVERFLOW, "");
     ends_code = HG_CHECKSUM_ERROR;
@@ -1463,7 +1463,7 @@ static struct ends_try ends_try;
 static hg_return_t ends_keep_call(hg_handle_t handle)
 {
     ends_try.kept = handle;
-    return HG_Set_cancel_cb(handle, ends_hear, &ends_told);
+    return HG_Set_cancel_cb(handle, ends_receive, &ends_notified);
 }
 
 static hg_return_t ends_encode_nothing(hg_proc_t proc, void *data)
@@ -1495,7 +1495,7 @@ HG_TEST(cancel_is_handled_while_a_response_fails)
         hg_class, "try", NULL, ends_encode_nothing, ends_keep_call);
     hg_test_expect_log("the proc function fails");
     for (way = 0; way < 2; way++) {
-        ends_told = 0;
+        ends_notified = 0;
         ends_try.cancel = way == 0;
         HG_CHECK_OK(HG_Create(ends_try.context, self, id, &ends_try.origin));
         HG_CHECK_OK(HG_Forward2(ends_try.origin, ends_count_call, &ends, NULL));
@@ -1505,13 +1505,13 @@ HG_TEST(cancel_is_handled_while_a_response_fails)
         HG_CHECK_RET(
             HG_Respond(ends_try.kept, NULL, NULL, &ends), HG_PROTOCOL_ERROR);
         HG_CHECK(HG_Is_canceled(ends_try.kept) == HG_TRUE);
-        HG_CHECK_EQ_INT(ends_told, 0);
+        HG_CHECK_EQ_INT(ends_notified, 0);
         ends_turn_context(ends_try.context);
-        HG_CHECK_EQ_INT(ends_told, 1);
+        HG_CHECK_EQ_INT(ends_notified, 1);
         HG_CHECK_RET(
             HG_Respond(ends_try.kept, NULL, NULL, &ends), HG_PROTOCOL_ERROR);
         ends_turn_context(ends_try.context);
-        HG_CHECK_EQ_INT(ends_told, 1); /* once is enough */
+        HG_CHECK_EQ_INT(ends_notified, 1); /* once is enough */
         HG_CHECK_EQ_INT(ends, way + 1);
         HG_CHECK_OK(HG_Destroy(ends_try.kept));
         HG_CHECK_OK(HG_Destroy(ends_try.origin));

@@ -399,7 +399,7 @@ HG_TEST(overflow_fetch_stops_when_the_layer_ends)
 
 /* ---- False descriptions of large arguments ---- */
 
-struct engine_lie {
+struct engine_forgery {
     uint64_t size;
     uint32_t length; /* of the memory handle, as announced */
     size_t cut;      /* bytes missing at the end */
@@ -407,8 +407,9 @@ struct engine_lie {
 };
 
 /* A description of memory that does not exist, in a correct message. */
-static size_t engine_lie_message(unsigned char *bytes,
-    const struct engine_lie *lie, uint8_t type, hg_id_t id, uint64_t sequence)
+static size_t engine_forgery_message(unsigned char *bytes,
+    const struct engine_forgery *lie, uint8_t type, hg_id_t id,
+    uint64_t sequence)
 {
     struct hg_header header;
     unsigned char *payload = bytes + HG_HEADER_MIN;
@@ -433,7 +434,7 @@ static size_t engine_lie_message(unsigned char *bytes,
     return HG_HEADER_MIN + header.payload_size;
 }
 
-static const struct engine_lie engine_lies[] = {
+static const struct engine_forgery engine_forgeries[] = {
     {1000, 24, 0, HG_NOENTRY},  /* no such key */
     {1001, 24, 0, HG_OVERFLOW}, /* larger than the memory */
     {0, 24, 0, HG_PROTOCOL_ERROR},
@@ -446,7 +447,7 @@ static const struct engine_lie engine_lies[] = {
     {UINT64_MAX, 24, 0, HG_MSGSIZE},
 };
 
-#define ENGINE_LIES (sizeof(engine_lies) / sizeof(engine_lies[0]))
+#define ENGINE_LIES (sizeof(engine_forgeries) / sizeof(engine_forgeries[0]))
 
 static hg_return_t engine_never(hg_handle_t handle)
 {
@@ -456,7 +457,7 @@ static hg_return_t engine_never(hg_handle_t handle)
 
 /* A call that ends with the error of the false description: messages of `type`
  * to `to`. */
-static void engine_tell_lies(
+static void engine_send_forgeries(
     struct engine *engine, struct engine_end *to, uint8_t type)
 {
     hg_id_t id = engine_register(engine, "never", engine_never);
@@ -476,12 +477,12 @@ static void engine_tell_lies(
         loop_set_tap(engine_tap, &trouble);
         HG_CHECK_OK(engine_start(engine, id, &in, &call));
         loop_set_tap(NULL, NULL);
-        size = engine_lie_message(
-            bytes, &engine_lies[i], type, id, call.handle->sequence);
+        size = engine_forgery_message(
+            bytes, &engine_forgeries[i], type, id, call.handle->sequence);
         loop_inject(to->na_class, to->peer, bytes, size);
         engine_settle(engine);
         HG_CHECK_EQ_INT(call.ends, 1);
-        HG_CHECK_RET(call.ret, engine_lies[i].ret);
+        HG_CHECK_RET(call.ret, engine_forgeries[i].ret);
         engine_forget(&call);
         engine_check_empty(engine);
     }
@@ -492,7 +493,7 @@ HG_TEST(overflow_request_with_false_fields_is_answered_with_an_error)
     struct engine engine;
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
-    engine_tell_lies(&engine, &engine.b, HG_HEADER_REQUEST);
+    engine_send_forgeries(&engine, &engine.b, HG_HEADER_REQUEST);
     engine_close(&engine);
 }
 
@@ -501,7 +502,7 @@ HG_TEST(overflow_response_with_false_fields_ends_the_call)
     struct engine engine;
 
     engine_begin(&engine, ENGINE_EAGER, NULL);
-    engine_tell_lies(&engine, &engine.a, HG_HEADER_RESPONSE);
+    engine_send_forgeries(&engine, &engine.a, HG_HEADER_RESPONSE);
     engine_close(&engine);
 }
 
@@ -523,8 +524,8 @@ HG_TEST(overflow_response_with_an_error_is_not_fetched)
     id = engine_register(&engine, "never", engine_never);
     loop_set_tap(engine_tap, &trouble);
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    size = engine_lie_message(
-        bytes, &engine_lies[0], HG_HEADER_RESPONSE, id, call.handle->sequence);
+    size = engine_forgery_message(bytes, &engine_forgeries[0],
+        HG_HEADER_RESPONSE, id, call.handle->sequence);
     HG_CHECK_OK(hg_header_decode(&header, bytes, size, &answerable));
     header.code = HG_PERMISSION;
     hg_header_encode(&header, bytes, true);

@@ -297,14 +297,14 @@ HG_TEST(send_error_of_an_earlier_call_ends_no_later_call)
 
 /* ---- The callback of a response ---- */
 
-static unsigned reuse_told;
-static hg_return_t reuse_told_ret;
+static unsigned reuse_responses;
+static hg_return_t reuse_response_ret;
 
-static hg_return_t reuse_hear(const struct hg_cb_info *info)
+static hg_return_t reuse_receive(const struct hg_cb_info *info)
 {
     HG_CHECK_EQ_INT(info->type, HG_CB_RESPOND);
-    reuse_told++;
-    reuse_told_ret = info->ret;
+    reuse_responses++;
+    reuse_response_ret = info->ret;
     return HG_SUCCESS;
 }
 
@@ -324,15 +324,15 @@ HG_TEST(response_callback_runs_after_a_send_without_memory)
     reuse_turn();
     do {
         hg_test_alloc_fail_at(++nth);
-        ret = HG_Respond(reuse_kept, reuse_hear, NULL, &out);
+        ret = HG_Respond(reuse_kept, reuse_receive, NULL, &out);
         hg_test_alloc_fail_at(0);
         HG_CHECK(ret == HG_SUCCESS || ret == HG_NOMEM);
-        HG_CHECK_EQ_INT(reuse_told, 0);
+        HG_CHECK_EQ_INT(reuse_responses, 0);
     } while (ret != HG_SUCCESS);
     HG_CHECK(nth > 2);
     reuse_turn();
-    HG_CHECK_EQ_INT(reuse_told, 1);
-    HG_CHECK_OK(reuse_told_ret);
+    HG_CHECK_EQ_INT(reuse_responses, 1);
+    HG_CHECK_OK(reuse_response_ret);
     HG_CHECK_EQ_INT(reuse_now.ends, 1);
     HG_CHECK_OK(reuse_now.ret);
     free(out.bytes);

@@ -284,7 +284,7 @@ HG_TEST(proc_rich_type_round_trips)
 HG_TEST(proc_fixed_buffer_is_filled_and_not_passed)
 {
     unsigned char *bytes;
-    unsigned char *room;
+    unsigned char *buffer;
     rich_name_t items[3];
     rich_t rich = rich_example(items);
     hg_proc_t proc = NULL;
@@ -295,17 +295,17 @@ HG_TEST(proc_fixed_buffer_is_filled_and_not_passed)
     hg_test_expect_log("encoding needs");
     bytes = proc_encode_rich(&size);
     for (given = 0; given <= size; given++) {
-        room = (unsigned char *) malloc(given > 0 ? given : 1);
-        HG_CHECK(room != NULL);
-        HG_CHECK_OK(hg_proc_create(room, given, HG_ENCODE, &proc));
+        buffer = (unsigned char *) malloc(given > 0 ? given : 1);
+        HG_CHECK(buffer != NULL);
+        HG_CHECK_OK(hg_proc_create(buffer, given, HG_ENCODE, &proc));
         HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), given);
         HG_CHECK_RET(hg_proc_rich_t(proc, &rich),
             given < size ? HG_OVERFLOW : HG_SUCCESS);
         HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
         HG_CHECK(hg_proc_get_size_used(proc) <= given);
-        HG_CHECK_EQ_MEM(room, bytes, hg_proc_get_size_used(proc));
+        HG_CHECK_EQ_MEM(buffer, bytes, hg_proc_get_size_used(proc));
         HG_CHECK_OK(hg_proc_free(proc));
-        free(room);
+        free(buffer);
     }
     HG_CHECK_EQ_U64(hg_test_log_count("encoding needs"), size);
     free(bytes);
@@ -501,7 +501,7 @@ HG_TEST(proc_empty_value_round_trips)
 
 HG_TEST(proc_reports_op_and_sizes)
 {
-    unsigned char room[16] = {0};
+    unsigned char buffer[16] = {0};
     struct hg_buf buf = {NULL, 0, false};
     struct hg_proc proc;
     uint64_t number = 1;
@@ -518,7 +518,7 @@ HG_TEST(proc_reports_op_and_sizes)
     HG_CHECK_EQ_U64(hg_proc_get_size_used(&proc), 8);
     hg_buf_fini(&buf);
 
-    hg_proc_init_decode(&proc, room, 16);
+    hg_proc_init_decode(&proc, buffer, 16);
     HG_CHECK_EQ_INT(hg_proc_get_op(&proc), HG_DECODE);
     HG_CHECK_OK(hg_proc_uint64_t(&proc, &number));
     HG_CHECK_EQ_U64(hg_proc_get_size_used(&proc), 8);

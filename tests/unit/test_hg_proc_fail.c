@@ -382,7 +382,7 @@ HG_TEST(proc_null_data_is_refused)
         hg_proc_int64_t, hg_proc_uint64_t, hg_proc_float, hg_proc_double,
         hg_proc_hg_bool_t, hg_proc_hg_string_t, hg_proc_hg_const_string_t,
         hg_proc_hg_bulk_t, hg_proc_rich_t};
-    unsigned char room[64] = {0};
+    unsigned char buffer[64] = {0};
     hg_proc_t proc = NULL;
     unsigned lines = 0;
     size_t i;
@@ -392,12 +392,12 @@ HG_TEST(proc_null_data_is_refused)
     hg_test_expect_log("a proc's data is NULL");
     for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
         for (j = 0; j < sizeof(steps) / sizeof(steps[0]); j++, lines++) {
-            HG_CHECK_OK(hg_proc_create(room, sizeof(room), ops[i], &proc));
+            HG_CHECK_OK(hg_proc_create(buffer, sizeof(buffer), ops[i], &proc));
             HG_CHECK_RET(steps[j](proc, NULL), HG_INVALID_ARG);
             HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
             HG_CHECK_OK(hg_proc_free(proc));
         }
-        HG_CHECK_OK(hg_proc_create(room, sizeof(room), ops[i], &proc));
+        HG_CHECK_OK(hg_proc_create(buffer, sizeof(buffer), ops[i], &proc));
         HG_CHECK_RET(hg_proc_raw(proc, NULL, 1), HG_INVALID_ARG);
         HG_CHECK_OK(hg_proc_free(proc));
         lines++;
@@ -438,15 +438,15 @@ HG_TEST(proc_null_proc_is_refused)
 
 HG_TEST(proc_create_refuses_invalid_arguments)
 {
-    unsigned char room[4];
+    unsigned char buffer[4];
     hg_proc_t proc = NULL;
 
     hg_test_expect_log("hg_proc_create: a NULL");
-    HG_CHECK_RET(hg_proc_create(room, 4, HG_ENCODE, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(hg_proc_create(buffer, 4, HG_ENCODE, NULL), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_create(NULL, 4, HG_ENCODE, &proc), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_create(NULL, 4, HG_DECODE, &proc), HG_INVALID_ARG);
     HG_CHECK_RET(
-        hg_proc_create(room, 4, (hg_proc_op_t) 3, &proc), HG_INVALID_ARG);
+        hg_proc_create(buffer, 4, (hg_proc_op_t) 3, &proc), HG_INVALID_ARG);
     HG_CHECK(proc == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("hg_proc_create: a NULL"), 4);
     HG_CHECK_OK(hg_proc_create(NULL, 0, HG_DECODE, &proc));

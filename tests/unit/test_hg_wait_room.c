@@ -364,7 +364,7 @@ HG_TEST(wait_room_returns_when_a_call_completes)
 
 /* ---- Refusals of the target ---- */
 
-struct room_fates {
+struct room_results {
     unsigned good;
     unsigned again;
     unsigned canceled;
@@ -372,7 +372,7 @@ struct room_fates {
 
 static hg_return_t room_fated(const struct hg_cb_info *info)
 {
-    struct room_fates *fates = (struct room_fates *) info->arg;
+    struct room_results *fates = (struct room_results *) info->arg;
 
     switch (info->ret) {
     case HG_SUCCESS: fates->good++; break;
@@ -382,7 +382,7 @@ static hg_return_t room_fated(const struct hg_cb_info *info)
     return HG_Destroy(info->info.forward.handle);
 }
 
-static void room_send(struct room_end *end, struct room_fates *fates)
+static void room_send(struct room_end *end, struct room_results *fates)
 {
     hg_handle_t handle = HG_HANDLE_NULL;
 
@@ -409,7 +409,7 @@ static hg_return_t room_work(hg_handle_t handle)
 }
 
 /* So many calls, each when there is quota; all have completed. */
-static void room_send_many(struct room_end *end, struct room_fates *fates)
+static void room_send_many(struct room_end *end, struct room_results *fates)
 {
     unsigned sent;
 
@@ -429,7 +429,7 @@ static void room_send_many(struct room_end *end, struct room_fates *fates)
  * and few more, once the target has refused some. */
 HG_TEST(wait_room_learns_the_limit_of_the_target)
 {
-    struct room_fates fates;
+    struct room_results fates;
     struct room_pair pair;
 
     room_open_pair(&pair);

@@ -725,7 +725,7 @@ struct core_sink {
     unsigned count;
 };
 
-static na_return_t core_hear(void *arg, struct na_addr *source, na_tag_t tag,
+static na_return_t core_receive(void *arg, struct na_addr *source, na_tag_t tag,
     const void *data, na_size_t size)
 {
     struct core_sink *sink = (struct core_sink *) arg;
@@ -742,12 +742,12 @@ static void *core_listen(void *arg)
     struct core_sink *sink = (struct core_sink *) arg;
 
     atomic_store(&sink->begun, true);
-    HG_CHECK_OK(na_sink_open(sink->context->na_class, NA_SINK_ANY, core_hear,
+    HG_CHECK_OK(na_sink_open(sink->context->na_class, NA_SINK_ANY, core_receive,
         NULL, sink, &sink->number));
     return NULL;
 }
 
-static void *core_say_b(void *arg)
+static void *core_send_b(void *arg)
 {
     struct core_sink *sink = (struct core_sink *) arg;
     na_class_t *na_class = sink->context->na_class;
@@ -776,7 +776,7 @@ HG_TEST(sink_receives_all_messages_in_order)
     while (!atomic_load(&sink.begun))
         (void) sched_yield();
     (void) nanosleep(&nap, NULL); /* it waits for the lock */
-    HG_CHECK(!pthread_create(&speaker, NULL, core_say_b, &sink));
+    HG_CHECK(!pthread_create(&speaker, NULL, core_send_b, &sink));
     (void) nanosleep(&nap, NULL);
     hg_leave(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_join(listener, NULL));
@@ -808,7 +808,7 @@ HG_TEST(sink_receives_only_messages_for_its_id)
         sinks[i].context = NA_Context_create(na_class);
         HG_CHECK(sinks[i].context != NULL);
         HG_CHECK_OK(na_sink_open(
-            na_class, 7 + i, core_hear, NULL, &sinks[i], &sinks[i].number));
+            na_class, 7 + i, core_receive, NULL, &sinks[i], &sinks[i].number));
         HG_CHECK_EQ_STR(sinks[i].heard, i == 0 ? "a" : "b");
     }
     for (i = 0; i < 2; i++) {

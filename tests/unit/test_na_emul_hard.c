@@ -278,7 +278,7 @@ HG_TEST(emul_survives_every_failing_allocation)
 /* ---- Hostile peers ---- */
 
 /* Values that break arithmetic. */
-static uint64_t emul_nasty(uint64_t *random, uint64_t usual)
+static uint64_t emul_edge_value(uint64_t *random, uint64_t usual)
 {
     static const uint64_t values[] = {0, 1, 4095, 4096, 16384, 16385,
         UINT32_MAX, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX - 1,
@@ -306,9 +306,9 @@ static size_t emul_forge(
     wire.flags = (uint8_t) (dice >> 8) & 3;
     wire.status = dice >> 16 & 1 ? (uint16_t) ((dice >> 17) % 30) : 0;
     wire.id = dice >> 24 & 3 ? id : (dice >> 26) % 4;
-    wire.key = emul_nasty(random, key);
-    wire.offset = emul_nasty(random, hg_test_random(random) % 8 * 4096);
-    wire.length = emul_nasty(random, hg_test_random(random) % 50000);
+    wire.key = emul_edge_value(random, key);
+    wire.offset = emul_edge_value(random, hg_test_random(random) % 8 * 4096);
+    wire.length = emul_edge_value(random, hg_test_random(random) % 50000);
     na_emul_wire_encode(&wire, header);
     if (dice >> 40 & 1) /* and bits flipped, or bytes missing */
         header[(dice >> 41) % size] ^= (unsigned char) (1u << (dice >> 48) % 8);
@@ -341,7 +341,7 @@ HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
     HG_CHECK_OK(emul_mem_publish(&bait, &pair->a, &key));
     HG_CHECK_OK(emul_plain_start(&plain, pair, true, 50000));
     for (i = 0; i < 100000; i++) {
-        uint64_t id = emul_nasty(&pair->random, (uint64_t) i % 8);
+        uint64_t id = emul_edge_value(&pair->random, (uint64_t) i % 8);
         size_t size = emul_forge(&pair->random, key->key, id, header);
         size_t data = hg_test_random(&pair->random) % 4 == 0
             ? 0
@@ -478,7 +478,7 @@ HG_TEST_SECONDS(emul_survives_false_frames, 60)
 }
 
 /* One frame that no correct peer sends, while `a` has a transfer with `b`. */
-struct emul_lie {
+struct emul_forgery {
     const char *what;
     bool put;           /* else a get */
     bool to_origin;     /* sent by the listener; else by the caller */
@@ -495,7 +495,7 @@ struct emul_lie {
 
 #define EMUL_LIE_SIZE 30000 /* a request of 8192, or two of 4096, were sent */
 
-static const struct emul_lie emul_lies[] = {
+static const struct emul_forgery emul_forgeries[] = {
     /* To the initiator. */
     {"no data", false, true, NA_EMUL_WIRE_ANSWER, 0, 0, 0, 4096, 0, 0,
         "rma_malformed", NA_PROTOCOL_ERROR},
@@ -553,7 +553,7 @@ static const struct emul_lie emul_lies[] = {
         UINT64_MAX - 50, 0, 77, "rma_refused", NA_SUCCESS},
 };
 
-static void emul_tell_lie(const struct emul_lie *lie)
+static void emul_send_forgery(const struct emul_forgery *lie)
 {
     static unsigned char junk[65536];
     struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_ARRIVAL);
@@ -590,8 +590,8 @@ HG_TEST(emul_refuses_each_frame_that_breaks_the_protocol)
 {
     size_t i;
 
-    for (i = 0; i < sizeof(emul_lies) / sizeof(emul_lies[0]); i++)
-        emul_tell_lie(&emul_lies[i]);
+    for (i = 0; i < sizeof(emul_forgeries) / sizeof(emul_forgeries[0]); i++)
+        emul_send_forgery(&emul_forgeries[i]);
 }
 
 /* A frame about a request that was not sent is a guess. */

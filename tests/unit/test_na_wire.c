@@ -103,12 +103,12 @@ HG_TEST(emul_wire_frames_match_their_golden_file)
     size_t i;
 
     for (i = 0; i < WIRE_VECTORS; i++) {
-        unsigned char room[NA_EMUL_WIRE_SIZE];
+        unsigned char buffer[NA_EMUL_WIRE_SIZE];
 
         bytes = golden_get(golden, wire_vectors[i].name, &size);
-        HG_CHECK_EQ_U64(size, sizeof(room));
-        na_emul_wire_encode(&wire_vectors[i].frame, room);
-        HG_CHECK_EQ_MEM(room, bytes, size);
+        HG_CHECK_EQ_U64(size, sizeof(buffer));
+        na_emul_wire_encode(&wire_vectors[i].frame, buffer);
+        HG_CHECK_EQ_MEM(buffer, bytes, size);
         HG_CHECK_OK(
             na_emul_wire_decode(bytes, size, wire_vectors[i].data, &got));
         wire_check(&got, &wire_vectors[i].frame);
@@ -130,7 +130,7 @@ HG_TEST(emul_wire_frames_match_their_golden_file)
 static void wire_check_handle(struct golden *golden, const char *name,
     unsigned long flags, uint64_t key, uint64_t memory_size)
 {
-    unsigned char room[NA_EMUL_WIRE_HANDLE_SIZE];
+    unsigned char buffer[NA_EMUL_WIRE_HANDLE_SIZE];
     struct na_mem_handle mem;
     size_t size;
     const unsigned char *bytes = golden_get(golden, name, &size);
@@ -140,9 +140,9 @@ static void wire_check_handle(struct golden *golden, const char *name,
     mem.flags = flags;
     mem.key = key;
     mem.size = memory_size;
-    HG_CHECK_EQ_U64(size, sizeof(room));
-    na_emul_mem_serialize(&mem, room);
-    HG_CHECK_EQ_MEM(room, bytes, size);
+    HG_CHECK_EQ_U64(size, sizeof(buffer));
+    na_emul_mem_serialize(&mem, buffer);
+    HG_CHECK_EQ_MEM(buffer, bytes, size);
     memset(&mem, 0, sizeof(mem));
     HG_CHECK_OK(na_emul_mem_deserialize(&mem, bytes, size));
     HG_CHECK_EQ_U64(mem.flags, flags);
@@ -155,17 +155,19 @@ static void wire_check_handle(struct golden *golden, const char *name,
                 na_emul_mem_deserialize(&mem, bytes, i), NA_PROTOCOL_ERROR);
     }
     for (i = 0; i < 8; i++) { /* magic, version, flags, zeros */
-        memcpy(room, bytes, size);
-        room[i] ^= 0x80;
+        memcpy(buffer, bytes, size);
+        buffer[i] ^= 0x80;
         HG_CHECK_RET(
-            na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
+            na_emul_mem_deserialize(&mem, buffer, size), NA_PROTOCOL_ERROR);
     }
-    memcpy(room, bytes, size);
-    room[3] = 0; /* neither readable nor writable */
-    HG_CHECK_RET(na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
-    memcpy(room, bytes, size);
-    memset(room + 8, 0, 8); /* no key */
-    HG_CHECK_RET(na_emul_mem_deserialize(&mem, room, size), NA_PROTOCOL_ERROR);
+    memcpy(buffer, bytes, size);
+    buffer[3] = 0; /* neither readable nor writable */
+    HG_CHECK_RET(
+        na_emul_mem_deserialize(&mem, buffer, size), NA_PROTOCOL_ERROR);
+    memcpy(buffer, bytes, size);
+    memset(buffer + 8, 0, 8); /* no key */
+    HG_CHECK_RET(
+        na_emul_mem_deserialize(&mem, buffer, size), NA_PROTOCOL_ERROR);
 }
 
 HG_TEST(emul_wire_handles_match_their_golden_file)

@@ -157,7 +157,7 @@ struct ring_racer {
     struct ring_pair *ring;
     uint64_t count;
     uint64_t seed;
-    _Atomic bool *room; /* set by the consumer */
+    _Atomic bool *space; /* set by the consumer */
 };
 
 static void ring_delay(uint64_t *random)
@@ -184,7 +184,7 @@ static void *ring_produce(void *arg)
             size %= 100;
         while (!ring_put(&racer->ring->out, n, size)) {
             /* It must be notified: nothing else ends this wait. */
-            while (!atomic_exchange(racer->room, false))
+            while (!atomic_exchange(racer->space, false))
                 (void) sched_yield();
         }
         ring_delay(&random);
@@ -195,9 +195,9 @@ static void *ring_produce(void *arg)
 HG_TEST_SECONDS(sm_ring_between_two_threads_loses_nothing, 180)
 {
     struct ring_pair ring;
-    _Atomic bool room = false;
+    _Atomic bool space = false;
     struct ring_racer racer = {
-        &ring, hg_test_is_plain() ? 300000 : 30000, hg_test_seed(), &room};
+        &ring, hg_test_is_plain() ? 300000 : 30000, hg_test_seed(), &space};
     uint64_t random = racer.seed + 1;
     uint64_t n = 0;
     pthread_t thread;
@@ -212,7 +212,7 @@ HG_TEST_SECONDS(sm_ring_between_two_threads_loses_nothing, 180)
         else
             (void) sched_yield();
         if (starved)
-            atomic_store(&room, true);
+            atomic_store(&space, true);
         ring_delay(&random);
     }
     HG_CHECK(pthread_join(thread, NULL) == 0);
@@ -435,13 +435,13 @@ HG_TEST(sm_ring_survives_random_words)
 }
 
 /* Overwrites everything while the other thread reads and writes. */
-static void *ring_scribble(void *arg)
+static void *ring_corrupt(void *arg)
 {
     struct ring_racer *racer = (struct ring_racer *) arg;
     struct ring_pair *ring = racer->ring;
     uint64_t random = racer->seed;
 
-    while (!atomic_load(racer->room)) {
+    while (!atomic_load(racer->space)) {
         uint64_t value =
             hg_test_random(&random) >> (hg_test_random(&random) % 64);
 
@@ -469,7 +469,7 @@ HG_TEST(sm_ring_survives_a_thread_that_corrupts_it)
     pthread_t thread;
 
     ring_open(&ring, RING_SIZE);
-    HG_CHECK(pthread_create(&thread, NULL, ring_scribble, &racer) == 0);
+    HG_CHECK(pthread_create(&thread, NULL, ring_corrupt, &racer) == 0);
     while (rounds > 0 || refused < 100) { /* it may start late */
         struct na_sm_record record = {40, NA_SM_MESSAGE, 0, 0, 0};
         unsigned char *payload;

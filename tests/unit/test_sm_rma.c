@@ -731,7 +731,7 @@ HG_TEST(sm_rma_slots_may_be_garbage)
 
 /* One invalid field of a slot, and the result of a get. NA_AGAIN: frames carry
  * the data. */
-struct srma_lie {
+struct srma_forgery {
     na_return_t want;
     uint32_t count;
     uint8_t width;
@@ -742,7 +742,7 @@ struct srma_lie {
     const void *place;
 };
 
-static void srma_tell(const struct srma_lie *lie)
+static void srma_report(const struct srma_forgery *lie)
 {
     struct srma_pair pair;
     struct na_sm_slot *slot;
@@ -777,7 +777,7 @@ HG_TEST(sm_rma_invalid_slots_are_refused)
     static const struct na_segment little[2] = {{some, 100}, {some, 100}};
     static const struct na_segment wrap[2] = {
         {some, SIZE_MAX - 1}, {some, 4098}};
-    const struct srma_lie lies[] = {
+    const struct srma_forgery lies[] = {
         {NA_SUCCESS, 1, WIDTH, BOTH, NONE, 0, 0, NULL}, /* none */
         {NA_AGAIN, 0, WIDTH, BOTH, NONE, 0, 0, NULL},
         {NA_AGAIN, NA_SM_MEM_SEGMENTS + 1, WIDTH, BOTH, NONE, 0, 0, NULL},
@@ -799,7 +799,7 @@ HG_TEST(sm_rma_invalid_slots_are_refused)
     size_t i;
 
     for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++)
-        srma_tell(&lies[i]);
+        srma_report(&lies[i]);
 }
 
 /* A get past the total that its owner reports for two segments. */
@@ -835,12 +835,13 @@ HG_TEST(sm_rma_partially_read_segments_are_not_used)
     size_t page = (size_t) sysconf(_SC_PAGESIZE);
     unsigned char *pages = (unsigned char *) mmap(
         NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
-    const struct srma_lie lie = {NA_AGAIN, 2, sizeof(void *), NA_MEM_READWRITE,
-        NA_SM_ARENAS, 0, 0, pages + page - sizeof(struct na_segment)};
+    const struct srma_forgery lie = {NA_AGAIN, 2, sizeof(void *),
+        NA_MEM_READWRITE, NA_SM_ARENAS, 0, 0,
+        pages + page - sizeof(struct na_segment)};
 
     HG_CHECK(pages != MAP_FAILED);
     HG_CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
-    srma_tell(&lie);
+    srma_report(&lie);
     HG_CHECK(munmap(pages, 2 * page) == 0);
 }
 

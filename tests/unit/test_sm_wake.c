@@ -109,7 +109,7 @@ HG_TEST_WHERE(
 }
 
 /* As an event loop does; no check of the sockets is due then. */
-static void wake_lie_down(struct wake_side *side)
+static void wake_prepare_sleep(struct wake_side *side)
 {
     while (NA_Poll_try_wait(side->na_class, side->context) != NA_TRUE)
         wake_turn(side, 0);
@@ -129,7 +129,7 @@ static void wake_ring(struct wake_side *side)
 }
 
 /* One poll drains the rings of all peers, once for each sleep. */
-static void wake_eats(bool by_socket)
+static void wake_drains(bool by_socket)
 {
     struct wake_side one, two, three;
     struct pollfd fd = {-1, POLLIN, 0};
@@ -148,7 +148,7 @@ static void wake_eats(bool by_socket)
     wake_put_off_scans(&one);
     fd.fd = NA_Poll_get_fd(one.na_class, one.context);
     for (i = 0; i < 6; i++) {
-        wake_lie_down(&one);
+        wake_prepare_sleep(&one);
         HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
         wake_ring(i % 2 == 0 ? &two : &three);
         if (i >= 3)
@@ -160,7 +160,7 @@ static void wake_eats(bool by_socket)
         HG_CHECK(wake_has_looked(&one));
         HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     }
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     wake_close(&three);
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
     while (!wake_has_looked(&one))
@@ -171,12 +171,12 @@ static void wake_eats(bool by_socket)
 
 HG_TEST_WHERE(sm_wakeup_drains_all_rings_at_once, wake_has_fd)
 {
-    wake_eats(false);
+    wake_drains(false);
 }
 
 HG_TEST_WHERE(sm_wakeup_drains_all_rings_of_sockets_at_once, wake_has_fd)
 {
-    wake_eats(true);
+    wake_drains(true);
 }
 
 /* A ring that was not drained because its sleep had ended ends no other sleep:
@@ -192,14 +192,14 @@ HG_TEST_WHERE(sm_wakeup_late_ring_ends_no_sleep, wake_has_fd)
     wake_meet(&one, &two);
     wake_put_off_scans(&one);
     fd.fd = NA_Poll_get_fd(one.na_class, one.context);
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     wake_turn(&one, 0);
     na_sm_bell_ring(na_sm_addr_of(two.peer)->peer_bell);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1); /* late: it ends this sleep */
     wake_turn(&one, 0);
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     wake_close(&one);
     wake_close(&two);
@@ -222,7 +222,7 @@ HG_TEST_WHERE(sm_wakeup_is_sent_when_a_full_ring_has_space, wake_has_fd)
     while (!na_sm_addr_of(one.peer)->full)
         HG_CHECK_OK(NA_Msg_send_unexpected(one.na_class, one.context, NULL,
             NULL, bytes, sizeof(bytes), one.peer, 1, NA_OP_ID_IGNORE));
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 0);
     wake_turn(&two, 0); /* reads what is in the ring */
     HG_CHECK_EQ_INT(poll(&fd, 1, 0), 1);
@@ -280,10 +280,10 @@ HG_TEST_WHERE(sm_wakeup_is_repeated_for_a_thread_that_sleeps_on, wake_has_fd)
     sleeper = NA_Context_create(one.na_class);
     HG_CHECK(sleeper != NULL);
     fd.fd = NA_Poll_get_fd(one.na_class, sleeper);
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     while (NA_Poll_try_wait(one.na_class, sleeper) != NA_TRUE)
         (void) NA_Progress(one.na_class, sleeper, 0);
-    wake_lie_down(&one);
+    wake_prepare_sleep(&one);
     wake_ring(&two);
     HG_CHECK_EQ_INT(poll(&fd, 1, 10000), 1);
     wake_turn(&one, 0); /* receives */
