@@ -6186,11 +6186,11 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
 
 /* ==== gen/emul/wire.h ==== */
 /*
- * wire: frames and memory handles of emulated RMA, as bytes.
+ * wire: serialized frames and memory handles of emulated RMA.
  *
- * gen/wire.md shows the bytes. Flag MORE of an answer says that it is not the
- * last one of its request. Flag SUM of a request asks for sums; of a frame with
- * data it says that there is one. No state.
+ * gen/wire.md shows the bytes. Flag MORE: the answer is not the last one of its
+ * request. Flag SUM in a request asks for checksums; in a frame with data it
+ * says that there is one. No state.
  */
 
 #define NA_EMUL_WIRE_SIZE 48 /* of a header */
@@ -6199,28 +6199,28 @@ enum { NA_EMUL_WIRE_GET = 1, NA_EMUL_WIRE_PUT = 2, NA_EMUL_WIRE_ANSWER = 3 };
 
 enum { NA_EMUL_WIRE_MORE = 0x01, NA_EMUL_WIRE_SUM = 0x02 };
 
-/* What a type does not use is 0 when written, and ignored when read. */
+/* Unused fields of a type are written as 0 and ignored when read. */
 struct na_emul_wire {
     uint8_t type;
     uint8_t flags;
     uint16_t status; /* answers */
-    uint64_t id;     /* of the initiator's transfer */
+    uint64_t id;     /* id of the initiator's transfer */
     uint64_t key;    /* requests */
     uint64_t offset; /* in the memory */
-    uint64_t length; /* bytes asked for, put, or answered */
+    uint64_t length; /* bytes requested, put, or answered */
     uint64_t sum;    /* data, with NA_EMUL_WIRE_SUM */
 };
 
 HG_PRIVATE void na_emul_wire_encode(
     const struct na_emul_wire *frame, unsigned char buf[NA_EMUL_WIRE_SIZE]);
 
-/* Read a header that came with `data_size` bytes of data. NA_PROTOCOL_ERROR: no
- * header of this version, too short, or not of so much data. */
+/* Decode a header that came with `data_size` bytes of data. NA_PROTOCOL_ERROR:
+ * not a header of this version, too short, or inconsistent with that size. */
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     size_t header_size, size_t data_size, struct na_emul_wire *frame_p);
 
-/* A registered handle as bytes, which name the memory to peers. The slots of
- * struct na_plugin with the same names; see there. */
+/* The serialized form of a registered handle. The slots of struct na_plugin
+ * with the same names. */
 #define NA_EMUL_WIRE_HANDLE_SIZE 24
 
 HG_PRIVATE na_size_t na_emul_mem_serialize_size(
@@ -6278,7 +6278,7 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     if (frame_p->type == NA_EMUL_WIRE_GET)
         fits = data_size == 0;
     else if (frame_p->type == NA_EMUL_WIRE_ANSWER && data_size == 0)
-        fits = true; /* it depends on what is answered */
+        fits = true; /* depends on the request */
     return !wire.failed && magic == NA_EMUL_WIRE_MAGIC &&
             version == NA_EMUL_WIRE_VERSION &&
             frame_p->type >= NA_EMUL_WIRE_GET &&
@@ -6331,14 +6331,14 @@ HG_PRIVATE na_return_t na_emul_mem_deserialize(
 
 /* ==== gen/emul/emul.h ==== */
 /*
- * emul: remote memory access over messages, for every transport that has
- * none of its own.
+ * emul: remote memory access over messages, for transports that do not support
+ * it.
  *
- * A transport that leaves put and get empty and offers frame_send gets them
- * from here. The initiator names a registration by a random 64-bit key, an
- * offset and a length. The target checks key, bounds and permission while it
- * makes progress. Nothing that a peer sends is used as a pointer, a size or an
- * index before it is checked.
+ * A transport that leaves the slots put and get empty and offers frame_send
+ * uses this emulation. The initiator names registered memory by a random 64-bit
+ * key, an offset and a length. The target checks key, bounds and access while
+ * it makes progress. Nothing that a peer sends is used as a pointer, a size or
+ * an index before it is checked.
  *
  *     get:  initiator            target     put:  initiator            target
  *           GET ------------------->              PUT + data ----------->
@@ -6348,65 +6348,68 @@ HG_PRIVATE na_return_t na_emul_mem_deserialize(
  *           GET ------------------->                  <---------- ANSWER
  *              <------ ANSWER + data                  <---------- ANSWER
  *
- * An operation is a series of requests, each of which names its piece of the
- * memory and is answered by itself, in any order: the target knows of no
- * operation. The initiator alone limits what is on its way, by requests and by
- * bytes (rma_window) to each peer, in both directions. When an operation is
- * canceled it sends no more requests; their answers are awaited, because they
- * count until then, but end nothing any more.
+ * An operation is a series of requests. Each names its piece of the memory and
+ * is answered separately, in any order; the target does not know the operation.
+ * Only the initiator limits what is in flight to each peer, in requests and in
+ * bytes (rma_window), in both directions. A canceled operation sends no more
+ * requests. It waits for outstanding answers, because they still count, but
+ * ignores their results.
  *
  * Memory of the class itself is copied at once, without a frame.
  *
- * A transfer, at the initiator, belongs to an operation; at the target, it
+ * At the initiator a transfer belongs to an operation; at the target, it
  * answers one request.
  *
  *     moving --end--> ended --no pin--> memory released --answered--> freed
  *
- * na_emul_end gives a transfer its result, and no more data is sent. A frame in
- * the transport's hands pins the memory of its transfer. When the last pin of
- * an ended transfer is gone, the operation completes and the registration is
- * released. The transfer is freed when all answers came, or its own has left.
+ * na_emul_end sets the result of a transfer, and no more data is sent. A frame
+ * that the transport holds pins the memory of its transfer. When the last pin
+ * of an ended transfer is released, the operation completes and the
+ * registration is released. The transfer is freed when all answers have
+ * arrived, or its own was sent.
  *
- * What it asks of a transport: the answer to a frame is sent to its source, and
- * arrives from the address that the question was sent to; frame_send may return
- * NA_AGAIN, and the transport wakes progress when it takes frames again.
+ * Requirements of a transport: the answer to a frame is sent to its source, and
+ * arrives from the address that the request was sent to; frame_send may return
+ * NA_AGAIN, and then the transport wakes progress when it accepts frames again.
  *
  * Locking: the lock of the class guards everything. It is held around the slots
  * of the transport, core->complete, and the copy or checksum of a frame, which
- * is at most rma_frame_size. Pins are atomic: the transport gives frames back
- * in any thread, with any lock held. Application memory that is deregistered is
- * waited for with the lock free; a peer that does not read its frames within a
- * second loses its connection. The library's own memory is withdrawn instead:
- * nobody waits, and the last transfer that uses it frees it.
+ * is at most rma_frame_size. Pins are atomic: the transport releases frames in
+ * any thread, with any lock held. Deregistering application memory waits with
+ * the lock released; a peer that does not read its frames within a second loses
+ * its connection. The library's own memory is withdrawn without waiting: the
+ * last transfer that uses it frees it.
  */
 
-/* State of one class, whose transport has frame_send; frame size and window
- * come from na_class->info. NULL: out of memory (logged). */
+/* Create the state of a class whose transport has frame_send; frame size and
+ * window come from na_class->info. NULL: out of memory (logged). */
 HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class);
 
-/* No context is left and the transport is closed, so it has returned every
- * frame. Drops references of addresses: they are still valid. */
+/* Destroy the state. No context is left and the transport is closed, so it has
+ * released every frame. Releases references of addresses, which are still
+ * valid. */
 HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
 
-/* Whether puts and gets that this class starts have a CRC64 in each frame with
- * data. Data that does not match it ends the operation with NA_CHECKSUM_ERROR;
- * its receiver counts that as rma_damaged. NA_OPNOTSUPPORT (not logged), unless
- * `on` is false: the transport moves bytes itself, all of them or some. */
+/* Set whether puts and gets that this class starts have a CRC64 in each frame
+ * with data. Data that does not match ends the operation with
+ * NA_CHECKSUM_ERROR; its receiver counts rma_damaged. NA_OPNOTSUPPORT (not
+ * logged), unless `on` is false: the transport itself moves all or some of the
+ * bytes. */
 HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
-/* The slots of struct na_plugin with the same names; see there. Deregistering
- * waits for frames that the transport still holds. */
+/* The slots of struct na_plugin with the same names. Deregistering waits for
+ * frames that the transport still holds. */
 HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
 HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
 
 /* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
- * it already has, once its local memory is not in use. NA_NOENTRY: the
- * operation of that identifier is not here. */
+ * it already has, when its local memory is not in use. NA_NOENTRY: there is no
+ * such operation. */
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
 
-/* core->frame_arrived. The frames of one source come one at a time. */
+/* core->frame_arrived. Frames of one source arrive one at a time. */
 HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size,
     const void *data, size_t size);
@@ -6417,40 +6420,40 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     void **place_p);
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
 
-/* The peer is gone: what is in flight with it ends with `ret`. The caller holds
+/* The peer died: operations in flight with it end with `ret`. The caller holds
  * a reference. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
-/* Deregister memory of the library's own that `user` could reach, and free its
- * handle, without waiting. False: the memory is not in use, and `buf`, which
- * holds it, is the caller's as before. True: `buf` is taken, and freed by
- * hg_mem_free when the last frame of it has left and the transport moves no
- * piece of it. Until then its size is counted for `user`. */
+/* Deregister memory of the library that `user` can access, and free its handle,
+ * without waiting. False: the memory is not in use, and the caller still owns
+ * `buf`, which contains it. True: `buf` is taken, and freed by hg_mem_free when
+ * its last frame was sent and the transport no longer moves it. Until then its
+ * size is counted for `user`. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *handle, void *buf, struct na_addr *user);
 
-/* Bytes so counted. */
+/* The bytes counted by na_emul_withdraw. */
 HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
 
 /* A context is being destroyed: its operations complete with NA_CANCELED (or
- * the result they already have) before this returns, and nothing touches
- * their memory any more. Waits as deregistering does. */
+ * the result they already have) before this returns, and nothing uses their
+ * memory any more. Waits like deregistering. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
 /* The local memory of puts and gets is being freed, and no thread starts one:
  * they complete with NA_CANCELED (or the result they already have), and nothing
- * touches it any more once this returned. Waits as deregistering does. */
+ * uses the memory after this returned. Waits like deregistering. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
-/* Send what windows and the transport allow now, a bounded number of frames;
- * the number of things done. Called by progress after each poll of the
- * transport, with the lock held, as the next is. */
+/* Send frames as windows and the transport allow, a limited number; returns the
+ * number of things done. Called by progress after each poll of the transport.
+ * The lock is held, also for na_emul_due. */
 HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul);
 
-/* When to poll though nothing wakes progress: 0, there is work, or soon, while
- * there are transfers, for frames that the transport returns. HG_CLOCK_NEVER:
- * nothing is left. Asked by progress once it has armed its waker, before it
- * sleeps: whatever adds work later wakes it. */
+/* When to poll without being woken. 0: there is work; a short time: transfers
+ * exist, whose frames the transport may return; HG_CLOCK_NEVER: no transfers.
+ * Called by progress after it armed its waker, before it sleeps: work that is
+ * added later wakes it. */
 HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 
 /* ==== gen/emul/emul.c ==== */
@@ -6460,59 +6463,60 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
  * A transfer is on at most one of these lists, by `link`:
  *
  *     emul->ready     has a frame to send
- *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    as much is on its way to the peer as may be
+ *     emul->stalled   the transport refused a frame: retried by the next poll
+ *     peer->parked    the limit of unanswered requests to the peer is reached
  *
- * Everything that a peer sends is checked here before it has any effect. What
- * is wrong is counted, and logged only where it ends an operation of ours, a
- * connection, or damages memory, so that a peer cannot flood the log:
+ * All data from a peer is checked before it has any effect. Errors are counted,
+ * and logged only if they end a local operation or a connection, or damage
+ * memory, so that a peer cannot flood the log:
  *
  *     rma_malformed   not a frame, or one that no correct peer sends
  *     rma_refused     a request answered with an error
- *     rma_stale       of a transfer that is not (or no longer) here
+ *     rma_stale       for a transfer that does not exist (any more)
  *     rma_dropped     a request that cannot be answered: the connection ends
  *     rma_damaged     data that does not match its CRC64
  */
 
-/* Requests to one peer without an answer; more wait. */
+/* Maximum of unanswered requests to one peer; more wait. */
 #define NA_EMUL_REQUESTS_MAX 256
 
-/* Requests of one peer that may wait for an answer here. It is more than
- * REQUESTS_MAX, because an initiator forgets those of an address that it could
- * not reach. */
+/* Maximum of requests of one peer that wait for an answer here. It exceeds
+ * REQUESTS_MAX, because an initiator forgets requests to an address that it
+ * could not reach. */
 #define NA_EMUL_ANSWERS_MAX 1024
 
-/* Pieces of memory shorter than this are copied together. */
+/* Shorter pieces of memory are copied into one buffer. */
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
+#define NA_EMUL_GATHER_MAX \
+    (1u << 18) /* maximum size of a frame made of copies */
 
-#define NA_EMUL_BURST 16 /* frames sent in one poll */
+#define NA_EMUL_BURST 16 /* maximum number of frames sent in one poll */
 
-/* How long a peer may read no data before its connection ends, when the memory
- * is to be freed. */
+/* How long a peer may stop reading before its connection ends, when memory must
+ * be freed. */
 #define NA_EMUL_RECALL_MS 1000u
 
-/* How often progress looks for what nothing wakes it for: frames that the
- * transport returns, and memory that it has moved. */
+/* How often progress checks for events that do not wake it: frames returned by
+ * the transport, and memory moved by the transport. */
 #define NA_EMUL_LOOK_MS 2
 
 /* ---- Transfers ---- */
 
 struct na_emul {
     struct na_class *na_class;
-    size_t frame_size;   /* constant: data of a frame, at most */
-    uint64_t window;     /* constant: unanswered bytes to a peer */
-    bool sums;           /* operations started here have sums */
+    size_t frame_size;   /* constant: maximum of data in a frame */
+    uint64_t window;     /* constant: maximum of unanswered bytes to a peer */
+    bool sums;           /* operations started here have checksums */
     struct hg_map regs;  /* registered memory, by its key */
     struct hg_map xfers; /* by their ids */
     struct na_link ready;
     struct na_link stalled;
-    struct na_link touched; /* withdrawn memory, of which the transport itself
-                               still moves pieces */
-    uint64_t look_at;       /* when to poll though nothing wakes progress */
-    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
+    struct na_link
+        touched; /* withdrawn memory that the transport itself still moves */
+    uint64_t look_at;      /* when to poll without being woken */
+    _Atomic bool unpinned; /* the last pin of a transfer was released */
 };
 
 struct na_emul_xfer {
@@ -6522,18 +6526,19 @@ struct na_emul_xfer {
     struct na_mem_core *mem; /* target: with a reference; NULL: released */
     struct na_op *op;        /* initiator; NULL: completed */
     uint64_t id;             /* key of emul->xfers */
-    uint64_t asked;          /* target: the id that it answers */
-    struct na_cursor cursor; /* at what is sent next */
+    uint64_t asked;          /* target: the id of the request */
+    struct na_cursor cursor; /* at the data to send next */
     na_offset_t offset;      /* in the target's memory */
     na_size_t length;
-    na_size_t sent;        /* bytes that requests, or answers, were about */
-    na_size_t answered;    /* initiator: of those */
-    uint32_t requests;     /* initiator: without an answer. Target: 1, until the
-                               last answer has left */
+    na_size_t sent;     /* bytes requested, or answered, so far */
+    na_size_t answered; /* initiator: bytes of these that were answered */
+    uint32_t
+        requests; /* initiator: unanswered requests. Target: 1 until the last
+                     answer was sent */
     _Atomic uint32_t pins; /* frames that use the memory */
     na_return_t status;
     bool origin;
-    bool sends; /* data */
+    bool sends; /* it sends data */
     bool sums;
     bool ended;
     bool abandoned; /* its connection is being ended */
@@ -6554,7 +6559,7 @@ static struct hg_monitor *na_emul_lock(const struct na_emul *emul)
     return na_class_core_of(emul->na_class)->lock;
 }
 
-/* Release the lock; wake progress when there is something for it to send. */
+/* Release the lock. Wake progress if it has something to send. */
 static void na_emul_leave(struct na_emul *emul)
 {
     bool work = !hg_list_is_empty(&emul->ready);
@@ -6564,7 +6569,7 @@ static void na_emul_leave(struct na_emul *emul)
         emul->na_class->core->wake(emul->na_class);
 }
 
-/* The next transfer, which may be freed before the one after it is asked for;
+/* Iterate over transfers; the returned one may be freed before the next call.
  * *cursor is 0 at first. NULL at the end. */
 static struct na_emul_xfer *na_emul_next(
     const struct na_emul *emul, size_t *cursor)
@@ -6574,7 +6579,7 @@ static struct na_emul_xfer *na_emul_next(
     return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
 }
 
-/* A transfer that is on no list. NULL: out of memory. */
+/* Create a transfer that is on no list. NULL: out of memory. */
 static struct na_emul_xfer *na_emul_xfer_new(
     struct na_emul *emul, struct na_addr *addr, bool origin)
 {
@@ -6595,8 +6600,8 @@ static struct na_emul_xfer *na_emul_xfer_new(
     return xfer;
 }
 
-/* Drop a reference of registered memory. With the last one of what was
- * withdrawn the handle and its buffer are freed. */
+/* Release a reference of registered memory. With the last reference of
+ * withdrawn memory, the handle and its buffer are freed. */
 static void na_emul_unref_mem(struct na_mem_core *mem)
 {
     struct na_addr *user = mem->user;
@@ -6611,7 +6616,7 @@ static void na_emul_unref_mem(struct na_mem_core *mem)
     na_addr_unref(user);
 }
 
-/* Release what an ended transfer does not need any more. */
+/* Release what an ended transfer no longer needs. */
 static void na_emul_check(struct na_emul_xfer *xfer)
 {
     if (!xfer->ended || atomic_load(&xfer->pins) > 0)
@@ -6630,20 +6635,19 @@ static void na_emul_check(struct na_emul_xfer *xfer)
     hg_mem_free(xfer);
 }
 
-/* The transport is done with a frame of a transfer. Any thread, any lock held:
- * what ends by that is found by na_emul_collect. */
+/* The transport has released a frame of a transfer. Any thread, any lock held:
+ * na_emul_collect does the rest. */
 static void na_emul_unpin(void *arg)
 {
     struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
-    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
+    struct na_emul *emul = xfer->emul; /* the transfer may be freed below */
 
     assert(atomic_load(&xfer->pins) > 0);
     if (atomic_fetch_sub(&xfer->pins, 1) == 1)
         atomic_store(&emul->unpinned, true);
 }
 
-/* Release the memory of ended transfers that lost their last pin; their
- * number. */
+/* Release the memory of ended transfers without pins; returns their number. */
 static unsigned na_emul_collect(struct na_emul *emul)
 {
     struct na_emul_xfer *xfer;
@@ -6672,8 +6676,8 @@ static void na_emul_make_ready(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
-/* The transfer's result; the first one counts. It may be gone when this
- * returns. */
+/* Set the transfer's result; the first one counts. The transfer may be freed on
+ * return. */
 static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
 {
     if (xfer->ended)
@@ -6686,8 +6690,7 @@ static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
     na_emul_check(xfer);
 }
 
-/* So many requests of an initiator, of `size` bytes in all, are not on their
- * way any more. */
+/* Uncount `requests` requests of an initiator with `size` bytes in all. */
 static void na_emul_uncount(
     struct na_emul_xfer *xfer, uint32_t requests, na_size_t size)
 {
@@ -6704,15 +6707,15 @@ static void na_emul_uncount(
         na_emul_make_ready(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
 
-/* A target's transfer has nothing to answer any more. */
+/* A target's transfer was answered completely. */
 static void na_emul_answered(struct na_emul_xfer *xfer)
 {
     na_emul_peer_of(xfer->addr)->answers -= xfer->requests;
     xfer->requests = 0;
 }
 
-/* End with `ret`, or be ended already; nothing is sent, and no answer awaited
- * any more. */
+/* End the transfer with `ret` if it has not ended; send nothing, and do not
+ * wait for answers. */
 static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
     if (xfer->origin)
@@ -6728,18 +6731,18 @@ static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
 
 /* ---- Sending ---- */
 
-/* A frame that is being made. */
+/* A frame being composed. */
 struct na_emul_plan {
     struct na_emul_wire wire;
     const void *data;
     na_size_t size;
-    struct na_cursor cursor;    /* behind the data */
-    void (*release)(void *arg); /* for the transport */
+    struct na_cursor cursor;    /* after the data */
+    void (*release)(void *arg); /* for the transport to call */
     void *arg;
 };
 
-/* Bytes that the next frame of data is about, at most. One request gets as much
- * as may be on its way. */
+/* Maximum of bytes for the next frame of data. One request may use the whole
+ * window. */
 static na_size_t na_emul_piece(const struct na_emul_xfer *xfer)
 {
     na_size_t size = xfer->emul->frame_size;
@@ -6762,9 +6765,8 @@ static bool na_emul_may_send(const struct na_emul_xfer *xfer)
             size <= xfer->emul->window - peer->outstanding);
 }
 
-/* Put up to `size` bytes of data into the plan. A run that is long, or all
- * there is to send, is sent from where it lies; short ones are copied together.
- * NA_NOMEM. */
+/* Add up to `size` bytes of data to the plan. A long run, or the last one, is
+ * sent in place; short ones are copied together. NA_NOMEM. */
 static na_return_t na_emul_load(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan, na_size_t size)
 {
@@ -6796,7 +6798,7 @@ static na_return_t na_emul_load(
     return NA_SUCCESS;
 }
 
-/* Make the next frame. NA_NOMEM. */
+/* Compose the next frame. NA_NOMEM. */
 static na_return_t na_emul_make(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan)
 {
@@ -6804,14 +6806,14 @@ static na_return_t na_emul_make(
     na_return_t ret = NA_SUCCESS;
 
     memset(plan, 0, sizeof(*plan));
-    plan->release = hg_mem_free; /* without data it has nothing to do */
+    plan->release = hg_mem_free; /* no effect without data */
     plan->cursor = xfer->cursor;
     wire->offset = xfer->offset + xfer->sent;
     wire->length = na_emul_piece(xfer);
     if (xfer->sends && !xfer->ended && wire->length > 0) {
         ret = na_emul_load(xfer, plan, wire->length);
         wire->length = plan->size;
-    } else if (xfer->ended) { /* one answer for all that is left */
+    } else if (xfer->ended) { /* one answer for the rest */
         wire->length = xfer->length - xfer->sent;
     }
     wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
@@ -6829,7 +6831,7 @@ static na_return_t na_emul_make(
     return ret;
 }
 
-/* The transport took the frame. */
+/* The transport accepted the frame. */
 static void na_emul_sent(
     struct na_emul_xfer *xfer, const struct na_emul_plan *plan)
 {
@@ -6855,8 +6857,9 @@ static void na_emul_sent(
     na_emul_make_ready(xfer);
 }
 
-/* The transport did not take the frame, for `ret`. Without memory for the data
- * of an answer the request is refused. False: to be tried again. */
+/* The transport did not accept the frame, with the error `ret`. If there is no
+ * memory for the data of an answer, the request is refused. False: retry
+ * later. */
 static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
 {
     if (ret == NA_NOMEM && !xfer->origin)
@@ -6869,8 +6872,8 @@ static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
     return false;
 }
 
-/* Send the next frame of a transfer that is on no list. Whether anything
- * changed. The transfer may be gone when this returns. */
+/* Send the next frame of a transfer that is on no list. Returns whether
+ * anything changed. The transfer may be freed on return. */
 static bool na_emul_send(struct na_emul_xfer *xfer)
 {
     const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
@@ -6885,7 +6888,8 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
     }
-    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
+    atomic_fetch_add(
+        &xfer->pins, 1); /* keeps it until the end of this function */
     ret = na_emul_make(xfer, &plan);
     na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
@@ -6930,8 +6934,8 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     return emul;
 }
 
-/* Free withdrawn memory of which the transport moves no pieces any more; with
- * `closed` it moves none. */
+/* Free withdrawn memory that the transport no longer moves; with `closed` it
+ * moves none. */
 static void na_emul_untouch(struct na_emul *emul, bool closed)
 {
     struct na_link *link = emul->touched.next;
@@ -6979,8 +6983,8 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 
 /* ---- Waiting for memory ---- */
 
-/* Whether a transfer uses registered memory `mem`, or is an operation of
- * `context`, or one whose local side is `mem`. */
+/* Whether a transfer uses registered memory `mem`, or belongs to an operation
+ * of `context`, or has the local side `mem`. */
 static bool na_emul_uses(const struct na_emul_xfer *xfer,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
@@ -7001,8 +7005,9 @@ static void na_emul_abandon(struct na_addr *addr, const char *why)
     na_addr_unref(addr);
 }
 
-/* End such transfers with `status`; whether the transport had frames of one. If
- * it is `late`, the peer of that one loses its connection. */
+/* End matching transfers with `status`; returns whether the transport has
+ * frames of one. If it is `late`, the connection to the peer of that one is
+ * ended. */
 static bool na_emul_end_some(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status, bool late)
@@ -7016,14 +7021,15 @@ static bool na_emul_end_some(struct na_emul *emul,
 
         if (!na_emul_uses(xfer, context, mem))
             continue;
-        atomic_fetch_add(&xfer->pins, 1); /* the transport may free the rest */
+        atomic_fetch_add(
+            &xfer->pins, 1); /* the transport may release the other pins */
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
         if (held && late && !xfer->abandoned && !xfer->addr->self) {
             xfer->abandoned = true;
             na_emul_abandon(xfer->addr,
-                "it does not read its data, whose memory is being withdrawn");
-            cursor = 0; /* any other transfer may be gone */
+                "it does not read the data of memory that is being withdrawn");
+            cursor = 0; /* any other transfer may have been freed */
         }
         na_emul_unpin(xfer);
         used = used || held;
@@ -7032,9 +7038,9 @@ static bool na_emul_end_some(struct na_emul *emul,
     return used;
 }
 
-/* End such transfers, and wait until none of them uses memory. A frame of them
- * may be with the transport, and perhaps nobody polls, so the transport is
- * asked to free frames. */
+/* End matching transfers, and wait until none of them uses memory. The
+ * transport may hold a frame of them, and perhaps no thread polls, so the
+ * transport is asked to release frames. */
 static void na_emul_end_users(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status)
@@ -7069,7 +7075,7 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
     return ret;
 }
 
-/* Peers find the memory no more. */
+/* Peers no longer find the memory. */
 static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
     const void *known = hg_map_remove(&emul->regs, mem->pub.key);
@@ -7093,7 +7099,8 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
     handle->key = 0;
 }
 
-/* Whether the transport moves memory, too, and hands over what it cannot. */
+/* Whether the transport moves memory itself, too, and hands over what it cannot
+ * move. */
 static bool na_emul_shares(const struct na_class *na_class)
 {
     return (na_class_ops(na_class)->caps & NA_CAP_HANDS_OVER) != 0;
@@ -7112,7 +7119,7 @@ HG_PRIVATE bool na_emul_withdraw(
 
     na_rma_forget(handle);
     if (emul == NULL || !atomic_exchange(&mem->registered, false)) {
-        na_rma_delete(handle); /* and deregisters */
+        na_rma_delete(handle); /* deregisters, too */
         return false;
     }
     touched = na_emul_shares(handle->na_class) &&
@@ -7133,7 +7140,9 @@ HG_PRIVATE bool na_emul_withdraw(
     if (touched) {
         hg_list_push(&emul->touched, &mem->link);
         core->count(handle->na_class, "rma_touched", 1);
-        core->wake(handle->na_class); /* a sleeper does not know until when */
+        core->wake(
+            handle
+                ->na_class); /* a sleeping thread must recompute its deadline */
     } else {
         na_emul_unref_mem(mem);
     }
@@ -7150,7 +7159,7 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
 
 /* ---- Operations ---- */
 
-/* Whether a request may be served, and from which memory. */
+/* Whether a request may be served, and the memory it accesses. */
 static na_return_t na_emul_check_request(const struct na_emul *emul,
     const struct na_emul_wire *wire, struct na_mem_core **mem_p)
 {
@@ -7170,8 +7179,8 @@ static na_return_t na_emul_check_request(const struct na_emul *emul,
     return NA_SUCCESS;
 }
 
-/* Do an operation on memory of this class's own. A long copy is made with the
- * lock free, unless the caller holds it. */
+/* Execute an operation on memory of this class. A long copy is made without the
+ * lock, unless the caller holds it. */
 static void na_emul_copy(struct na_emul_xfer *xfer)
 {
     struct hg_monitor *lock = na_emul_lock(xfer->emul);
@@ -7211,8 +7220,8 @@ static void na_emul_copy(struct na_emul_xfer *xfer)
     na_emul_check(xfer);
 }
 
-/* Start an operation. Once there is a transfer for it, its end is told by
- * completing it. The first frame leaves from here. */
+/* Start an operation. When its transfer exists, errors are reported by
+ * completing it. The first frame is sent at once. */
 static na_return_t na_emul_start(struct na_op *op, bool sends)
 {
     struct na_emul *emul = na_class_emul(op->context->na_class);
@@ -7320,8 +7329,8 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- What arrives: each function returns what to count, or NULL ---- */
 
-/* Where `size` bytes of memory at an offset lie, if they lie together; else
- * NULL. The range is checked already. */
+/* The address of `size` bytes at an offset, if they are contiguous; else NULL.
+ * The range was checked. */
 static char *na_emul_spot(
     const struct na_mem_handle *mem, na_offset_t offset, na_size_t size)
 {
@@ -7336,8 +7345,8 @@ static char *na_emul_spot(
     return run == size ? spot : NULL;
 }
 
-/* Copy data to where it belongs, unless the transport received it there.
- * NA_CHECKSUM_ERROR: it is not what its sender saw. */
+/* Copy data to its destination, unless the transport received it there.
+ * NA_CHECKSUM_ERROR: it differs from what was sent. */
 static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const struct na_mem_handle *mem,
     na_offset_t offset, const void *data)
@@ -7371,7 +7380,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     na_return_t ret;
 
     if (na_addr_state(source) != NA_SUCCESS)
-        return "rma_stale"; /* it died on the way here */
+        return "rma_stale"; /* the peer died meanwhile */
     if (peer->answers < NA_EMUL_ANSWERS_MAX)
         xfer = na_emul_xfer_new(emul, source, false);
     if (xfer == NULL) {
@@ -7405,8 +7414,8 @@ static const char *na_emul_requested(struct na_emul *emul,
     return ret == NA_CHECKSUM_ERROR ? "rma_damaged" : "rma_refused";
 }
 
-/* The transfer that an answer is about; NULL: there is none, or the peer
- * guesses its id. */
+/* The transfer that an answer belongs to; NULL: there is none, or the answer
+ * comes from another peer. */
 static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
     const struct na_addr *source, const struct na_emul_wire *wire)
 {
@@ -7419,7 +7428,7 @@ static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
         : NULL;
 }
 
-/* Whether an answer has data that was asked for. */
+/* Whether the data in an answer was requested. */
 static bool na_emul_is_asked(
     const struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
 {
@@ -7429,7 +7438,7 @@ static bool na_emul_is_asked(
         wire->length <= xfer->sent - (wire->offset - xfer->offset);
 }
 
-/* Whether a correct peer may answer so. */
+/* Whether a correct peer could send this answer. */
 static bool na_emul_is_answer(const struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, size_t size)
 {
@@ -7466,7 +7475,7 @@ static const char *na_emul_result(struct na_emul *emul,
         return "rma_stale";
     if (!na_emul_is_answer(xfer, wire, size)) {
         hg_log_warning("rma",
-            "%s broke the protocol of a transfer of %" PRIu64 " bytes",
+            "%s violated the protocol in a transfer of %" PRIu64 " bytes",
             na_emul_name(source), xfer->length);
         na_emul_drop(xfer, NA_PROTOCOL_ERROR);
         return "rma_malformed";
@@ -7530,7 +7539,7 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     }
     if (spot == NULL || xfer == NULL)
         return NULL;
-    if (mem != NULL) { /* a transfer that only keeps the memory */
+    if (mem != NULL) { /* a transfer that only holds the memory */
         xfer->mem = mem;
         mem->refs++;
         xfer->ended = true;
@@ -15177,47 +15186,46 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
 
 /* ==== gen/proc/proc.h ==== */
 /*
- * proc: the object that a proc function encodes into, decodes from or frees
- * with.
+ * proc: the object that a proc function uses to encode, decode or free.
  *
- * All steps of a proc go through hg_proc_step, which hands out the next bytes
- * of the buffer, to write or to read: a compare and an add while there is
- * room. Whatever does not fit takes the slow path, which grows the buffer
- * of an encoder or fails. A failed proc keeps its code and has no room left,
- * so that every later step takes the slow path and gets the same code: a
- * user's proc that ignores a result can neither write nor read out of place.
+ * All steps of a proc go through hg_proc_step, which returns the next bytes of
+ * the buffer, to write or read: a compare and an add while the buffer has
+ * space. Otherwise the slow path grows the buffer of an encoder, or fails. A
+ * failed proc stores its error code and has no space left, so that each later
+ * step takes the slow path and gets the same code: if a user's proc ignores a
+ * result, it still cannot read or write out of bounds.
  *
  * Invariants: pos <= end; a proc that frees, or has failed, has pos == end;
- * error is HG_SUCCESS while it has not failed; one that frees never fails.
+ * error is HG_SUCCESS while it has not failed; a proc that frees never fails.
  *
- * The engine cannot clear the user's struct before it decodes, whose size it
- * does not know; so after a failure nobody can tell from the struct what
- * was allocated. The proc itself keeps count of what decoding makes.
+ * The library does not know the size of the user's struct and so cannot clear
+ * it before decoding. After a failure the struct does not show what was
+ * allocated. Therefore the proc records what decoding allocates.
  *
- * Locking: none, a proc belongs to one thread at a time. What calls it knows
- * of messages and checksums in headers; this module does not.
+ * Locking: none, a proc belongs to one thread at a time. This module knows
+ * neither messages nor checksums in headers; its callers do.
  */
 
 struct hg_bulk_layer;
 
-/* Bytes that grow, on the heap or, until they do, on somebody's stack. All
- * zeros is an empty one. */
+/* A growing buffer, on the heap or initially on the stack of a caller. A zeroed
+ * struct is an empty buffer. */
 struct hg_buf {
     unsigned char *data; /* NULL while capacity is 0 */
     size_t capacity;
     bool on_stack;
 };
 
-/* Free the memory, unless it is a stack's; the buffer is empty. */
+/* Free the memory unless it is on a stack; the buffer becomes empty. */
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
 
-/* hg_buf_reserve for more than there is. */
+/* The slow path of hg_buf_reserve. */
 HG_PRIVATE hg_return_t hg_buf_grow(
     struct hg_buf *buf, size_t capacity, size_t limit);
 
-/* Make the capacity `capacity` at least, perhaps more, up to `limit`; what is
- * in the buffer stays, `data` may move. HG_MSGSIZE: the limit is smaller;
- * HG_NOMEM (both logged): the buffer is as before. */
+/* Increase the capacity to at least `capacity`, up to `limit`. The content
+ * stays, `data` may move. HG_MSGSIZE: the limit is smaller; HG_NOMEM (both
+ * logged): the buffer is unchanged. */
 static inline hg_return_t hg_buf_reserve(
     struct hg_buf *buf, size_t capacity, size_t limit)
 {
@@ -15226,7 +15234,7 @@ static inline hg_return_t hg_buf_reserve(
         : hg_buf_grow(buf, capacity, limit);
 }
 
-/* Something that decoding made, and how a failure unmakes it. */
+/* An object that decoding allocated, and how to release it after a failure. */
 struct hg_proc_kept {
     void *object;
     void (*release)(void *object);
@@ -15237,18 +15245,22 @@ struct hg_proc_kept {
 struct hg_proc {
     struct hg_proc_cursor cursor; /* first: the macros know it. Decoding never
                                  writes to its data */
-    size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
-    hg_return_t error;    /* what the first failed step returned */
-    bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
-    bool keeps;           /* decoding for the engine: what it makes */
-    const char *function; /* for log lines: what is called; NULL */
-    struct hg_class *hg_class; /* of a call of the callback model; else NULL */
-    struct hg_handle *handle;  /* likewise */
-    struct hg_proc_own *own;   /* one of hg_proc_create*; NULL: a call's */
-    struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
-    struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
-    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;       /* bytes of *buf in front of `data` */
+    size_t limit;      /* maximum of `end` of an encoder with `buf` */
+    hg_return_t error; /* what the first failed step returned */
+    bool keeps_const;  /* HG_FREE: const strings and bulk handles stay */
+    bool keeps;        /* decoding for the library: record allocated objects */
+    const char *function; /* name of the called function for log lines; NULL */
+    struct hg_class
+        *hg_class; /* the class of a call of the callback model; else NULL */
+    struct hg_handle *handle; /* likewise */
+    struct hg_proc_own
+        *own; /* set by hg_proc_create*; NULL: the proc of a call */
+    struct hg_bulk_layer
+        *layer; /* of bulk handles; NULL: that of the request model */
+    struct na_addr
+        *addr; /* address of the other side of a call (borrowed); NULL */
+    struct hg_buf *buf; /* encoding: the buffer to grow; NULL: `end` is final */
+    size_t reserve;     /* bytes of *buf in front of `data` */
     size_t kept_count;
     struct hg_buf kept_more; /* behind the first */
     struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
@@ -15256,24 +15268,23 @@ struct hg_proc {
 
 /* ---- A proc's life: the struct is the caller's, and stays in place ---- */
 
-/* Encode into `buf` (borrowed while the proc is used), behind the first
- * `reserve` bytes and up to `limit` bytes with those (at least `reserve`), past
- * which steps fail with HG_MSGSIZE. On success buf->data has `reserve` bytes
- * at least, though it may move with each step. HG_NOMEM, HG_MSGSIZE
- * (logged). */
+/* Encode into `buf` (borrowed while the proc is used), after the first
+ * `reserve` bytes, and up to `limit` bytes in all (at least `reserve`); beyond
+ * that steps fail with HG_MSGSIZE. On success buf->data has at least `reserve`
+ * bytes, but may move with each step. HG_NOMEM, HG_MSGSIZE (logged). */
 HG_PRIVATE hg_return_t hg_proc_init_encode(
     struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit);
 
-/* Decode `size` bytes at `data` (borrowed while the proc is used; may be NULL
- * where size is 0). hg_proc_finish_decode must follow what decodes. */
+/* Decode `size` bytes at `data` (borrowed while the proc is used; NULL if size
+ * is 0). hg_proc_finish_decode must be called after decoding. */
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
-/* A proc over `size` bytes at `data`, for what `op` does. */
+/* A proc with `size` bytes at `data` for `op`. */
 HG_PRIVATE void hg_proc_init(
     struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size);
 
-/* Free what decoding made. Nothing follows. */
+/* A proc that frees what decoding allocated. It needs no finish. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
 
 /* The other side of the call, for log lines. */
@@ -15283,7 +15294,7 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
                                                           : "a peer";
 }
 
-/* A line about the arguments of a call begins with function and peer. */
+/* Log lines about the arguments of a call begin with function and peer. */
 #define HG_PROC_SUBJECT "%s%s%s%s%s"
 #define HG_PROC_SUBJECT_OF(proc) \
     (proc)->function != NULL ? "\"" : "", \
@@ -15292,8 +15303,8 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
         (proc)->function != NULL ? hg_proc_peer(proc) : "", \
         (proc)->function != NULL ? ": " : ""
 
-/* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
- * that are decoded come from a peer: a warning. */
+/* Log why arguments are refused, and keep that for HG_Get_last_error_text().
+ * Decoded arguments come from a peer: a warning. */
 #define HG_PROC_EXPLAIN(proc, format, ...) \
     HG_LOG_EXPLAIN((proc)->cursor.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
                                                   : HG_LOG_LEVEL_ERROR, \
@@ -15301,50 +15312,49 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
 
 /* ---- Its end ---- */
 
-/* `ret` is what the proc function returned, and is returned again unless
- * HG_SUCCESS (logged, unless a step was); next comes a failure that the
- * function kept silent about; else how many bytes were encoded. */
+/* Finish encoding; `ret` is the result of the proc function. Returns `ret` if
+ * it is not HG_SUCCESS (logged, unless a step was), else a failure that the
+ * function ignored; else sets the number of encoded bytes. */
 HG_PRIVATE hg_return_t hg_proc_finish_encode(
     const struct hg_proc *proc, hg_return_t ret, size_t *size_p);
 
-/* `ret` is what the proc function returned, and is returned again unless
- * HG_SUCCESS (logged, unless a step was); next comes a failure that the
- * function kept silent about; else HG_CHECKSUM_ERROR (logged) if bytes were
- * left undecoded. On failure all that decoding made is unmade, and the struct
- * decoded into has no meaning: it need not have been zeroed, and must not be
- * freed. */
+/* Finish decoding; `ret` is the result of the proc function. Returns `ret` if
+ * it is not HG_SUCCESS (logged, unless a step was), else a failure that the
+ * function ignored, else HG_CHECKSUM_ERROR (logged) if bytes were left
+ * undecoded. On failure all allocated objects are released, and the decoded
+ * struct is invalid: it need not have been zeroed, and must not be freed. */
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret);
 
 /* ---- What decoding made ---- */
 
-/* From now on a failed decoding calls `release` on `object`. HG_NOMEM
- * (logged): the proc has failed, and the object is released already. */
+/* Record an object: if decoding fails, `release` is called on it. HG_NOMEM
+ * (logged): the proc has failed, and the object was released. */
 HG_PRIVATE hg_return_t hg_proc_keep(
     struct hg_proc *proc, void *object, void (*release)(void *object));
 
-/* `object` is released by another now. */
+/* Remove an object from the record; another module releases it. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
 
 /* ---- Steps ---- */
 
-/* Whether there is a proc (logged if not). */
+/* Whether the proc is not NULL (logged if it is). */
 HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc);
 
-/* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
- * room. Returns the code to hand up. The caller has logged it. */
+/* Fail with `ret`, unless the proc has failed before; no space is left
+ * afterwards. Returns the code of the first failure. The caller has logged
+ * it. */
 HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret);
 
-/* A step was called with a NULL: fails with HG_INVALID_ARG (logged). `proc`
- * may be the NULL. */
+/* A step got NULL: fail with HG_INVALID_ARG (logged). `proc` may be NULL. */
 HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc);
 
-/* hg_proc_step where there is no room. */
+/* The slow path of hg_proc_step. */
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size);
 
-/* Whether a step of `size` bytes to or from `data` needs nothing but these;
- * else hg_proc_step_again does what it needs and calls `step`, which asked,
- * once more, or returns why not. */
+/* Whether a step of `size` bytes to or from `data` needs only those bytes.
+ * Otherwise hg_proc_step_again does the rest and calls `step` again, or returns
+ * an error. */
 static inline bool hg_proc_may_step(
     const struct hg_proc *proc, const void *data, size_t size)
 {
@@ -15355,8 +15365,8 @@ static inline bool hg_proc_may_step(
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
     struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
 
-/* The next `size` bytes, more than 0: to be written when encoding (valid until
- * the next step), to be read when decoding. NULL: return proc->error, which is
+/* The next `size` bytes, more than 0: to write when encoding (valid until the
+ * next step), to read when decoding. NULL: return proc->error, which is
  * HG_SUCCESS when freeing. */
 static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 {
@@ -15372,17 +15382,17 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 
 /* ==== gen/proc/proc.c ==== */
 /*
- * proc: where encoded bytes go and decoded bytes come from.
+ * proc: encodes, decodes and frees values.
  *
- * The CRC64 of arguments is not computed here. The Mercury design report
- * updates it as each proc runs. Here the caller computes it when the proc has
- * run, over the same bytes, which lie in one piece: the value is the same, and
- * the computation runs at its full speed.
+ * This module does not compute the CRC64 of arguments. In the Mercury design
+ * report each proc updates it. Here the caller computes it when the proc has
+ * run, over the same contiguous bytes: the value is the same, and faster to
+ * compute.
  *
- * What a failure means: HG_OVERFLOW, a decoder wants more than arrived, or an
- * encoder more than the user's buffer holds; HG_MSGSIZE, arguments grow past
- * the caller's limit; HG_NOMEM; HG_PROTOCOL_ERROR, bytes that no encoder
- * writes; HG_INVALID_ARG, a NULL.
+ * Error codes: HG_OVERFLOW, a decoder needs more bytes than arrived, or an
+ * encoder more than the user's buffer holds; HG_MSGSIZE, arguments exceed the
+ * caller's limit; HG_NOMEM; HG_PROTOCOL_ERROR, bytes that no encoder writes;
+ * HG_INVALID_ARG, NULL.
  *
  * Values on the wire, without padding between fields:
  *
@@ -15393,14 +15403,14 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
  *     hg_string_t            NULL:  | 0, uint64_t |
  *                            else:  | size, uint64_t | bytes | 0 | 0 |
  *
- * The size of a string counts the NUL at its end, which is the only one. The
- * two zeros stand where Mercury has is_const and is_owned: a string is as large
- * as there. A decoder compares the size with what arrived before it allocates.
- * Another value of a bool or of a zero, and a NUL elsewhere, are refused with
+ * The size of a string includes the NUL at its end, which is the only one. The
+ * two zeros are Mercury's is_const and is_owned, so that a string has the same
+ * size. A decoder compares the size with what arrived before it allocates. Any
+ * other value of a bool or of a zero, and a NUL elsewhere, are refused with
  * HG_PROTOCOL_ERROR.
  *
- * A string object knows whether its string is to be freed. The string may come
- * from the application, or go to it, and is freed with the same allocator.
+ * A string object knows whether its string must be freed. The application may
+ * provide or take the string, which is freed with the same allocator.
  *
  * Locking: none, see proc.h.
  */
@@ -15471,7 +15481,8 @@ HG_PRIVATE HG_HOT void hg_proc_init(
     proc->buf = NULL;
 }
 
-/* After the buffer has grown, perhaps moved: where the proc stands in it. */
+/* Update the position of the proc after the buffer has grown and possibly
+ * moved. */
 static inline void hg_proc_attach(struct hg_proc *proc)
 {
     size_t room = proc->buf->capacity - proc->reserve;
@@ -15485,7 +15496,7 @@ static inline void hg_proc_attach(struct hg_proc *proc)
 HG_PRIVATE hg_return_t hg_proc_init_encode(
     struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit)
 {
-    /* A buffer without a byte would have no address. */
+    /* An empty buffer would have no address. */
     hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
 
     assert(reserve <= limit);
@@ -15514,7 +15525,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
     hg_proc_init(proc, HG_FREE, NULL, 0);
 }
 
-/* What the likeliest cause is when a call's arguments do not fit. */
+/* A hint at the most likely cause when the arguments of a call do not fit. */
 static const char *hg_proc_doubt(const struct hg_proc *proc)
 {
     return proc->function != NULL && proc->cursor.op == HG_DECODE
@@ -15522,8 +15533,8 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
         : "";
 }
 
-/* What a proc function returned, unless HG_SUCCESS, or what it kept silent
- * about. */
+/* The result of a proc function: what it returned, unless HG_SUCCESS, else a
+ * failure that it ignored. */
 static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
@@ -15544,7 +15555,7 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(
     return ret;
 }
 
-/* Entry `i` of what decoding made. */
+/* Object `i` that decoding allocated. */
 static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
 {
     return i < HG_PROC_KEPT_FIRST
@@ -15589,7 +15600,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
         : 0;
 
     assert(object != NULL);
-    /* Procs of the application keep nothing: it frees with HG_FREE. */
+    /* Procs of the application record nothing: it frees with HG_FREE. */
     if (!proc->keeps)
         return HG_SUCCESS;
     if (hg_buf_reserve(&proc->kept_more, more * sizeof(kept), SIZE_MAX / 2) !=
@@ -15601,7 +15612,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
     return HG_SUCCESS;
 }
 
-/* It looks among the latest first. */
+/* The latest objects are searched first. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
     size_t i = proc->keeps ? proc->kept_count : 0;
@@ -15619,7 +15630,7 @@ HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
 
-    /* Freeing goes on, or what comes next would leak. */
+    /* Freeing continues, or the objects that follow would leak. */
     if (proc->cursor.op == HG_FREE)
         return ret;
     if (proc->error == HG_SUCCESS)
@@ -15637,8 +15648,8 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
     return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
 }
 
-/* Grow the buffer, so that `size` more bytes fit. What was encoded elsewhere,
- * as the application gave a buffer, or took one, moves into it. */
+/* Grow the buffer, so that `size` more bytes fit. If the application provided
+ * or took a buffer, the bytes encoded so far are copied. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t size)
 {
     const unsigned char *elsewhere =
@@ -15754,12 +15765,12 @@ hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
         proc, buf_size > proc->cursor.pos ? buf_size - proc->cursor.pos : 0);
 }
 
-/* Whether there is a proc with bytes to point at. */
+/* Whether there is a proc with bytes to return. */
 static bool hg_proc_has_bytes(const struct hg_proc *proc, const char *function)
 {
     if (proc != NULL && proc->cursor.op != HG_FREE)
         return true;
-    (void) hg_log_misuse("proc", function, "no proc, or one that frees");
+    (void) hg_log_misuse("proc", function, "the proc is NULL, or frees");
     return false;
 }
 
@@ -15833,8 +15844,8 @@ static inline void hg_proc_number(hg_proc_t proc, void *data, size_t size)
         hg_proc_order(data, bytes, size);
 }
 
-/* Most arguments are made of numbers: one comparison while the buffer has
- * space, and everything else behind a call that ends the function. */
+/* Most arguments consist of numbers: one comparison while the buffer has space;
+ * the rest is a tail call. */
 #define HG_PROC_NUMBER(type, size) \
     hg_return_t hg_proc_##type(hg_proc_t proc, void *data) \
     { \
@@ -15964,7 +15975,7 @@ static hg_return_t hg_proc_string_check(hg_proc_t proc, uint64_t size)
     return HG_SUCCESS;
 }
 
-/* *str becomes a string of its own, or NULL, as in every failure. */
+/* *str becomes an allocated string, or NULL, also on failure. */
 static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
 {
     const unsigned char *bytes = hg_proc_step(proc, 8);
@@ -15988,8 +15999,8 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     return HG_SUCCESS;
 }
 
-/* The two types of strings are pointers of one representation, but not
- * compatible types: so the pointer is copied. */
+/* The two string types have the same representation, but are not compatible
+ * types: so the pointer is copied. */
 static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
 {
     hg_return_t ret = HG_SUCCESS;
@@ -16022,7 +16033,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 
 /* ---- String objects ---- */
 
-/* Whether there is an object; logged if not. */
+/* Whether the object is not NULL; logged if it is. */
 static bool hg_string_object_there(const hg_string_object_t *string)
 {
     if (string == NULL)
@@ -16110,19 +16121,19 @@ hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string)
 
 /* ==== gen/proc/proc_own.c ==== */
 /*
- * proc_own: procs that an application makes for itself, and checksums.
+ * proc_own: procs that the application creates, and checksums.
  *
- * A proc of hg_proc_create2 encodes into a buffer of the application's until
- * that is full, then into an extra one on the heap, which begins with all that
- * was encoded before. A hash is computed over the encoded bytes when it is
- * asked for.
+ * A proc of hg_proc_create2 encodes into a buffer of the application until that
+ * is full, then into an extra one on the heap, which starts with a copy of
+ * everything encoded before. A hash is computed over the encoded bytes on
+ * request.
  *
  * The Mercury design report's abstract checksum is an object with a method
- * chosen by name, and any number of updates. The one method is "crc64". The
+ * chosen by name, and any number of updates. The only method is "crc64". The
  * library's own messages use base/crc64 directly.
  *
  * Invariant: an extra buffer that the application took is `taken`, not `extra`,
- * and only read.
+ * and is only read.
  *
  * Locking: none, a proc or checksum belongs to one thread at a time.
  */
@@ -16133,10 +16144,10 @@ struct hg_proc_own {
     uint8_t flags;
     struct hg_buf extra;
     struct hg_buf taken; /* the application frees it */
-    uint64_t value;      /* of the hash, at the last flush */
+    uint64_t value;      /* the hash at the last flush */
 };
 
-/* NULL, logged: a proc of a call, or none. */
+/* NULL, logged: the proc of a call, or NULL. */
 static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
 {
     if (proc != NULL && proc->own != NULL)
@@ -16145,20 +16156,20 @@ static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
     return NULL;
 }
 
-/* Whether a proc may do `op` with such a buffer; logged if not. */
+/* Check the arguments of a proc; logged. */
 static hg_return_t hg_proc_own_check(
     const void *buf, hg_size_t size, hg_proc_op_t op, const char *function)
 {
     if ((unsigned) op <= (unsigned) HG_FREE && size <= SIZE_MAX / 2 &&
         (buf != NULL || size == 0 || op == HG_FREE))
         return HG_SUCCESS;
-    return hg_log_misuse(
-        "proc", function, "a NULL, or no such operation or size");
+    return hg_log_misuse("proc", function,
+        "an argument is NULL, or the operation or size is invalid");
 }
 
 /* ---- Life ---- */
 
-/* Also with no buffer at all: the first byte encoded makes the extra one. */
+/* With no buffer, the first encoded byte creates the extra one. */
 static void hg_proc_own_begin(
     struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
 {
@@ -16279,7 +16290,7 @@ void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
         own->flags = flags;
 }
 
-/* The extra buffer, taken or not; empty. */
+/* The extra buffer, taken or not; empty if there is none. */
 static struct hg_buf hg_proc_own_extra(hg_proc_t proc)
 {
     static const struct hg_buf none = {NULL, 0, false};
@@ -16322,8 +16333,8 @@ hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
 
 /* ---- Hashes ---- */
 
-/* CRC-16/T10-DIF: polynomial 0x8BB7, nothing reflected; "123456789" gives
- * 0xD0DB. Bit by bit: nobody hashes much with it. */
+/* CRC-16/T10-DIF: polynomial 0x8BB7, not reflected; "123456789" gives 0xD0DB.
+ * Computed bit by bit: it is rarely used. */
 static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
 {
     unsigned crc = 0;
@@ -16339,8 +16350,9 @@ static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
     return (uint16_t) crc;
 }
 
-/* CRC-32C: reflected polynomial 0x82F63B78, all ones in and out; "123456789"
- * gives 0xE3069283. Bit by bit, for the same reason. */
+/* CRC-32C: reflected polynomial 0x82F63B78, initial value and final XOR all
+ * ones; "123456789" gives 0xE3069283. Computed bit by bit: it is rarely
+ * used. */
 static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
 {
     uint32_t crc = UINT32_MAX;
@@ -16355,7 +16367,7 @@ static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
     return ~crc;
 }
 
-/* How many bytes a hash has; 0: none. */
+/* The size of a hash; 0: none. */
 static size_t hg_proc_own_hash_size(hg_proc_hash_t hash)
 {
     return hash == HG_CRC16 ? 2
@@ -16399,7 +16411,7 @@ hg_return_t hg_proc_checksum_get(
     size = hg_proc_own_hash_size(own->hash);
     if (size == 0 || hash == NULL || hash_size < size)
         return hg_log_misuse("proc", "hg_proc_checksum_get",
-            "no hash, or no room for its bytes");
+            "there is no hash, or no space for it");
     hg_wire_store64(bytes, own->value);
     memcpy(hash, bytes, size);
     return HG_SUCCESS;
@@ -16420,8 +16432,8 @@ hg_return_t hg_proc_checksum_verify(
         return ret;
     if (memcmp(hash, bytes, hg_proc_own_hash_size(proc->own->hash)) == 0)
         return HG_SUCCESS;
-    HG_PROC_EXPLAIN(proc, "the hash of %zu bytes is not the one that came",
-        proc->cursor.pos);
+    HG_PROC_EXPLAIN(
+        proc, "the hash of %zu bytes does not match", proc->cursor.pos);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -16438,10 +16450,10 @@ void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
 
 struct hg_checksum {
     uint64_t crc;
-    bool finalized; /* takes no update before a reset */
+    bool finalized; /* no update is allowed before a reset */
 };
 
-/* One log line, and what all functions but get_size return with it. */
+/* Log a line and return the error code of all functions except get_size. */
 static int hg_checksum_refuse(const char *function, const char *cause)
 {
     (void) hg_log_misuse("checksum", function, cause);
@@ -16453,7 +16465,7 @@ int hg_checksum_init(const char *hash_method, hg_checksum_t *checksum)
     hg_checksum_t made;
 
     if (hash_method == NULL || checksum == NULL)
-        return hg_checksum_refuse("hg_checksum_init", "a NULL");
+        return hg_checksum_refuse("hg_checksum_init", "an argument is NULL");
     if (strcmp(hash_method, "crc64") != 0)
         return hg_checksum_refuse(
             "hg_checksum_init", "the method is not \"crc64\"");
@@ -16467,7 +16479,7 @@ int hg_checksum_init(const char *hash_method, hg_checksum_t *checksum)
 int hg_checksum_destroy(hg_checksum_t checksum)
 {
     if (checksum == NULL)
-        return hg_checksum_refuse("hg_checksum_destroy", "a NULL");
+        return hg_checksum_refuse("hg_checksum_destroy", "an argument is NULL");
     hg_mem_free(checksum);
     return 0;
 }
@@ -16475,7 +16487,7 @@ int hg_checksum_destroy(hg_checksum_t checksum)
 int hg_checksum_reset(hg_checksum_t checksum)
 {
     if (checksum == NULL)
-        return hg_checksum_refuse("hg_checksum_reset", "a NULL");
+        return hg_checksum_refuse("hg_checksum_reset", "an argument is NULL");
     checksum->crc = 0;
     checksum->finalized = false;
     return 0;
@@ -16484,7 +16496,8 @@ int hg_checksum_reset(hg_checksum_t checksum)
 size_t hg_checksum_get_size(hg_checksum_t checksum)
 {
     if (checksum == NULL) {
-        (void) hg_checksum_refuse("hg_checksum_get_size", "a NULL");
+        (void) hg_checksum_refuse(
+            "hg_checksum_get_size", "an argument is NULL");
         return 0;
     }
     return HG_CHECKSUM_SIZE;
@@ -16494,7 +16507,7 @@ int hg_checksum_get(
     hg_checksum_t checksum, void *buf, size_t size, int finalize)
 {
     if (checksum == NULL || buf == NULL)
-        return hg_checksum_refuse("hg_checksum_get", "a NULL");
+        return hg_checksum_refuse("hg_checksum_get", "an argument is NULL");
     if (size < HG_CHECKSUM_SIZE)
         return hg_checksum_refuse(
             "hg_checksum_get", "the buffer has fewer than 8 bytes");
@@ -16507,7 +16520,7 @@ int hg_checksum_get(
 int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
 {
     if (checksum == NULL || (data == NULL && size > 0))
-        return hg_checksum_refuse("hg_checksum_update", "a NULL");
+        return hg_checksum_refuse("hg_checksum_update", "an argument is NULL");
     if (checksum->finalized)
         return hg_checksum_refuse(
             "hg_checksum_update", "finalized; reset it first");
@@ -17323,46 +17336,50 @@ static inline bool hg_limit_take(struct hg_limit *limits,
 
 /* ==== gen/bulk/bulk.h ==== */
 /*
- * bulk: handles of memory that peers may move, and their bytes on the wire.
+ * bulk: handles of memory that peers may read or write, and their serialized
+ * form.
  *
- * A bulk handle is memory of this process, or a description of a peer's. It
- * counts references, since a transfer keeps the handles it uses, and counts
- * those of the application apart: the last of these withdraws the memory.
+ * A bulk handle describes memory of this process, or a peer's memory. It is
+ * reference-counted, because a transfer holds the handles it uses. The
+ * references of the application are counted separately: releasing the last of
+ * these withdraws the memory.
  *
  * A local handle is published when it is first serialized: its memory is
  * registered, and it gets a random id. A description that comes back to this
  * process becomes an alias: a handle that shares the memory of the original,
- * and is of no more use once that was freed.
+ * and becomes invalid when the original is freed.
  *
- * A peer's handle keeps its description, and is passed on as it came. In the
- * description of a bound handle is the owner's address, so that any process
- * that gets it can move the memory. An owner that does not listen has no such
- * address: then the peer of the call that brought the handle is the owner. The
- * owner's address of an unbound handle comes with each transfer.
+ * The handle of a peer's memory keeps its description, and is passed on
+ * unchanged. The description of a bound handle contains the owner's address, so
+ * that any process that receives it can move the data. An owner that does not
+ * listen has no such address: then the peer of the call that carried the handle
+ * is the owner. For an unbound handle each transfer specifies the owner's
+ * address.
  *
- *      serialized handle
- *      0     4   5   6      8      16        24            32   40   44      45
- *      +-----+---+---+------+------+---------+-------------+----+----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id |mem#|context|
- *      +-----+---+---+------+------+---------+-------------+----+----+-------+
- *      | owner's address, owner# bytes | memory handle, mem# bytes |
- *      +-------------------------------+---------------------------+
+ *     serialized handle
+ *     0     4   5   6      8      16        24            32   40   44      45
+ *     +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *     |magic|ver|flg|owner#| size | segments| incarnation | id |mem#|context|
+ *     +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *     | owner's address, owner# bytes | memory handle, mem# bytes |
+ *     +-------------------------------+---------------------------+
  *
- * `flg` is what may be done with the memory, and the flags below. The owner's
- * address is empty unless bulk has a class of its own, or the handle is bound
- * and its owner listens. The context is the owner's, of a bound handle. Bytes
- * behind that are for later versions. A bound handle that is passed on gets the
- * flag PASSED, so that its receiver does not take the sender for the owner.
+ * `flg` contains the access flags and the flags below. The owner's address is
+ * empty unless bulk data uses its own class, or the handle is bound and its
+ * owner listens. `context` is the owner's context of a bound handle. Later
+ * versions may append bytes. A bound handle that is passed on gets the flag
+ * PASSED, so that its receiver does not take the sender for the owner.
  *
- * Locking: the lock of the bulk class guards all that changes in a layer and
- * its handles. Looking at local memory takes no lock: a child of fork may. A
- * handle that outlives its layer is the application's alone.
+ * Locking: the lock of the bulk class guards everything that changes in a layer
+ * and its handles. Accessing local memory takes no lock, so that a child of
+ * fork may do it. A handle that outlives its layer belongs to the application
+ * alone.
  */
 
 enum hg_bulk_wire_flags {
-    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
-    HG_BULK_WIRE_BOUND = 0x04,  /* to a context of the owner's */
-    HG_BULK_WIRE_PASSED = 0x08  /* sent by another process than the owner */
+    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 write, 3 both */
+    HG_BULK_WIRE_BOUND = 0x04,  /* bound to a context of the owner */
+    HG_BULK_WIRE_PASSED = 0x08  /* not sent by its owner */
 };
 
 /* Memory exposed on one NA class. */
@@ -17370,10 +17387,12 @@ struct hg_bulk_layer {
     struct na_class *na_class;
     struct hg_monitor *lock; /* the NA class's */
     struct na_link handles;
-    struct hg_map ids;           /* published handles by id */
-    uint64_t incarnation;        /* random: this life of the layer */
-    char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
-    bool mute; /* it must travel, but there is none: nothing is exposed */
+    struct hg_map ids;    /* published handles by id */
+    uint64_t incarnation; /* random; different for each layer */
+    char owner
+        [NA_MAX_ADDR_LEN]; /* own address if descriptions contain it, or "" */
+    bool mute; /* descriptions need an address, but there is none: nothing is
+                 exposed */
     uint64_t bytes_pulled;
     uint64_t bytes_pushed;
     uint64_t transfers_done;
@@ -17382,17 +17401,18 @@ struct hg_bulk_layer {
 
 struct hg_bulk {
     struct na_link link;
-    struct hg_bulk_layer *layer; /* NULL once the layer ended */
-    unsigned refs;               /* one for all of the application's together */
-    unsigned given;              /* the application's */
+    struct hg_bulk_layer *layer; /* NULL when the layer has ended */
+    unsigned refs;  /* all references of the application count as one */
+    unsigned given; /* references of the application */
     unsigned long flags;
     bool remote;
     bool published;
-    bool bound;               /* an alias: see its original's */
-    uint8_t context_id;       /* if so: of the owner's context */
-    _Atomic bool withdrawn;   /* its owner freed it: no copy begins */
-    unsigned holds;           /* copies under way */
-    struct hg_bulk *original; /* of an alias, which shares what follows */
+    bool bound;             /* of an alias: that of its original */
+    uint8_t context_id;     /* if bound: the owner's context */
+    _Atomic bool withdrawn; /* its owner freed it: no copy starts */
+    unsigned holds;         /* copies in progress */
+    struct hg_bulk
+        *original; /* of an alias; the members that follow are shared */
     uint64_t id;
     size_t size;
     size_t segment_count;
@@ -17400,10 +17420,10 @@ struct hg_bulk {
     struct na_mem_block memory;  /* allocated by the library, or zeros */
     struct na_mem_handle *mem;   /* of all segments */
     /* Remote only. */
-    const char *owner; /* its address where the memory is; NULL: none */
-    _Atomic(struct na_addr *) addr; /* the owner's, once known */
+    const char *owner; /* owner's address on the bulk class; NULL: none */
+    _Atomic(struct na_addr *) addr; /* the owner's address, when known */
     size_t bytes_size;
-    unsigned char *bytes;      /* its description, to be passed on */
+    unsigned char *bytes;      /* the description, to pass on */
     struct na_segment space[]; /* for segments, or for bytes and owner */
 };
 
@@ -17412,82 +17432,84 @@ struct hg_bulk {
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
 
-/* How many handles there are, and size and owner of the first one. */
+/* The number of handles, and the size and owner of the first, as text. */
 HG_PRIVATE unsigned hg_bulk_describe_left(
     struct hg_bulk_layer *layer, char *first, size_t size);
 
-/* Withdraw every handle's memory. Handles left are the application's to free.
- * No context is left whose transfers use them. */
+/* Withdraw the memory of all handles. The application frees the handles that
+ * are left. No context with transfers is left. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
-/* Whether the RPC layer runs on another class: then descriptions carry the
- * owner's address. Where the class does not listen, and such classes are not
- * found by their address (finds_callers), making or serializing a handle of our
- * memory is HG_OPNOTSUPPORT. */
+/* Set whether the RPC layer runs on another class: then descriptions contain
+ * the owner's address. If the class does not listen, and such classes cannot be
+ * found by their address (finds_callers), creating or serializing a handle of
+ * local memory returns HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
 
-/* The layer of the process: the request model's, for procs of no class. */
+/* The layer of the request model, for procs without a class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
 /* ---- Handles ---- */
 
-/* Make a handle of local memory: fill in its `count` segments between these
- * two. An address of NULL is for memory that the library allocates. Errors are
- * those of HG_Bulk_handle_create; the handle is gone when hg_bulk_finish
- * fails. */
+/* Create a handle of local memory: the caller sets its `count` segments between
+ * hg_bulk_begin and hg_bulk_finish. The library allocates memory for segments
+ * with a NULL address. Errors as HG_Bulk_handle_create(); if hg_bulk_finish
+ * fails, the handle is freed. */
 HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
     unsigned long flags, struct hg_bulk **bulk_p);
 HG_PRIVATE hg_return_t hg_bulk_finish(
     struct hg_bulk *bulk, struct hg_bulk **bulk_p);
 
-/* Both, of arrays; buf_ptrs may be NULL. */
+/* Create a handle from arrays; buf_ptrs may be NULL. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
 
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
-/* Withdraw memory of ours from peers and from aliases: waits for copies, and
- * ends the transfers that it is the local side of (HG_CANCELED). Does nothing
- * to an alias, a peer's handle, and the second time. */
+/* Withdraw local memory from peers and aliases: waits for copies, and ends
+ * transfers with this handle as the local side (HG_CANCELED). No effect on
+ * aliases and peers' handles, nor the second time. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
-/* The application's references: a new handle has one. One more; and one less,
- * of which the last withdraws the memory. HG_INVALID_ARG (logged): it has
- * none. */
+/* The application's references; a new handle has one. hg_bulk_give adds one,
+ * hg_bulk_take_back removes one; removing the last one withdraws the memory.
+ * HG_INVALID_ARG (logged): it has none. */
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 
-/* Of a handle: the one whose memory it is, an alias's original or itself. */
+/* The handle that owns the memory: an alias's original, or the handle
+ * itself. */
 static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
 {
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
-/* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
+/* HG_NOENTRY (logged): the memory of the handle or of its original was
+ * withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
 
-/* Around the use of local memory without the lock: hg_bulk_withdraw waits
- * meanwhile. The lock is held. */
+/* Hold local memory while it is used without the lock: hg_bulk_withdraw waits.
+ * The lock is held. */
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
-/* List the runs of memory behind [offset, offset + size), which lies in a local
- * handle: how many there are, up to max_count. The arrays may be NULL. */
+/* List the contiguous pieces of memory in [offset, offset + size) of a local
+ * handle; returns their number, at most max_count. The arrays may be NULL. */
 HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
     size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
     hg_size_t *wide_sizes);
 
-/* Whether a range of a handle may be used in the ways that `access` names.
- * HG_OVERFLOW, HG_PERMISSION, not logged. */
+/* Check the range and the access rights of a handle. HG_OVERFLOW,
+ * HG_PERMISSION, not logged. */
 HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
     uint64_t offset, uint64_t size, unsigned long access);
 
-/* Whether the range of a handle is the application's to look at, in the ways
- * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),
- * HG_PERMISSION, HG_OVERFLOW, all logged. */
+/* Check that the application may access a range of a handle directly with
+ * `flags`. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory), HG_PERMISSION,
+ * HG_OVERFLOW, all logged. */
 HG_PRIVATE hg_return_t hg_bulk_check_access(
     struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags);
 
@@ -17498,16 +17520,16 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
-/* Bind memory of ours to a context. HG_INVALID_ARG (logged): it is a peer's, or
+/* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
  * bound. */
 HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
 
-/* The owner's address of a remote handle is `addr`, of which the handle takes a
- * reference unless it knows one already. */
+/* Set the owner's address of a remote handle, with a reference, unless it has
+ * one. */
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
 
-/* Resolve the owner's address that a remote handle names: a reference. The lock
- * is not held. Errors are those of na_lookup_resolve. */
+/* Resolve the owner's address in a remote handle; returns it with a reference.
+ * The lock is not held. Errors as na_lookup_resolve. */
 HG_PRIVATE hg_return_t hg_bulk_look_up(
     struct hg_bulk *bulk, struct na_addr **addr_p);
 
@@ -17516,14 +17538,15 @@ HG_PRIVATE hg_return_t hg_bulk_look_up(
 /* Bytes that hg_bulk_serialize writes. */
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 
-/* Publishes memory of ours. HG_MSGSIZE: the buffer is too small; HG_NOENTRY:
- * the memory was withdrawn; HG_OPNOTSUPPORT: see hg_bulk_layer_set_separate;
- * all logged. */
+/* Serialize a handle; local memory is published. HG_MSGSIZE: the buffer is too
+ * small; HG_NOENTRY: the memory was withdrawn; HG_OPNOTSUPPORT: see
+ * hg_bulk_layer_set_separate. All are logged. */
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 
-/* A new handle with one reference. HG_PROTOCOL_ERROR, HG_NOENTRY (memory of
- * ours that was freed), HG_NOMEM, all logged. */
+/* Create a handle from its serialized form, with one reference.
+ * HG_PROTOCOL_ERROR, HG_NOENTRY (local memory that was freed), HG_NOMEM, all
+ * logged. */
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
 
@@ -17588,19 +17611,19 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
         na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
 
-/* HG_OPNOTSUPPORT (logged) where the layer is mute. */
+/* HG_OPNOTSUPPORT (logged) if the layer cannot expose memory. */
 static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
 {
     if (!layer->mute)
         return HG_SUCCESS;
     hg_log_error("bulk",
         "the bulk class is not the RPC class and does not listen, and over "
-        "%s+%s nobody could reach the memory",
+        "%s+%s no peer can reach the memory",
         na_class_ops(layer->na_class)->name, layer->na_class->protocol);
     return HG_OPNOTSUPPORT;
 }
 
-/* Free the memory handle of a bulk handle, and its owner's address. */
+/* Free the memory handle and the owner's address of a bulk handle. */
 static void hg_bulk_drop(struct hg_bulk *bulk)
 {
     if (bulk->mem != NULL && bulk->original == NULL)
@@ -17655,8 +17678,8 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 
 /* ---- References ---- */
 
-/* An empty handle with one reference, in the layer's list, with space for
- * `count` segments or bytes. NULL: out of memory (logged). */
+/* Create an empty handle with one reference, in the layer's list, with space
+ * for `count` segments or bytes. NULL: out of memory (logged). */
 static struct hg_bulk *hg_bulk_new(
     struct hg_bulk_layer *layer, size_t count, size_t unit)
 {
@@ -17693,7 +17716,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     assert(bulk->refs == 0 && bulk->holds == 0);
     na_rma_free(&bulk->memory);
     if (bulk->original != NULL)
-        hg_bulk_unref(bulk->original); /* which is no alias */
+        hg_bulk_unref(bulk->original); /* not an alias itself */
     hg_mem_free(bulk);
 }
 
@@ -17738,7 +17761,8 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     bulk->given -= given > 0;
     hg_bulk_leave(bulk->layer);
     if (given == 0) {
-        hg_log_error("bulk", "a bulk handle was freed too often");
+        hg_log_error(
+            "bulk", "a bulk handle was freed more often than referenced");
         return HG_INVALID_ARG;
     }
     if (given == 1) {
@@ -17750,8 +17774,7 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 
 /* ---- Making handles ---- */
 
-/* Sum up the sizes, and allocate the segments that have no address, as one
- * block. */
+/* Sum the sizes, and allocate all segments without an address as one block. */
 static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk)
 {
     size_t own = 0;
@@ -17794,7 +17817,7 @@ HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
         return ret;
     if (count == 0 || flags == 0 || flags > HG_BULK_READWRITE) {
         hg_log_error("bulk", "a bulk handle %s",
-            count == 0 ? "needs a segment" : "has unknown flags");
+            count == 0 ? "needs at least one segment" : "has unknown flags");
         return HG_INVALID_ARG;
     }
     *bulk_p = hg_bulk_new(layer, count, sizeof(struct na_segment));
@@ -17847,8 +17870,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
     return HG_NOENTRY;
 }
 
-/* Register the memory of a local handle that is no alias, and give it an id, if
- * that has not been done. HG_NOENTRY (logged): it was withdrawn. */
+/* Register the memory of a local handle that is not an alias, and give it an
+ * id, unless that was done. HG_NOENTRY (logged): it was withdrawn. */
 static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
@@ -17856,7 +17879,8 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 
     assert(bulk->original == NULL);
     hg_enter(layer->lock);
-    /* Here, as its owner may be freeing it while an alias is serialized. */
+    /* Checked here, because its owner may be freeing it while an alias is
+     * serialized. */
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
@@ -17888,7 +17912,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     if (published && layer != NULL)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (bulk->holds > 0)
-        (void) hg_pause(layer->lock); /* a copy reads it */
+        (void) hg_pause(layer->lock); /* a copy uses it */
     hg_bulk_leave(layer);
     if (withdrawn || bulk->mem == NULL)
         return;
@@ -17911,8 +17935,8 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
     source->holds--;
 }
 
-/* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
- * freed. */
+/* Create an alias of the handle published under `id`. HG_NOENTRY (logged): it
+ * was freed. */
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
@@ -17964,8 +17988,8 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     return HG_INVALID_ARG;
 }
 
-/* The address that a description of our memory has; "": it needs none, or there
- * is none. */
+/* The address in a description of local memory; "": it needs none, or there is
+ * none. */
 static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
@@ -18058,8 +18082,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
     return ret;
 }
 
-/* A description that was passed on came back: learn the owner's address from
- * another handle of the same memory. */
+/* A description that was passed on came back to a process that knows the
+ * memory: get the owner's address from another handle of the same memory. */
 static void hg_bulk_recognise(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
@@ -18081,7 +18105,7 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
 
 /* ---- Serializing ---- */
 
-/* Bytes of the memory handle's description. */
+/* Size of the memory handle's description. */
 static size_t hg_bulk_mem_size(const struct hg_bulk *bulk)
 {
     return (size_t) NA_Mem_handle_get_serialize_size(
@@ -18096,7 +18120,7 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
         hg_bulk_mem_size(bulk);
 }
 
-/* A description of memory of ours. */
+/* Write the description of local memory. */
 static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
 {
     struct hg_bulk_layer *layer = bulk->layer;
@@ -18146,7 +18170,7 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
 
 /* ---- Deserializing ---- */
 
-/* Whether bytes are a description of this version, as far as it tells. */
+/* Whether the bytes are a complete description of this version. */
 static bool hg_bulk_is_whole(const unsigned char *bytes, size_t size)
 {
     size_t owner_size;
@@ -18172,7 +18196,7 @@ static bool hg_bulk_is_whole(const unsigned char *bytes, size_t size)
         memchr(bytes + HG_BULK_FIXED, '\0', owner_size) == NULL;
 }
 
-/* A handle of a peer's memory, from a whole description. */
+/* Create a handle of a peer's memory from a complete description. */
 static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
     const unsigned char *bytes, struct hg_bulk **bulk_p)
 {
@@ -18192,7 +18216,7 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
     bulk->segment_count = (size_t) hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT);
     bulk->bytes_size = size;
     memcpy(bulk->bytes, bytes, size);
-    if (owner_size > 0) /* with the NUL that it does not have on the wire */
+    if (owner_size > 0) /* with a NUL, which is not on the wire */
         bulk->owner = (char *) memcpy(
             bulk->bytes + size, bytes + HG_BULK_FIXED, owner_size);
     ret = NA_Mem_handle_deserialize(layer->na_class, &bulk->mem,
@@ -18223,7 +18247,8 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     }
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
-        hg_log_warning("bulk", "these %zu bytes are no bulk handle", buf_size);
+        hg_log_warning(
+            "bulk", "these %zu bytes are not a bulk handle", buf_size);
     }
     return ret;
 }
@@ -18235,7 +18260,7 @@ static void hg_bulk_unkeep(void *object)
     hg_bulk_unref((struct hg_bulk *) object);
 }
 
-/* Whether its layer is that of the process which forked this one. */
+/* Whether its layer belongs to the parent process. */
 static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
 {
     return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
@@ -18266,8 +18291,8 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
 }
 
-/* The peer of the call owns a bound handle that was not passed on: its address
- * need not be looked up. */
+/* A bound handle that was not passed on belongs to the peer of the call: its
+ * address need not be looked up. */
 static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
@@ -18295,12 +18320,14 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
     if (bytes == NULL)
         return proc->error;
     if (layer == NULL) {
-        hg_log_error("bulk", "a bulk handle, but no bulk layer");
+        hg_log_error(
+            "bulk", "a bulk handle was passed, but there is no bulk layer");
         return hg_proc_fail(proc, HG_FAULT);
     }
     ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
     if (ret == HG_PROTOCOL_ERROR)
-        HG_PROC_EXPLAIN(proc, "%" PRIu32 " bytes are no bulk handle", length);
+        HG_PROC_EXPLAIN(
+            proc, "%" PRIu32 " bytes are not a bulk handle", length);
     if (ret == HG_SUCCESS)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)
@@ -18329,51 +18356,50 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
 
 /* ==== gen/bulk/transfer.h ==== */
 /*
- * transfer: one move of bulk data between local memory and an origin's.
+ * transfer: one transfer of bulk data between local memory and an origin's.
  *
- *     hg_transfer_start   checks, takes references, and moves:
+ *     hg_transfer_start   checks, takes references, and moves the data:
  *       memory of this process      copied
  *       na_rma_now                  moved within the call, if the transport can
- *       na_rma_start                else started
- *     hg_transfer_end     the result stands
- *     hg_transfer_run     from the DONE lane of the queue: runs the callback
+ *       na_rma_start                otherwise started
+ *     hg_transfer_end     sets the result
+ *     hg_transfer_run     runs the callback, from the DONE lane of the queue
  *
- * A transfer that is canceled ends when its operation has ended, so that
- * nothing uses its memory any more. It ends with HG_SUCCESS if all data was
- * moved all the same.
+ * A canceled transfer ends when its operation has ended, so that nothing uses
+ * its memory any more. It ends with HG_SUCCESS if all data was moved anyway.
  *
- * A transfer that outlives its context never ends, and its memory is left to
- * the transport.
+ * A transfer that outlives its context never ends, and its memory is leaked.
  *
- * Locking: the lock of the bulk class guards transfers and their home. It is
- * free while data is copied, and in callbacks. The queue's lock is another one
- * if bulk has a class of its own, and is never taken inside this one.
+ * Locking: the lock of the bulk class guards transfers and their lists. It is
+ * released while data is copied, and in callbacks. If bulk data uses its own
+ * class, the queue has another lock, which is never taken inside this one.
  */
 
-/* Where transfers run: a context's part. */
+/* The transfers of a context. */
 struct hg_transfer_list {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
-    bool left; /* transfers outlived the context: they never end */
+    bool left; /* transfers outlived the context and never end */
     unsigned count;
-    struct na_link transfers; /* each until hg_transfer_fini */
+    struct na_link transfers; /* each transfer until hg_transfer_fini */
 };
 
 HG_PRIVATE void hg_transfer_list_init(
     struct hg_transfer_list *home, struct hg_bulk_layer *layer);
 
-/* How many transfers there are. */
+/* The number of transfers. */
 HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home);
 
-/* The context ends, and transfers with it that do not end. */
+/* The context is destroyed: transfers that have not ended never end. */
 HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
 
-/* What a transfer is to do. */
+/* The arguments of a transfer. */
 struct hg_transfer_args {
     hg_bulk_op_t op;
-    struct na_addr *addr; /* of the origin, on the RPC class; NULL: the handle,
-                             which is bound, has it */
+    struct na_addr
+        *addr; /* the origin's address on the RPC class; NULL: in the bound
+                 handle */
     struct hg_bulk *origin;
     uint64_t origin_offset;
     struct hg_bulk *local;
@@ -18381,46 +18407,46 @@ struct hg_transfer_args {
     uint64_t size;
 };
 
-/* Part of what its caller keeps of it, all zeros at first. */
+/* Embedded in the caller's struct, initially zeroed. */
 struct hg_transfer {
     struct na_completion done;
-    struct na_link link; /* of its home */
+    struct na_link link; /* in its list */
     struct hg_transfer_list *home;
     struct hg_transfer_args args; /* with references */
-    struct na_addr *owner; /* of the origin's memory; NULL: to be looked up */
+    struct na_addr *owner; /* of the origin's memory; NULL: must be looked up */
     uint64_t began;        /* in ticks */
-    na_op_id_t op_id;      /* under way */
+    na_op_id_t op_id;      /* in progress */
     bool canceled;
     hg_return_t ret;
     void (*callback)(struct hg_transfer *transfer);
 };
 
-/* Whether such a transfer may be made. HG_INVALID_ARG, HG_FAULT (a layer has
- * ended), HG_OVERFLOW, HG_PERMISSION, all logged; what a peer's handle is the
- * cause of is a warning, counted as "bulk_refused". */
+/* Check a transfer. HG_INVALID_ARG, HG_FAULT (a layer has ended), HG_OVERFLOW,
+ * HG_PERMISSION, all logged. An error caused by a peer's handle is a warning,
+ * counted as "bulk_refused". */
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function);
 
-/* Start what was checked; the lock is held once. `callback` runs once, from the
- * DONE lane of the home's queue, with the result in `ret`. It never runs if
- * `ended_p` is not NULL and *ended_p tells that the transfer ended within the
- * call. Then, or in the callback, hg_transfer_fini follows. It never runs on an
- * error: HG_NOENTRY (memory was withdrawn), HG_HOSTUNREACH, HG_PROTOCOL_ERROR
- * (no way to the owner), all logged. */
+/* Start a checked transfer; the lock is held once. `callback` runs once, from
+ * the DONE lane of the queue, with the result in `ret`. If `ended_p` is not
+ * NULL and *ended_p becomes true, the transfer ended within the call and the
+ * callback does not run. hg_transfer_fini follows then, or in the callback. The
+ * callback does not run on an error: HG_NOENTRY (memory was withdrawn),
+ * HG_HOSTUNREACH, HG_PROTOCOL_ERROR (the owner cannot be reached), all
+ * logged. */
 HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Drop its references; its home does not know it any more. The lock is
- * held. */
+/* Release its references and remove it from its list. The lock is held. */
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
-/* Ask a transfer of this home, started or not, to end: HG_CANCELED, or the
- * result that won. */
+/* Cancel a transfer of this list, started or not: it ends with HG_CANCELED, or
+ * with a result that arrived first. */
 HG_PRIVATE void hg_transfer_cancel(
     struct hg_transfer_list *home, struct hg_transfer *transfer);
 
-/* Where the origin's memory is. */
+/* The name of the peer that has the origin's memory. */
 HG_PRIVATE const char *hg_transfer_peer_name(
     const struct hg_transfer_args *args);
 
@@ -18474,7 +18500,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_bulk *local = args->local;
     bool pull = args->op == HG_BULK_PULL;
     bool remote;
-    const char *side = "origin's"; /* of the handle that forbids it */
+    const char *side =
+        "origin's"; /* the handle with the wrong range or access */
     hg_return_t ret;
 
     if (origin == NULL || local == NULL)
@@ -18521,7 +18548,7 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
 
 /* ---- Its end ---- */
 
-/* Entry of the queue: the result stands. */
+/* Entry of the queue: the transfer has its result. */
 static void hg_transfer_run(struct na_completion *done)
 {
     struct hg_transfer *transfer =
@@ -18533,7 +18560,7 @@ static void hg_transfer_run(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Have the callback run. The lock is held once. The transfer may be gone on
+/* Queue the callback. The lock is held once. The transfer may be freed on
  * return. */
 static void hg_transfer_push(struct hg_transfer *transfer)
 {
@@ -18548,16 +18575,22 @@ static void hg_transfer_push(struct hg_transfer *transfer)
         hg_enter(home->layer->lock);
 }
 
-/* The result stands. The lock is held. */
+/* Set the result. The lock is held. */
 static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 {
     struct hg_bulk_layer *layer = transfer->home->layer;
 
     assert(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
-    /* A peer may send any code, and to those who wait these two mean "not
+    /* A peer may send any code, but for waiting callers these two mean "not
      * yet". */
     if (ret == HG_TIMEOUT || ret == HG_INTR)
         ret = HG_OTHER_ERROR;
+    if (ret == HG_DISCONNECT) /* other errors are logged where they arise */
+        hg_log_warning("bulk", "a %s of %" PRIu64 " bytes %s %s failed: %s",
+            transfer->args.op == HG_BULK_PULL ? "pull" : "push",
+            transfer->args.size,
+            transfer->args.op == HG_BULK_PULL ? "from" : "to",
+            hg_transfer_peer_name(&transfer->args), HG_Error_to_string(ret));
     transfer->ret = ret;
     layer->transfers_done++;
     if (ret == HG_CHECKSUM_ERROR)
@@ -18614,7 +18647,7 @@ static na_return_t hg_transfer_moved(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Move a peer's memory, or start that: op_id is set then. */
+/* Move data from or to a peer, or start that: then op_id is set. */
 static hg_return_t hg_transfer_move_remote(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
@@ -18644,7 +18677,7 @@ static hg_return_t hg_transfer_move_remote(struct hg_transfer *transfer)
         &transfer->op_id);
 }
 
-/* Move the data, or start that. */
+/* Move the data, or start moving it. */
 static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
@@ -18663,7 +18696,7 @@ static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
 
 /* ---- Starting and canceling ---- */
 
-/* The address of the origin's memory, unless it is to be looked up. */
+/* The address of the origin's memory, unless it must be looked up. */
 static hg_return_t hg_transfer_find_owner(
     const struct hg_transfer_args *args, struct na_addr **addr_p)
 {
@@ -18710,7 +18743,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->args = *args;
     args->origin->refs++;
     args->local->refs++;
-    transfer->args.addr = transfer->owner; /* which has the reference */
+    transfer->args.addr = transfer->owner; /* owner holds the reference */
     transfer->callback = callback;
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);
@@ -24577,34 +24610,33 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
  * call: handles of the callback model.
  *
  * An operation holds a reference of its handle from its start until its
- * callback has run. A call of ours is over, and its handle idle, before the
- * callback sees it: so the callback may forward it again. The callback of an
- * answer is queued when the answer has left.
+ * callback has run. An outgoing call is over, and its handle idle, before its
+ * callback runs: so the callback may forward the handle again. The callback of
+ * an answer is queued when the answer was sent.
  *
  *     HG_Forward    hg_forward_claim, a reference; hg_forward_start
- *       ...         whatever ends it queues it once (forward)
- *     hg_call_ended gives the handle back, runs the callback, then the
- *                   reference goes
+ *       ...         the end of the call queues it once (forward)
+ *     hg_call_ended makes the handle idle, runs the callback, then releases
+ *                   the reference
  *
  *     HG_Respond    with a callback: a reference; hg_serve_respond_notify
- *       ...         the message leaves, at once or later (handle)
- *     hg_call_left  queues the callback, which ends with the reference
+ *       ...         the message is sent, at once or later (handle)
+ *     hg_call_left  queues the callback, which releases the reference
  *
- * The application's references are counted apart from those. When the last one
- * of either goes, a call that arrived and is not answered is answered (serve).
+ * The references of the application are counted separately. When the last one
+ * of these is released, an unanswered incoming call is answered (serve).
  *
- * Arguments are checked here; what happens is forward's and serve's. Nothing
- * above includes this module: it has no header.
+ * Arguments are checked here; forward and serve do the work. No other module
+ * includes this one: it has no header.
  *
- * Locking: none of its own. Who forwards, resets or answers a handle has it for
- * itself, as forward's and serve's states see to; the other members of `call`
- * are the application's to keep others away from.
+ * Locking: none of its own. A thread that forwards, resets or answers a handle
+ * has exclusive access, which the states of forward and serve ensure. The
+ * application must serialize access to the other members of `call`.
  */
 
 /* ---- Life ---- */
 
-/* Check the peer and find the function of a handle's calls; NULL and 0 stand
- * for none. */
+/* Check the peer and find the function of a handle; NULL and 0 mean none. */
 static hg_return_t hg_call_look_up(struct hg_context *context,
     const struct na_addr *addr, hg_id_t id, struct hg_rpc *rpc_p,
     const char *function)
@@ -24618,7 +24650,7 @@ static hg_return_t hg_call_look_up(struct hg_context *context,
                                         : ret;
 }
 
-/* Whether its calls are not answered, as of now. */
+/* Whether its calls are one-way now. */
 static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 {
     return rpc->entry != NULL &&
@@ -24661,8 +24693,8 @@ hg_return_t HG_Destroy(hg_handle_t handle)
     ret = hg_check_handle(handle, "HG_Destroy");
     if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
         return ret;
-    /* In its function, a call that is not answered may be destroyed once more:
-     * in Mercury it has two references. */
+    /* In its handler, a one-way call may be destroyed once more: in Mercury it
+     * has two references. */
     if (handle->target && handle->state == HG_HANDLE_ARRIVED)
         return HG_SUCCESS;
     return hg_log_misuse(
@@ -24688,7 +24720,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->one_way = hg_call_is_one_way(&handle->rpc);
     handle->call.answered = false;
     handle->call.target_context = 0;
-    handle->deadline = 0; /* what was left of the last call's time */
+    handle->deadline = 0; /* the deadline of the last call */
     hg_handle_set_info(handle);
     hg_forward_forget(handle);
     return HG_SUCCESS;
@@ -24755,7 +24787,7 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
-/* Free the message of a call that arrived. It cannot be decoded again. */
+/* Free the request message. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
     handle->in_args.data = NULL;
@@ -24764,8 +24796,8 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_buf_fini(&handle->in);
 }
 
-/* Decode what came with the side's proc, and take a reference, which
- * hg_call_release drops. */
+/* Decode the received arguments with the proc of this side, and take a
+ * reference, which hg_call_release releases. */
 static hg_return_t hg_call_decode(
     struct hg_handle *handle, bool target, void *data, const char *function)
 {
@@ -24782,7 +24814,7 @@ static hg_return_t hg_call_decode(
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
             proc == NULL ? "has no such proc"
-                : target ? "came with a message that is released"
+                : target ? "has no message: it was released"
                          : "was not answered");
         return HG_FAULT;
     }
@@ -24795,9 +24827,8 @@ static hg_return_t hg_call_decode(
     return ret;
 }
 
-/* Free a struct of either side's. The side that decodes frees what it decoded;
- * the side that encodes may free a struct of its own, as in Mercury. Both drop
- * a reference. */
+/* Free a struct. The side that decodes frees what it decoded; the side that
+ * encodes may free its own struct, as in Mercury. Both release a reference. */
 static hg_return_t hg_call_release(
     struct hg_handle *handle, bool input, void *data, const char *function)
 {
@@ -24818,7 +24849,7 @@ static hg_return_t hg_call_release(
     decodes = handle->target == input;
     if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
         return hg_log_misuse(
-            "rpc", function, "nothing is decoded, or it was freed");
+            "rpc", function, "there is no decoded struct, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
     (void) hg_handle_take_back(handle, decodes);
     return ret;
@@ -24844,7 +24875,7 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
     return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
-/* What fits a message. */
+/* Maximum size of arguments in a message. */
 static size_t hg_call_eager(const struct hg_handle *handle, bool output)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
@@ -24853,8 +24884,9 @@ static size_t hg_call_eager(const struct hg_handle *handle, bool output)
                   : hg_class_input_eager(hg_class);
 }
 
-/* Size of the encoded arguments, with what is in front of them if a message
- * holds both: as in Mercury, which programs compare it with. */
+/* Size of the encoded arguments, including what is in front of them if a
+ * message holds both, as in Mercury; programs compare it with the eager
+ * size. */
 static hg_size_t hg_call_payload_size(
     const struct hg_handle *handle, bool output, const char *function)
 {
@@ -24878,16 +24910,16 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
     return hg_call_payload_size(handle, true, "HG_Get_output_payload_size");
 }
 
-/* Whether what was encoded may be fetched by the peer. */
+/* Whether the peer may fetch the encoded arguments. */
 static bool hg_call_is_offered(struct hg_handle *handle)
 {
     return handle->target ? atomic_load(&handle->state) == HG_HANDLE_ANSWERED
                           : hg_forward_is_under_way(handle);
 }
 
-/* Give the application the buffer of the next message, of `eager` bytes. From
- * now on, also in later calls, the bytes in front of the arguments are the
- * application's. HG_BUSY: the call with that buffer is not over. */
+/* Give the application the buffer of the next message, with `eager` bytes. From
+ * now on, also in later calls, the bytes in front of the arguments belong to
+ * the application. HG_BUSY: the call with that buffer is in progress. */
 static hg_return_t hg_call_lend_buf(
     struct hg_handle *handle, const struct hg_buf *buf, size_t eager)
 {
@@ -24904,7 +24936,7 @@ static hg_return_t hg_call_lend_buf(
     return ret;
 }
 
-/* Whether there is a handle, and a place for what it has. */
+/* Check the handle and the output pointer. */
 static hg_return_t hg_call_check_buf(
     const struct hg_handle *handle, void **buf_p, const char *function)
 {
@@ -24912,7 +24944,7 @@ static hg_return_t hg_call_check_buf(
                          : hg_log_misuse("rpc", function, "buf_p is NULL");
 }
 
-/* The message that came, or the buffer of the one that is to be sent. */
+/* The received message, or the buffer of the one to be sent. */
 static hg_return_t hg_call_get_buf(struct hg_handle *handle, bool output,
     void **buf_p, hg_size_t *size_p, const char *function)
 {
@@ -24954,8 +24986,8 @@ hg_return_t HG_Get_output_buf(
         handle, true, out_buf_p, out_buf_size_p, "HG_Get_output_buf");
 }
 
-/* Arguments that came by themselves; those of a sender are where they were
- * encoded. */
+/* Arguments that were fetched separately; those of a sender are in its message
+ * buffer. */
 static hg_return_t hg_call_get_extra(struct hg_handle *handle, bool output,
     void **buf_p, hg_size_t *size_p, const char *function)
 {
@@ -25001,7 +25033,7 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle)
 
 /* ---- Calls ---- */
 
-/* From the queue, by forward: the call is over. */
+/* Called by forward from the queue: the call is over. */
 static void hg_call_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_context *context = handle->context;
@@ -25026,7 +25058,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_enter(context->lock);
 }
 
-/* The handle is claimed: what this call is. */
+/* Set up a call. The handle is claimed. */
 static void hg_call_prepare(
     struct hg_handle *handle, const struct hg_rpc *rpc, hg_cb_t cb, void *arg)
 {
@@ -25070,7 +25102,7 @@ hg_return_t HG_Forward2(
     if (ret == HG_SUCCESS)
         ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
     hg_leave(handle->context->lock);
-    if (ret != HG_SUCCESS) { /* else the handle may have its next call */
+    if (ret != HG_SUCCESS) { /* otherwise the handle may have its next call */
         hg_forward_forget(handle);
         hg_handle_unref(handle);
     }
@@ -25097,7 +25129,7 @@ static void hg_call_run_left(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* The answer has left, or could not. */
+/* The answer was sent, or could not be sent. */
 static void hg_call_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
@@ -25115,7 +25147,8 @@ hg_return_t HG_Respond(
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->one_way) {
-        hg_log_error("rpc", "HG_Respond: the caller of \"%s\" does not wait",
+        hg_log_error("rpc",
+            "HG_Respond: \"%s\" is one-way: its caller does not wait",
             hg_handle_function(handle));
         return HG_OPNOTSUPPORT;
     }
@@ -25136,35 +25169,35 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 /*
  * endpoint: classes, contexts, addresses and progress of the callback model.
  *
- * A class of this model owns what it stands on: an NA class, unless it was
- * given one, and a bulk layer. Its contexts are the engine's, but threads
- * progress and trigger them as they like: NA lets one thread at a time move
- * data, and the queue gives each entry to one.
+ * A class of this model owns an NA class, unless it was given one, and a bulk
+ * layer. Its contexts are those of the RPC layer, but any thread may make
+ * progress and trigger: NA lets one thread at a time move data, and the queue
+ * gives each entry to one thread.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
  *     HG_Trigger    NA_Trigger: runs entries of the queue
  *
- * An address is NA's, which counts its references. A lookup is counted in its
- * context, which does not end while one is under way. No other module includes
- * this one.
+ * Addresses are NA's, which counts their references. A lookup is counted in its
+ * context, which is not destroyed while it is in progress. No other module
+ * includes this one.
  *
- * Locking: the class's lock around data of functions and what describes a
- * context; counts are atomics.
+ * Locking: the class's lock around data of functions and the description of a
+ * context; counts are atomic.
  */
 
-/* A release of Mercury's, as HG_VERSION gives it under version 2. */
+/* A release of Mercury, as HG_VERSION encodes it with version 2. */
 #define HG_ENDPOINT_VERSION(major, minor) \
     ((unsigned) (major) << 16 | (unsigned) (minor))
 
-/* Limits of a class by default, beyond those of the request model: programs
- * written for Mercury, which has no such limits, keep many calls unanswered. */
+/* Default limit of a class, higher than in the request model: programs written
+ * for Mercury, which has no such limit, keep many calls unanswered. */
 #define HG_ENDPOINT_UNANSWERED 65536u
 #define HG_ENDPOINT_IN_FLIGHT_BYTES ((size_t) 128 << 20)
 
-/* How long HG_Context_destroy lets handles come home. */
+/* How long HG_Context_destroy() waits for handles. */
 #define HG_ENDPOINT_DRAIN_MS 5000
 
-/* Whether the class is one, and the function has its other arguments. */
+/* Check the class, and whether the other arguments are set. */
 static hg_return_t hg_endpoint_check(
     const hg_class_t *hg_class, bool there, const char *function)
 {
@@ -25175,13 +25208,13 @@ static hg_return_t hg_endpoint_check(
         : hg_log_misuse("cls", function, "an argument is NULL");
 }
 
-/* Whether a class may be asked; NULL is asked nothing, and it is no mistake. */
+/* Whether a class may be queried; NULL returns false without an error. */
 static bool hg_endpoint_has(const hg_class_t *hg_class, const char *function)
 {
     return hg_class != NULL && hg_check_class(hg_class, function) == HG_SUCCESS;
 }
 
-/* Whether a context may be asked. */
+/* Whether a context may be queried. */
 static bool hg_endpoint_has_context(
     const hg_context_t *context, const char *function)
 {
@@ -25190,7 +25223,7 @@ static bool hg_endpoint_has_context(
 
 /* ---- Opening and closing ---- */
 
-/* The options of the network layer, as NA has them. */
+/* Convert the options of the network layer. */
 static void hg_endpoint_set_na_info(
     struct na_init_info *info, const struct na_init_info_4_0 *from)
 {
@@ -25207,18 +25240,18 @@ static void hg_endpoint_set_na_info(
     info->request_mem_device = from->request_mem_device ? NA_TRUE : NA_FALSE;
 }
 
-/* How many bytes a layout has that ends with a member. */
+/* The size of a struct that ends with a member. */
 #define HG_ENDPOINT_UP_TO(member) \
     (offsetof(struct hg_init_info, member) + \
         sizeof(((struct hg_init_info *) 0)->member))
 
 _Static_assert(sizeof(struct hg_init_info) - HG_ENDPOINT_UP_TO(bulk_checksum) <
         sizeof(void *),
-    "an option that is added is read of another version only");
+    "a new option is read only from structs of the version that has it");
 
-/* What of the options a program of that version of Mercury has. Its layout is
- * that of the header it was built with: what is added behind the last member
- * here is another version's. */
+/* Read the options that a program of that version of Mercury has. Its struct is
+ * that of the header it was built with: members after the last one here belong
+ * to other versions. */
 static void hg_endpoint_read_info(struct hg_init_info *info,
     const struct hg_init_info *from, unsigned version)
 {
@@ -25234,9 +25267,8 @@ static void hg_endpoint_read_info(struct hg_init_info *info,
     memcpy(info, from, size);
 }
 
-/* Calls to the class that may be unanswered, unless HG_Class_set_options says
- * how many. A negative request_post_incr keeps to request_post_init, as in
- * Mercury. */
+/* Limit of unanswered calls, unless HG_Class_set_options sets it. A negative
+ * request_post_incr limits it to request_post_init, as in Mercury. */
 static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
 {
     unsigned least =
@@ -25245,7 +25277,7 @@ static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
     return info->request_post_init > least ? info->request_post_init : least;
 }
 
-/* Fill in the defaults that are not those of the request model. */
+/* Set the defaults that differ from those of the request model. */
 static void hg_endpoint_fill_options(
     const struct hg_class *hg_class, struct hg_options *options)
 {
@@ -25255,7 +25287,7 @@ static void hg_endpoint_fill_options(
         options->max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
 }
 
-/* The class itself, on an NA class that is held and a layer. */
+/* Create the class on an NA class, which is held, and a bulk layer. */
 static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_init_info *info)
 {
@@ -25281,7 +25313,7 @@ static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     return hg_class;
 }
 
-/* The transport, and sm besides if that is asked for. */
+/* Open the transport, and sm, too, if requested. */
 static struct na_class *hg_endpoint_open_na(
     const char *string, uint8_t listen, const struct hg_init_info *info)
 {
@@ -25370,8 +25402,8 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
-/* Whether a class cannot end yet (logged). Addresses of an NA class of the
- * application's are that class's. */
+/* Whether a class cannot be closed yet (logged). Addresses of an NA class that
+ * the application owns do not count. */
 static bool hg_endpoint_is_used(struct hg_class *hg_class)
 {
     const char *what = "a bulk handle";
@@ -25544,7 +25576,7 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
         : 0;
 }
 
-/* So many bytes in front of the arguments are the application's. */
+/* Reserve bytes in front of the arguments for the application. */
 static hg_return_t hg_endpoint_set_offset(
     hg_class_t *hg_class, bool output, hg_size_t offset, const char *function)
 {
@@ -25625,8 +25657,8 @@ void HG_Diag_dump_counters(void)
 
 /* ---- Contexts ---- */
 
-/* NULL, logged: there are max_contexts, of which 1, the initializer's, is no
- * limit; or the context cannot be made. */
+/* NULL, logged: the class has max_contexts, where the initial value 1 means no
+ * limit; or the context cannot be created. */
 static hg_context_t *hg_endpoint_add_context(
     hg_class_t *hg_class, int id, const char *function)
 {
@@ -25667,7 +25699,8 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-/* False: a thread is in the context. Else none begins to wait in it. */
+/* False: a thread uses the context. Otherwise no thread can start to wait in
+ * it. */
 static bool hg_endpoint_begin_end(struct hg_context *context)
 {
     bool busy;
@@ -25780,7 +25813,7 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     return hg_registry_put(&hg_class->registry, id, NULL, NULL, &rpc, false);
 }
 
-/* What an id has, for functions that need it. HG_NOENTRY (logged); codes of
+/* Find a function that must be registered. HG_NOENTRY (logged); codes of
  * hg_endpoint_check. */
 static hg_return_t hg_endpoint_find(hg_class_t *hg_class, hg_id_t id,
     bool there, const char *function, struct hg_registry_entry **entry_p)
@@ -25917,14 +25950,14 @@ hg_return_t HG_Registered_disabled_response(
 
 /* ---- Addresses ---- */
 
-/* A lookup under way. */
+/* A lookup in progress. */
 struct hg_endpoint_lookup {
     struct hg_context *context;
     hg_cb_t callback;
     void *arg;
 };
 
-/* Whether the class is one and has the address. */
+/* Check the class and the address. */
 static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
     const struct na_addr *addr, const char *function)
 {
@@ -25934,8 +25967,8 @@ static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
                              : ret;
 }
 
-/* Mercury's code of a lookup. A string that the class cannot read is HG_NODEV
- * if it names a protocol, else HG_INVALID_ARG. */
+/* Mercury's code for a failed lookup. If the class cannot parse the string, it
+ * is HG_NODEV if the string names a protocol, else HG_INVALID_ARG. */
 static hg_return_t hg_endpoint_lookup_code(hg_return_t ret, const char *name)
 {
     assert(name != NULL);
@@ -25953,7 +25986,7 @@ static void hg_endpoint_end_lookup(struct hg_endpoint_lookup *lookup)
     hg_mem_free(lookup);
 }
 
-/* From the queue: the address is the application's. */
+/* From the queue: pass the address to the application. */
 static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
 {
     struct hg_endpoint_lookup *lookup =
@@ -25969,7 +26002,7 @@ static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
         info.info.lookup.addr = na_info->info.lookup.addr;
     if (lookup->callback != NULL)
         (void) lookup->callback(&info);
-    else if (na_info->ret == NA_SUCCESS) /* the transport knows the peer */
+    else if (na_info->ret == NA_SUCCESS) /* the transport found the peer */
         (void) na_addr_take_back(lookup->context->hg_class->na_class,
             na_info->info.lookup.addr, "HG_Addr_lookup");
     hg_endpoint_end_lookup(lookup);
@@ -26131,7 +26164,8 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (!hg_endpoint_has_context(context, "HG_Event_get_wait_fd"))
         return -1;
-    /* The descriptor is created by the first call: logically const. */
+    /* The descriptor is created by the first call; the context is logically
+     * const. */
     return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
 }
 
@@ -26970,62 +27004,65 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
 /*
  * functions: the public bulk functions of both models.
  *
- * Arguments are checked here and by hg_transfer_check; handles are the module
- * bulk's, and moving the data is transfer's. The models differ in how a
+ * This module and hg_transfer_check check the arguments. The module bulk
+ * implements handles, transfer moves the data. The models differ in how a
  * transfer ends:
  *
- *     request model   its request is done: HG_Bulk_wait takes the result, and
+ *     request model   its request is done: HG_Bulk_wait returns the result, and
  *                     runs no handler while it waits
  *     callback model  the callback runs; until then HG_Bulk_cancel finds the
- *                     transfer by its ticket, if the application wanted one
+ *                     transfer by its ticket, if the application wants one
  *
- * The Mercury paper's names stand at the end.
+ * The functions with names of the Mercury paper are at the end.
  *
  * Locking: the lock of the bulk class guards the tickets of requests. The lock
- * of the request model's class guards the rest of them, and is the outer one.
- * One mutex guards the tickets of the callback model, of all classes; the lock
- * of a class is taken inside. A process that forks holds it, so that
- * HG_Bulk_cancel recognises a parent's transfer in the child.
+ * of the request model's class guards the rest of the requests, and is taken
+ * first. One mutex guards the tickets of the callback model of all classes; the
+ * lock of a class is taken inside it. A process that forks holds the mutex, so
+ * that HG_Bulk_cancel detects a parent's transfer in the child.
  */
 
-/* Free the requests nobody waited for; one whose transfer is under way is freed
- * when that ends. */
+/* Free the requests that were not waited for. If the transfer is in progress,
+ * its request is freed when it ends. */
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context);
 
 /* ==== gen/bulk/functions.c ==== */
 /* functions: see functions.h. */
 
-/* A transfer of the application's, of either model. */
+/* A transfer that the application started, in either model. */
 struct hg_bulk_request {
     struct hg_transfer transfer;
     struct hg_context *context;
     uintptr_t ticket; /* 0: none */
     /* Request model. */
     _Atomic bool done;
-    bool waited;    /* a thread is in HG_Bulk_wait for it */
+    bool waited;    /* a thread waits for it in HG_Bulk_wait() */
     bool abandoned; /* by HG_Finalize */
     /* Callback model. */
     hg_cb_t callback; /* may be NULL */
     struct hg_cb_info info;
 };
 
-/* Of the request model, and one that is free for the next transfer. */
+/* The tickets of the request model, and a free request for the next
+ * transfer. */
 static struct hg_tickets hg_bulk_request_tickets;
 static struct hg_bulk_request *hg_bulk_request_spare;
-static unsigned hg_bulk_request_waits; /* for transfers that had ended */
+static unsigned
+    hg_bulk_request_waits; /* calls of HG_Bulk_wait() for transfers that had
+                              ended */
 
-/* One of so many of these makes progress, or a thread that only moves data
- * which needs no action of the peer would make none. */
+/* Every so many of these calls make progress. Otherwise a thread whose
+ * transfers complete at once would never make any. */
 #define HG_BULK_REQUEST_SLICE 16u
 
-/* Of the callback model: each until its callback runs. */
+/* The tickets of the callback model, each until its callback runs. */
 static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_call_tickets;
 static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
 
 /* ---- Handles and transfers: what both models do ---- */
 
-/* NULL: no memory (logged). */
+/* NULL: out of memory (logged). */
 static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
 {
     struct hg_bulk_request *request =
@@ -27038,8 +27075,8 @@ static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
     return request;
 }
 
-/* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
- * ended, or is the parent's of a child of fork. All logged. */
+/* Check that the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
+ * ended, or belongs to the parent process. All are logged. */
 static hg_return_t hg_bulk_check(
     const struct hg_bulk *bulk, const char *function)
 {
@@ -27277,7 +27314,8 @@ hg_size_t HG_Bulk_get_size(hg_bulk_t handle)
     return handle != HG_BULK_NULL ? handle->size : 0;
 }
 
-/* A handle of the request model may have more than the type can tell. */
+/* A handle of the request model may have more segments than the return type
+ * holds. */
 uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle)
 {
     if (handle == HG_BULK_NULL)
@@ -27354,7 +27392,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     bool ended = false;
     hg_return_t ret;
 
-    if (request != NULL) /* nothing to wait for, unless it succeeds */
+    if (request != NULL) /* NULL unless the call succeeds */
         *request = HG_BULK_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
@@ -27415,7 +27453,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     if (found == NULL) {
         wrong = request == HG_BULK_REQUEST_NULL
             ? "request is NULL"
-            : "no such request: waited for already?";
+            : "no such request; it may have been waited for";
         ret = HG_INVALID_ARG;
     } else if (found->waited) {
         wrong = "another thread waits for the request";
@@ -27432,6 +27470,8 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         done = ret == HG_SUCCESS;
         if (done) {
             ret = found->transfer.ret;
+            if (ret != HG_SUCCESS)
+                hg_log_keep_text("HG_Bulk_wait: %s", HG_Error_to_string(ret));
             hg_enter(bulk_lock);
             (void) hg_ticket_take(&hg_bulk_request_tickets, found->ticket);
             hg_mem_free(hg_bulk_request_spare);
@@ -27486,7 +27526,7 @@ static void hg_bulk_call_begin(void)
         hg_bulk_call_fork_end);
 }
 
-/* HG_Bulk_cancel finds it from now on. */
+/* Issue a ticket, by which HG_Bulk_cancel() finds the transfer. */
 static hg_return_t hg_bulk_call_issue(
     struct hg_bulk_request *call, hg_op_id_t *op_id)
 {
@@ -27500,7 +27540,7 @@ static hg_return_t hg_bulk_call_issue(
     return ret;
 }
 
-/* Nothing finds it from now on. With the last ticket the table goes. */
+/* Revoke the ticket. The table is freed with the last one. */
 static void hg_bulk_call_revoke(struct hg_bulk_request *call)
 {
     if (call->ticket == 0)
@@ -27528,8 +27568,8 @@ static void hg_bulk_call_ended(struct hg_transfer *transfer)
     hg_mem_free(call);
 }
 
-/* Arguments that only the callback model can get wrong. `bind`: the origin's
- * handle is to be a bound one. */
+/* Check arguments that only the callback model can get wrong. `bind`: the
+ * origin's handle must be bound. */
 static hg_return_t hg_bulk_call_check(struct hg_context *context,
     const struct hg_transfer_args *args, bool bind, const char *function)
 {
@@ -27612,7 +27652,7 @@ hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
         context, &args, true, callback, arg, op_id, "HG_Bulk_bind_transfer");
 }
 
-/* Memory is served by whichever context of the origin makes progress. */
+/* Any context of the origin that makes progress serves its memory. */
 hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
     hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
@@ -27635,7 +27675,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     hg_lock(&hg_bulk_call_lock);
     call = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_call_tickets, (uintptr_t) op_id);
-    if (call != NULL) { /* else it has ended */
+    if (call != NULL) { /* otherwise it has ended */
         na_class = call->context->hg_class->layer->na_class;
         forked = na_class_is_forked(na_class);
         if (!forked)
@@ -28507,11 +28547,16 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
     if (ended)
         hg_transfer_fini(&moved.transfer);
     hg_leave(home->layer->lock);
-    if (ret != HG_SUCCESS || ended)
-        return ret != HG_SUCCESS ? ret : moved.transfer.ret;
-    ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
-    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!ended)
+        ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
+    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS) {
+        if (moved.transfer.ret != HG_SUCCESS)
+            hg_log_keep_text("%s with %s: %s", function, hg_handle_peer(call),
+                HG_Error_to_string(moved.transfer.ret));
         return moved.transfer.ret;
+    }
     hg_log_warning("bulk",
         "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
         "canceled",

@@ -72,19 +72,19 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
         na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
 
-/* HG_OPNOTSUPPORT (logged) where the layer is mute. */
+/* HG_OPNOTSUPPORT (logged) if the layer cannot expose memory. */
 static hg_return_t hg_bulk_check_mute(const struct hg_bulk_layer *layer)
 {
     if (!layer->mute)
         return HG_SUCCESS;
     hg_log_error("bulk",
         "the bulk class is not the RPC class and does not listen, and over "
-        "%s+%s nobody could reach the memory",
+        "%s+%s no peer can reach the memory",
         na_class_ops(layer->na_class)->name, layer->na_class->protocol);
     return HG_OPNOTSUPPORT;
 }
 
-/* Free the memory handle of a bulk handle, and its owner's address. */
+/* Free the memory handle and the owner's address of a bulk handle. */
 static void hg_bulk_drop(struct hg_bulk *bulk)
 {
     if (bulk->mem != NULL && bulk->original == NULL)
@@ -139,8 +139,8 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 
 /* ---- References ---- */
 
-/* An empty handle with one reference, in the layer's list, with space for
- * `count` segments or bytes. NULL: out of memory (logged). */
+/* Create an empty handle with one reference, in the layer's list, with space
+ * for `count` segments or bytes. NULL: out of memory (logged). */
 static struct hg_bulk *hg_bulk_new(
     struct hg_bulk_layer *layer, size_t count, size_t unit)
 {
@@ -177,7 +177,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
     assert(bulk->refs == 0 && bulk->holds == 0);
     na_rma_free(&bulk->memory);
     if (bulk->original != NULL)
-        hg_bulk_unref(bulk->original); /* which is no alias */
+        hg_bulk_unref(bulk->original); /* not an alias itself */
     hg_mem_free(bulk);
 }
 
@@ -222,7 +222,8 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     bulk->given -= given > 0;
     hg_bulk_leave(bulk->layer);
     if (given == 0) {
-        hg_log_error("bulk", "a bulk handle was freed too often");
+        hg_log_error(
+            "bulk", "a bulk handle was freed more often than referenced");
         return HG_INVALID_ARG;
     }
     if (given == 1) {
@@ -234,8 +235,7 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 
 /* ---- Making handles ---- */
 
-/* Sum up the sizes, and allocate the segments that have no address, as one
- * block. */
+/* Sum the sizes, and allocate all segments without an address as one block. */
 static hg_return_t hg_bulk_allocate(struct hg_bulk *bulk)
 {
     size_t own = 0;
@@ -278,7 +278,7 @@ HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
         return ret;
     if (count == 0 || flags == 0 || flags > HG_BULK_READWRITE) {
         hg_log_error("bulk", "a bulk handle %s",
-            count == 0 ? "needs a segment" : "has unknown flags");
+            count == 0 ? "needs at least one segment" : "has unknown flags");
         return HG_INVALID_ARG;
     }
     *bulk_p = hg_bulk_new(layer, count, sizeof(struct na_segment));
@@ -331,8 +331,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk)
     return HG_NOENTRY;
 }
 
-/* Register the memory of a local handle that is no alias, and give it an id, if
- * that has not been done. HG_NOENTRY (logged): it was withdrawn. */
+/* Register the memory of a local handle that is not an alias, and give it an
+ * id, unless that was done. HG_NOENTRY (logged): it was withdrawn. */
 static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
@@ -340,7 +340,8 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
 
     assert(bulk->original == NULL);
     hg_enter(layer->lock);
-    /* Here, as its owner may be freeing it while an alias is serialized. */
+    /* Checked here, because its owner may be freeing it while an alias is
+     * serialized. */
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
@@ -372,7 +373,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
     if (published && layer != NULL)
         (void) hg_map_remove(&layer->ids, bulk->id);
     while (bulk->holds > 0)
-        (void) hg_pause(layer->lock); /* a copy reads it */
+        (void) hg_pause(layer->lock); /* a copy uses it */
     hg_bulk_leave(layer);
     if (withdrawn || bulk->mem == NULL)
         return;
@@ -395,8 +396,8 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
     source->holds--;
 }
 
-/* An alias of the handle published under `id`. HG_NOENTRY (logged): it was
- * freed. */
+/* Create an alias of the handle published under `id`. HG_NOENTRY (logged): it
+ * was freed. */
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
@@ -448,8 +449,8 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     return HG_INVALID_ARG;
 }
 
-/* The address that a description of our memory has; "": it needs none, or there
- * is none. */
+/* The address in a description of local memory; "": it needs none, or there is
+ * none. */
 static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
@@ -542,8 +543,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
     return ret;
 }
 
-/* A description that was passed on came back: learn the owner's address from
- * another handle of the same memory. */
+/* A description that was passed on came back to a process that knows the
+ * memory: get the owner's address from another handle of the same memory. */
 static void hg_bulk_recognise(struct hg_bulk *bulk)
 {
     struct hg_bulk_layer *layer = bulk->layer;
@@ -565,7 +566,7 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
 
 /* ---- Serializing ---- */
 
-/* Bytes of the memory handle's description. */
+/* Size of the memory handle's description. */
 static size_t hg_bulk_mem_size(const struct hg_bulk *bulk)
 {
     return (size_t) NA_Mem_handle_get_serialize_size(
@@ -580,7 +581,7 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk)
         hg_bulk_mem_size(bulk);
 }
 
-/* A description of memory of ours. */
+/* Write the description of local memory. */
 static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
 {
     struct hg_bulk_layer *layer = bulk->layer;
@@ -630,7 +631,7 @@ HG_PRIVATE hg_return_t hg_bulk_serialize(
 
 /* ---- Deserializing ---- */
 
-/* Whether bytes are a description of this version, as far as it tells. */
+/* Whether the bytes are a complete description of this version. */
 static bool hg_bulk_is_whole(const unsigned char *bytes, size_t size)
 {
     size_t owner_size;
@@ -656,7 +657,7 @@ static bool hg_bulk_is_whole(const unsigned char *bytes, size_t size)
         memchr(bytes + HG_BULK_FIXED, '\0', owner_size) == NULL;
 }
 
-/* A handle of a peer's memory, from a whole description. */
+/* Create a handle of a peer's memory from a complete description. */
 static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
     const unsigned char *bytes, struct hg_bulk **bulk_p)
 {
@@ -676,7 +677,7 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
     bulk->segment_count = (size_t) hg_wire_load64(bytes + HG_BULK_SEGMENTS_AT);
     bulk->bytes_size = size;
     memcpy(bulk->bytes, bytes, size);
-    if (owner_size > 0) /* with the NUL that it does not have on the wire */
+    if (owner_size > 0) /* with a NUL, which is not on the wire */
         bulk->owner = (char *) memcpy(
             bulk->bytes + size, bytes + HG_BULK_FIXED, owner_size);
     ret = NA_Mem_handle_deserialize(layer->na_class, &bulk->mem,
@@ -707,7 +708,8 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     }
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
-        hg_log_warning("bulk", "these %zu bytes are no bulk handle", buf_size);
+        hg_log_warning(
+            "bulk", "these %zu bytes are not a bulk handle", buf_size);
     }
     return ret;
 }
@@ -719,7 +721,7 @@ static void hg_bulk_unkeep(void *object)
     hg_bulk_unref((struct hg_bulk *) object);
 }
 
-/* Whether its layer is that of the process which forked this one. */
+/* Whether its layer belongs to the parent process. */
 static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
 {
     return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
@@ -750,8 +752,8 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
     return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
 }
 
-/* The peer of the call owns a bound handle that was not passed on: its address
- * need not be looked up. */
+/* A bound handle that was not passed on belongs to the peer of the call: its
+ * address need not be looked up. */
 static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
@@ -779,12 +781,14 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
     if (bytes == NULL)
         return proc->error;
     if (layer == NULL) {
-        hg_log_error("bulk", "a bulk handle, but no bulk layer");
+        hg_log_error(
+            "bulk", "a bulk handle was passed, but there is no bulk layer");
         return hg_proc_fail(proc, HG_FAULT);
     }
     ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
     if (ret == HG_PROTOCOL_ERROR)
-        HG_PROC_EXPLAIN(proc, "%" PRIu32 " bytes are no bulk handle", length);
+        HG_PROC_EXPLAIN(
+            proc, "%" PRIu32 " bytes are not a bulk handle", length);
     if (ret == HG_SUCCESS)
         ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
     if (ret != HG_SUCCESS)

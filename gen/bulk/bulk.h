@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bulk: handles of memory that peers may move, and their bytes on the wire.
+ * bulk: handles of memory that peers may read or write, and their serialized
+ * form.
  *
- * A bulk handle is memory of this process, or a description of a peer's. It
- * counts references, since a transfer keeps the handles it uses, and counts
- * those of the application apart: the last of these withdraws the memory.
+ * A bulk handle describes memory of this process, or a peer's memory. It is
+ * reference-counted, because a transfer holds the handles it uses. The
+ * references of the application are counted separately: releasing the last of
+ * these withdraws the memory.
  *
  * A local handle is published when it is first serialized: its memory is
  * registered, and it gets a random id. A description that comes back to this
  * process becomes an alias: a handle that shares the memory of the original,
- * and is of no more use once that was freed.
+ * and becomes invalid when the original is freed.
  *
- * A peer's handle keeps its description, and is passed on as it came. In the
- * description of a bound handle is the owner's address, so that any process
- * that gets it can move the memory. An owner that does not listen has no such
- * address: then the peer of the call that brought the handle is the owner. The
- * owner's address of an unbound handle comes with each transfer.
+ * The handle of a peer's memory keeps its description, and is passed on
+ * unchanged. The description of a bound handle contains the owner's address, so
+ * that any process that receives it can move the data. An owner that does not
+ * listen has no such address: then the peer of the call that carried the handle
+ * is the owner. For an unbound handle each transfer specifies the owner's
+ * address.
  *
- *      serialized handle
- *      0     4   5   6      8      16        24            32   40   44      45
- *      +-----+---+---+------+------+---------+-------------+----+----+-------+
- *      |magic|ver|flg|owner#| size | segments| incarnation | id |mem#|context|
- *      +-----+---+---+------+------+---------+-------------+----+----+-------+
- *      | owner's address, owner# bytes | memory handle, mem# bytes |
- *      +-------------------------------+---------------------------+
+ *     serialized handle
+ *     0     4   5   6      8      16        24            32   40   44      45
+ *     +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *     |magic|ver|flg|owner#| size | segments| incarnation | id |mem#|context|
+ *     +-----+---+---+------+------+---------+-------------+----+----+-------+
+ *     | owner's address, owner# bytes | memory handle, mem# bytes |
+ *     +-------------------------------+---------------------------+
  *
- * `flg` is what may be done with the memory, and the flags below. The owner's
- * address is empty unless bulk has a class of its own, or the handle is bound
- * and its owner listens. The context is the owner's, of a bound handle. Bytes
- * behind that are for later versions. A bound handle that is passed on gets the
- * flag PASSED, so that its receiver does not take the sender for the owner.
+ * `flg` contains the access flags and the flags below. The owner's address is
+ * empty unless bulk data uses its own class, or the handle is bound and its
+ * owner listens. `context` is the owner's context of a bound handle. Later
+ * versions may append bytes. A bound handle that is passed on gets the flag
+ * PASSED, so that its receiver does not take the sender for the owner.
  *
- * Locking: the lock of the bulk class guards all that changes in a layer and
- * its handles. Looking at local memory takes no lock: a child of fork may. A
- * handle that outlives its layer is the application's alone.
+ * Locking: the lock of the bulk class guards everything that changes in a layer
+ * and its handles. Accessing local memory takes no lock, so that a child of
+ * fork may do it. A handle that outlives its layer belongs to the application
+ * alone.
  */
 #ifndef HG_GEN_BULK_BULK_H
 #define HG_GEN_BULK_BULK_H
@@ -43,9 +47,9 @@
 #include "na/core.h"
 
 enum hg_bulk_wire_flags {
-    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 written, 3 both */
-    HG_BULK_WIRE_BOUND = 0x04,  /* to a context of the owner's */
-    HG_BULK_WIRE_PASSED = 0x08  /* sent by another process than the owner */
+    HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 write, 3 both */
+    HG_BULK_WIRE_BOUND = 0x04,  /* bound to a context of the owner */
+    HG_BULK_WIRE_PASSED = 0x08  /* not sent by its owner */
 };
 
 /* Memory exposed on one NA class. */
@@ -53,10 +57,12 @@ struct hg_bulk_layer {
     struct na_class *na_class;
     struct hg_monitor *lock; /* the NA class's */
     struct na_link handles;
-    struct hg_map ids;           /* published handles by id */
-    uint64_t incarnation;        /* random: this life of the layer */
-    char owner[NA_MAX_ADDR_LEN]; /* own address where it must travel, or "" */
-    bool mute; /* it must travel, but there is none: nothing is exposed */
+    struct hg_map ids;    /* published handles by id */
+    uint64_t incarnation; /* random; different for each layer */
+    char owner
+        [NA_MAX_ADDR_LEN]; /* own address if descriptions contain it, or "" */
+    bool mute; /* descriptions need an address, but there is none: nothing is
+                 exposed */
     uint64_t bytes_pulled;
     uint64_t bytes_pushed;
     uint64_t transfers_done;
@@ -65,17 +71,18 @@ struct hg_bulk_layer {
 
 struct hg_bulk {
     struct na_link link;
-    struct hg_bulk_layer *layer; /* NULL once the layer ended */
-    unsigned refs;               /* one for all of the application's together */
-    unsigned given;              /* the application's */
+    struct hg_bulk_layer *layer; /* NULL when the layer has ended */
+    unsigned refs;  /* all references of the application count as one */
+    unsigned given; /* references of the application */
     unsigned long flags;
     bool remote;
     bool published;
-    bool bound;               /* an alias: see its original's */
-    uint8_t context_id;       /* if so: of the owner's context */
-    _Atomic bool withdrawn;   /* its owner freed it: no copy begins */
-    unsigned holds;           /* copies under way */
-    struct hg_bulk *original; /* of an alias, which shares what follows */
+    bool bound;             /* of an alias: that of its original */
+    uint8_t context_id;     /* if bound: the owner's context */
+    _Atomic bool withdrawn; /* its owner freed it: no copy starts */
+    unsigned holds;         /* copies in progress */
+    struct hg_bulk
+        *original; /* of an alias; the members that follow are shared */
     uint64_t id;
     size_t size;
     size_t segment_count;
@@ -83,10 +90,10 @@ struct hg_bulk {
     struct na_mem_block memory;  /* allocated by the library, or zeros */
     struct na_mem_handle *mem;   /* of all segments */
     /* Remote only. */
-    const char *owner; /* its address where the memory is; NULL: none */
-    _Atomic(struct na_addr *) addr; /* the owner's, once known */
+    const char *owner; /* owner's address on the bulk class; NULL: none */
+    _Atomic(struct na_addr *) addr; /* the owner's address, when known */
     size_t bytes_size;
-    unsigned char *bytes;      /* its description, to be passed on */
+    unsigned char *bytes;      /* the description, to pass on */
     struct na_segment space[]; /* for segments, or for bytes and owner */
 };
 
@@ -95,82 +102,84 @@ struct hg_bulk {
 HG_PRIVATE hg_return_t hg_bulk_layer_create(
     struct na_class *na_class, struct hg_bulk_layer **layer_p);
 
-/* How many handles there are, and size and owner of the first one. */
+/* The number of handles, and the size and owner of the first, as text. */
 HG_PRIVATE unsigned hg_bulk_describe_left(
     struct hg_bulk_layer *layer, char *first, size_t size);
 
-/* Withdraw every handle's memory. Handles left are the application's to free.
- * No context is left whose transfers use them. */
+/* Withdraw the memory of all handles. The application frees the handles that
+ * are left. No context with transfers is left. */
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
-/* Whether the RPC layer runs on another class: then descriptions carry the
- * owner's address. Where the class does not listen, and such classes are not
- * found by their address (finds_callers), making or serializing a handle of our
- * memory is HG_OPNOTSUPPORT. */
+/* Set whether the RPC layer runs on another class: then descriptions contain
+ * the owner's address. If the class does not listen, and such classes cannot be
+ * found by their address (finds_callers), creating or serializing a handle of
+ * local memory returns HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
 
-/* The layer of the process: the request model's, for procs of no class. */
+/* The layer of the request model, for procs without a class. */
 HG_PRIVATE struct hg_bulk_layer *hg_bulk_current(void);
 HG_PRIVATE void hg_bulk_set_current(struct hg_bulk_layer *layer);
 
 /* ---- Handles ---- */
 
-/* Make a handle of local memory: fill in its `count` segments between these
- * two. An address of NULL is for memory that the library allocates. Errors are
- * those of HG_Bulk_handle_create; the handle is gone when hg_bulk_finish
- * fails. */
+/* Create a handle of local memory: the caller sets its `count` segments between
+ * hg_bulk_begin and hg_bulk_finish. The library allocates memory for segments
+ * with a NULL address. Errors as HG_Bulk_handle_create(); if hg_bulk_finish
+ * fails, the handle is freed. */
 HG_PRIVATE hg_return_t hg_bulk_begin(struct hg_bulk_layer *layer, size_t count,
     unsigned long flags, struct hg_bulk **bulk_p);
 HG_PRIVATE hg_return_t hg_bulk_finish(
     struct hg_bulk *bulk, struct hg_bulk **bulk_p);
 
-/* Both, of arrays; buf_ptrs may be NULL. */
+/* Create a handle from arrays; buf_ptrs may be NULL. */
 HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
 
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
 
-/* Withdraw memory of ours from peers and from aliases: waits for copies, and
- * ends the transfers that it is the local side of (HG_CANCELED). Does nothing
- * to an alias, a peer's handle, and the second time. */
+/* Withdraw local memory from peers and aliases: waits for copies, and ends
+ * transfers with this handle as the local side (HG_CANCELED). No effect on
+ * aliases and peers' handles, nor the second time. */
 HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
-/* The application's references: a new handle has one. One more; and one less,
- * of which the last withdraws the memory. HG_INVALID_ARG (logged): it has
- * none. */
+/* The application's references; a new handle has one. hg_bulk_give adds one,
+ * hg_bulk_take_back removes one; removing the last one withdraws the memory.
+ * HG_INVALID_ARG (logged): it has none. */
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 
-/* Of a handle: the one whose memory it is, an alias's original or itself. */
+/* The handle that owns the memory: an alias's original, or the handle
+ * itself. */
 static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
 {
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
-/* HG_NOENTRY (logged) when the memory, its own or an alias's, was withdrawn. */
+/* HG_NOENTRY (logged): the memory of the handle or of its original was
+ * withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
 
-/* Around the use of local memory without the lock: hg_bulk_withdraw waits
- * meanwhile. The lock is held. */
+/* Hold local memory while it is used without the lock: hg_bulk_withdraw waits.
+ * The lock is held. */
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk);
 
-/* List the runs of memory behind [offset, offset + size), which lies in a local
- * handle: how many there are, up to max_count. The arrays may be NULL. */
+/* List the contiguous pieces of memory in [offset, offset + size) of a local
+ * handle; returns their number, at most max_count. The arrays may be NULL. */
 HG_PRIVATE uint32_t hg_bulk_list(const struct hg_bulk *bulk, size_t offset,
     size_t size, uint32_t max_count, void **ptrs, size_t *sizes,
     hg_size_t *wide_sizes);
 
-/* Whether a range of a handle may be used in the ways that `access` names.
- * HG_OVERFLOW, HG_PERMISSION, not logged. */
+/* Check the range and the access rights of a handle. HG_OVERFLOW,
+ * HG_PERMISSION, not logged. */
 HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
     uint64_t offset, uint64_t size, unsigned long access);
 
-/* Whether the range of a handle is the application's to look at, in the ways
- * that `flags` name. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory),
- * HG_PERMISSION, HG_OVERFLOW, all logged. */
+/* Check that the application may access a range of a handle directly with
+ * `flags`. HG_NOENTRY, HG_OPNOTSUPPORT (a peer's memory), HG_PERMISSION,
+ * HG_OVERFLOW, all logged. */
 HG_PRIVATE hg_return_t hg_bulk_check_access(
     struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags);
 
@@ -181,16 +190,16 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
-/* Bind memory of ours to a context. HG_INVALID_ARG (logged): it is a peer's, or
+/* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
  * bound. */
 HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
 
-/* The owner's address of a remote handle is `addr`, of which the handle takes a
- * reference unless it knows one already. */
+/* Set the owner's address of a remote handle, with a reference, unless it has
+ * one. */
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
 
-/* Resolve the owner's address that a remote handle names: a reference. The lock
- * is not held. Errors are those of na_lookup_resolve. */
+/* Resolve the owner's address in a remote handle; returns it with a reference.
+ * The lock is not held. Errors as na_lookup_resolve. */
 HG_PRIVATE hg_return_t hg_bulk_look_up(
     struct hg_bulk *bulk, struct na_addr **addr_p);
 
@@ -199,14 +208,15 @@ HG_PRIVATE hg_return_t hg_bulk_look_up(
 /* Bytes that hg_bulk_serialize writes. */
 HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 
-/* Publishes memory of ours. HG_MSGSIZE: the buffer is too small; HG_NOENTRY:
- * the memory was withdrawn; HG_OPNOTSUPPORT: see hg_bulk_layer_set_separate;
- * all logged. */
+/* Serialize a handle; local memory is published. HG_MSGSIZE: the buffer is too
+ * small; HG_NOENTRY: the memory was withdrawn; HG_OPNOTSUPPORT: see
+ * hg_bulk_layer_set_separate. All are logged. */
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 
-/* A new handle with one reference. HG_PROTOCOL_ERROR, HG_NOENTRY (memory of
- * ours that was freed), HG_NOMEM, all logged. */
+/* Create a handle from its serialized form, with one reference.
+ * HG_PROTOCOL_ERROR, HG_NOENTRY (local memory that was freed), HG_NOMEM, all
+ * logged. */
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
 

@@ -12,37 +12,40 @@
 #include "na/addr.h"
 #include "na/live.h"
 
-/* A transfer of the application's, of either model. */
+/* A transfer that the application started, in either model. */
 struct hg_bulk_request {
     struct hg_transfer transfer;
     struct hg_context *context;
     uintptr_t ticket; /* 0: none */
     /* Request model. */
     _Atomic bool done;
-    bool waited;    /* a thread is in HG_Bulk_wait for it */
+    bool waited;    /* a thread waits for it in HG_Bulk_wait() */
     bool abandoned; /* by HG_Finalize */
     /* Callback model. */
     hg_cb_t callback; /* may be NULL */
     struct hg_cb_info info;
 };
 
-/* Of the request model, and one that is free for the next transfer. */
+/* The tickets of the request model, and a free request for the next
+ * transfer. */
 static struct hg_tickets hg_bulk_request_tickets;
 static struct hg_bulk_request *hg_bulk_request_spare;
-static unsigned hg_bulk_request_waits; /* for transfers that had ended */
+static unsigned
+    hg_bulk_request_waits; /* calls of HG_Bulk_wait() for transfers that had
+                              ended */
 
-/* One of so many of these makes progress, or a thread that only moves data
- * which needs no action of the peer would make none. */
+/* Every so many of these calls make progress. Otherwise a thread whose
+ * transfers complete at once would never make any. */
 #define HG_BULK_REQUEST_SLICE 16u
 
-/* Of the callback model: each until its callback runs. */
+/* The tickets of the callback model, each until its callback runs. */
 static pthread_mutex_t hg_bulk_call_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_tickets hg_bulk_call_tickets;
 static pthread_once_t hg_bulk_call_once = PTHREAD_ONCE_INIT;
 
 /* ---- Handles and transfers: what both models do ---- */
 
-/* NULL: no memory (logged). */
+/* NULL: out of memory (logged). */
 static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
 {
     struct hg_bulk_request *request =
@@ -55,8 +58,8 @@ static struct hg_bulk_request *hg_bulk_request_new(struct hg_context *context)
     return request;
 }
 
-/* Whether the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
- * ended, or is the parent's of a child of fork. All logged. */
+/* Check that the handle can be used. HG_INVALID_ARG; HG_FAULT: its layer has
+ * ended, or belongs to the parent process. All are logged. */
 static hg_return_t hg_bulk_check(
     const struct hg_bulk *bulk, const char *function)
 {
@@ -294,7 +297,8 @@ hg_size_t HG_Bulk_get_size(hg_bulk_t handle)
     return handle != HG_BULK_NULL ? handle->size : 0;
 }
 
-/* A handle of the request model may have more than the type can tell. */
+/* A handle of the request model may have more segments than the return type
+ * holds. */
 uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle)
 {
     if (handle == HG_BULK_NULL)
@@ -371,7 +375,7 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
     bool ended = false;
     hg_return_t ret;
 
-    if (request != NULL) /* nothing to wait for, unless it succeeds */
+    if (request != NULL) /* NULL unless the call succeeds */
         *request = HG_BULK_REQUEST_NULL;
     if (context == NULL)
         return HG_FAULT;
@@ -432,7 +436,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
     if (found == NULL) {
         wrong = request == HG_BULK_REQUEST_NULL
             ? "request is NULL"
-            : "no such request: waited for already?";
+            : "no such request; it may have been waited for";
         ret = HG_INVALID_ARG;
     } else if (found->waited) {
         wrong = "another thread waits for the request";
@@ -449,6 +453,8 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         done = ret == HG_SUCCESS;
         if (done) {
             ret = found->transfer.ret;
+            if (ret != HG_SUCCESS)
+                hg_log_keep_text("HG_Bulk_wait: %s", HG_Error_to_string(ret));
             hg_enter(bulk_lock);
             (void) hg_ticket_take(&hg_bulk_request_tickets, found->ticket);
             hg_mem_free(hg_bulk_request_spare);
@@ -503,7 +509,7 @@ static void hg_bulk_call_begin(void)
         hg_bulk_call_fork_end);
 }
 
-/* HG_Bulk_cancel finds it from now on. */
+/* Issue a ticket, by which HG_Bulk_cancel() finds the transfer. */
 static hg_return_t hg_bulk_call_issue(
     struct hg_bulk_request *call, hg_op_id_t *op_id)
 {
@@ -517,7 +523,7 @@ static hg_return_t hg_bulk_call_issue(
     return ret;
 }
 
-/* Nothing finds it from now on. With the last ticket the table goes. */
+/* Revoke the ticket. The table is freed with the last one. */
 static void hg_bulk_call_revoke(struct hg_bulk_request *call)
 {
     if (call->ticket == 0)
@@ -545,8 +551,8 @@ static void hg_bulk_call_ended(struct hg_transfer *transfer)
     hg_mem_free(call);
 }
 
-/* Arguments that only the callback model can get wrong. `bind`: the origin's
- * handle is to be a bound one. */
+/* Check arguments that only the callback model can get wrong. `bind`: the
+ * origin's handle must be bound. */
 static hg_return_t hg_bulk_call_check(struct hg_context *context,
     const struct hg_transfer_args *args, bool bind, const char *function)
 {
@@ -629,7 +635,7 @@ hg_return_t HG_Bulk_bind_transfer(hg_context_t *context, hg_cb_t callback,
         context, &args, true, callback, arg, op_id, "HG_Bulk_bind_transfer");
 }
 
-/* Memory is served by whichever context of the origin makes progress. */
+/* Any context of the origin that makes progress serves its memory. */
 hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
     hg_bulk_t origin_handle, hg_size_t origin_offset, hg_bulk_t local_handle,
@@ -652,7 +658,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     hg_lock(&hg_bulk_call_lock);
     call = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_call_tickets, (uintptr_t) op_id);
-    if (call != NULL) { /* else it has ended */
+    if (call != NULL) { /* otherwise it has ended */
         na_class = call->context->hg_class->layer->na_class;
         forked = na_class_is_forked(na_class);
         if (!forked)

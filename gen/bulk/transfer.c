@@ -56,7 +56,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_bulk *local = args->local;
     bool pull = args->op == HG_BULK_PULL;
     bool remote;
-    const char *side = "origin's"; /* of the handle that forbids it */
+    const char *side =
+        "origin's"; /* the handle with the wrong range or access */
     hg_return_t ret;
 
     if (origin == NULL || local == NULL)
@@ -103,7 +104,7 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
 
 /* ---- Its end ---- */
 
-/* Entry of the queue: the result stands. */
+/* Entry of the queue: the transfer has its result. */
 static void hg_transfer_run(struct na_completion *done)
 {
     struct hg_transfer *transfer =
@@ -115,7 +116,7 @@ static void hg_transfer_run(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Have the callback run. The lock is held once. The transfer may be gone on
+/* Queue the callback. The lock is held once. The transfer may be freed on
  * return. */
 static void hg_transfer_push(struct hg_transfer *transfer)
 {
@@ -130,16 +131,22 @@ static void hg_transfer_push(struct hg_transfer *transfer)
         hg_enter(home->layer->lock);
 }
 
-/* The result stands. The lock is held. */
+/* Set the result. The lock is held. */
 static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 {
     struct hg_bulk_layer *layer = transfer->home->layer;
 
     assert(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
-    /* A peer may send any code, and to those who wait these two mean "not
+    /* A peer may send any code, but for waiting callers these two mean "not
      * yet". */
     if (ret == HG_TIMEOUT || ret == HG_INTR)
         ret = HG_OTHER_ERROR;
+    if (ret == HG_DISCONNECT) /* other errors are logged where they arise */
+        hg_log_warning("bulk", "a %s of %" PRIu64 " bytes %s %s failed: %s",
+            transfer->args.op == HG_BULK_PULL ? "pull" : "push",
+            transfer->args.size,
+            transfer->args.op == HG_BULK_PULL ? "from" : "to",
+            hg_transfer_peer_name(&transfer->args), HG_Error_to_string(ret));
     transfer->ret = ret;
     layer->transfers_done++;
     if (ret == HG_CHECKSUM_ERROR)
@@ -196,7 +203,7 @@ static na_return_t hg_transfer_moved(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Move a peer's memory, or start that: op_id is set then. */
+/* Move data from or to a peer, or start that: then op_id is set. */
 static hg_return_t hg_transfer_move_remote(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
@@ -226,7 +233,7 @@ static hg_return_t hg_transfer_move_remote(struct hg_transfer *transfer)
         &transfer->op_id);
 }
 
-/* Move the data, or start that. */
+/* Move the data, or start moving it. */
 static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
 {
     const struct hg_transfer_args *args = &transfer->args;
@@ -245,7 +252,7 @@ static hg_return_t hg_transfer_move(struct hg_transfer *transfer)
 
 /* ---- Starting and canceling ---- */
 
-/* The address of the origin's memory, unless it is to be looked up. */
+/* The address of the origin's memory, unless it must be looked up. */
 static hg_return_t hg_transfer_find_owner(
     const struct hg_transfer_args *args, struct na_addr **addr_p)
 {
@@ -292,7 +299,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->args = *args;
     args->origin->refs++;
     args->local->refs++;
-    transfer->args.addr = transfer->owner; /* which has the reference */
+    transfer->args.addr = transfer->owner; /* owner holds the reference */
     transfer->callback = callback;
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);

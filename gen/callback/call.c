@@ -3,28 +3,28 @@
  * call: handles of the callback model.
  *
  * An operation holds a reference of its handle from its start until its
- * callback has run. A call of ours is over, and its handle idle, before the
- * callback sees it: so the callback may forward it again. The callback of an
- * answer is queued when the answer has left.
+ * callback has run. An outgoing call is over, and its handle idle, before its
+ * callback runs: so the callback may forward the handle again. The callback of
+ * an answer is queued when the answer was sent.
  *
  *     HG_Forward    hg_forward_claim, a reference; hg_forward_start
- *       ...         whatever ends it queues it once (forward)
- *     hg_call_ended gives the handle back, runs the callback, then the
- *                   reference goes
+ *       ...         the end of the call queues it once (forward)
+ *     hg_call_ended makes the handle idle, runs the callback, then releases
+ *                   the reference
  *
  *     HG_Respond    with a callback: a reference; hg_serve_respond_notify
- *       ...         the message leaves, at once or later (handle)
- *     hg_call_left  queues the callback, which ends with the reference
+ *       ...         the message is sent, at once or later (handle)
+ *     hg_call_left  queues the callback, which releases the reference
  *
- * The application's references are counted apart from those. When the last one
- * of either goes, a call that arrived and is not answered is answered (serve).
+ * The references of the application are counted separately. When the last one
+ * of these is released, an unanswered incoming call is answered (serve).
  *
- * Arguments are checked here; what happens is forward's and serve's. Nothing
- * above includes this module: it has no header.
+ * Arguments are checked here; forward and serve do the work. No other module
+ * includes this one: it has no header.
  *
- * Locking: none of its own. Who forwards, resets or answers a handle has it for
- * itself, as forward's and serve's states see to; the other members of `call`
- * are the application's to keep others away from.
+ * Locking: none of its own. A thread that forwards, resets or answers a handle
+ * has exclusive access, which the states of forward and serve ensure. The
+ * application must serialize access to the other members of `call`.
  */
 #include "base/lock.h"
 #include "base/log.h"
@@ -36,8 +36,7 @@
 
 /* ---- Life ---- */
 
-/* Check the peer and find the function of a handle's calls; NULL and 0 stand
- * for none. */
+/* Check the peer and find the function of a handle; NULL and 0 mean none. */
 static hg_return_t hg_call_look_up(struct hg_context *context,
     const struct na_addr *addr, hg_id_t id, struct hg_rpc *rpc_p,
     const char *function)
@@ -51,7 +50,7 @@ static hg_return_t hg_call_look_up(struct hg_context *context,
                                         : ret;
 }
 
-/* Whether its calls are not answered, as of now. */
+/* Whether its calls are one-way now. */
 static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 {
     return rpc->entry != NULL &&
@@ -94,8 +93,8 @@ hg_return_t HG_Destroy(hg_handle_t handle)
     ret = hg_check_handle(handle, "HG_Destroy");
     if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
         return ret;
-    /* In its function, a call that is not answered may be destroyed once more:
-     * in Mercury it has two references. */
+    /* In its handler, a one-way call may be destroyed once more: in Mercury it
+     * has two references. */
     if (handle->target && handle->state == HG_HANDLE_ARRIVED)
         return HG_SUCCESS;
     return hg_log_misuse(
@@ -121,7 +120,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->one_way = hg_call_is_one_way(&handle->rpc);
     handle->call.answered = false;
     handle->call.target_context = 0;
-    handle->deadline = 0; /* what was left of the last call's time */
+    handle->deadline = 0; /* the deadline of the last call */
     hg_handle_set_info(handle);
     hg_forward_forget(handle);
     return HG_SUCCESS;
@@ -188,7 +187,7 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
-/* Free the message of a call that arrived. It cannot be decoded again. */
+/* Free the request message. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
     handle->in_args.data = NULL;
@@ -197,8 +196,8 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_buf_fini(&handle->in);
 }
 
-/* Decode what came with the side's proc, and take a reference, which
- * hg_call_release drops. */
+/* Decode the received arguments with the proc of this side, and take a
+ * reference, which hg_call_release releases. */
 static hg_return_t hg_call_decode(
     struct hg_handle *handle, bool target, void *data, const char *function)
 {
@@ -215,7 +214,7 @@ static hg_return_t hg_call_decode(
         hg_log_error("rpc", "%s: \"%s\" %s", function,
             hg_handle_function(handle),
             proc == NULL ? "has no such proc"
-                : target ? "came with a message that is released"
+                : target ? "has no message: it was released"
                          : "was not answered");
         return HG_FAULT;
     }
@@ -228,9 +227,8 @@ static hg_return_t hg_call_decode(
     return ret;
 }
 
-/* Free a struct of either side's. The side that decodes frees what it decoded;
- * the side that encodes may free a struct of its own, as in Mercury. Both drop
- * a reference. */
+/* Free a struct. The side that decodes frees what it decoded; the side that
+ * encodes may free its own struct, as in Mercury. Both release a reference. */
 static hg_return_t hg_call_release(
     struct hg_handle *handle, bool input, void *data, const char *function)
 {
@@ -251,7 +249,7 @@ static hg_return_t hg_call_release(
     decodes = handle->target == input;
     if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
         return hg_log_misuse(
-            "rpc", function, "nothing is decoded, or it was freed");
+            "rpc", function, "there is no decoded struct, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
     (void) hg_handle_take_back(handle, decodes);
     return ret;
@@ -277,7 +275,7 @@ hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
     return hg_call_release(handle, false, out_struct, "HG_Free_output");
 }
 
-/* What fits a message. */
+/* Maximum size of arguments in a message. */
 static size_t hg_call_eager(const struct hg_handle *handle, bool output)
 {
     const struct hg_class *hg_class = handle->context->hg_class;
@@ -286,8 +284,9 @@ static size_t hg_call_eager(const struct hg_handle *handle, bool output)
                   : hg_class_input_eager(hg_class);
 }
 
-/* Size of the encoded arguments, with what is in front of them if a message
- * holds both: as in Mercury, which programs compare it with. */
+/* Size of the encoded arguments, including what is in front of them if a
+ * message holds both, as in Mercury; programs compare it with the eager
+ * size. */
 static hg_size_t hg_call_payload_size(
     const struct hg_handle *handle, bool output, const char *function)
 {
@@ -311,16 +310,16 @@ hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
     return hg_call_payload_size(handle, true, "HG_Get_output_payload_size");
 }
 
-/* Whether what was encoded may be fetched by the peer. */
+/* Whether the peer may fetch the encoded arguments. */
 static bool hg_call_is_offered(struct hg_handle *handle)
 {
     return handle->target ? atomic_load(&handle->state) == HG_HANDLE_ANSWERED
                           : hg_forward_is_under_way(handle);
 }
 
-/* Give the application the buffer of the next message, of `eager` bytes. From
- * now on, also in later calls, the bytes in front of the arguments are the
- * application's. HG_BUSY: the call with that buffer is not over. */
+/* Give the application the buffer of the next message, with `eager` bytes. From
+ * now on, also in later calls, the bytes in front of the arguments belong to
+ * the application. HG_BUSY: the call with that buffer is in progress. */
 static hg_return_t hg_call_lend_buf(
     struct hg_handle *handle, const struct hg_buf *buf, size_t eager)
 {
@@ -337,7 +336,7 @@ static hg_return_t hg_call_lend_buf(
     return ret;
 }
 
-/* Whether there is a handle, and a place for what it has. */
+/* Check the handle and the output pointer. */
 static hg_return_t hg_call_check_buf(
     const struct hg_handle *handle, void **buf_p, const char *function)
 {
@@ -345,7 +344,7 @@ static hg_return_t hg_call_check_buf(
                          : hg_log_misuse("rpc", function, "buf_p is NULL");
 }
 
-/* The message that came, or the buffer of the one that is to be sent. */
+/* The received message, or the buffer of the one to be sent. */
 static hg_return_t hg_call_get_buf(struct hg_handle *handle, bool output,
     void **buf_p, hg_size_t *size_p, const char *function)
 {
@@ -387,8 +386,8 @@ hg_return_t HG_Get_output_buf(
         handle, true, out_buf_p, out_buf_size_p, "HG_Get_output_buf");
 }
 
-/* Arguments that came by themselves; those of a sender are where they were
- * encoded. */
+/* Arguments that were fetched separately; those of a sender are in its message
+ * buffer. */
 static hg_return_t hg_call_get_extra(struct hg_handle *handle, bool output,
     void **buf_p, hg_size_t *size_p, const char *function)
 {
@@ -434,7 +433,7 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle)
 
 /* ---- Calls ---- */
 
-/* From the queue, by forward: the call is over. */
+/* Called by forward from the queue: the call is over. */
 static void hg_call_ended(struct hg_handle *handle, void *arg)
 {
     struct hg_context *context = handle->context;
@@ -459,7 +458,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_enter(context->lock);
 }
 
-/* The handle is claimed: what this call is. */
+/* Set up a call. The handle is claimed. */
 static void hg_call_prepare(
     struct hg_handle *handle, const struct hg_rpc *rpc, hg_cb_t cb, void *arg)
 {
@@ -503,7 +502,7 @@ hg_return_t HG_Forward2(
     if (ret == HG_SUCCESS)
         ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
     hg_leave(handle->context->lock);
-    if (ret != HG_SUCCESS) { /* else the handle may have its next call */
+    if (ret != HG_SUCCESS) { /* otherwise the handle may have its next call */
         hg_forward_forget(handle);
         hg_handle_unref(handle);
     }
@@ -530,7 +529,7 @@ static void hg_call_run_left(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* The answer has left, or could not. */
+/* The answer was sent, or could not be sent. */
 static void hg_call_left(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret)
 {
@@ -548,7 +547,8 @@ hg_return_t HG_Respond(
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->one_way) {
-        hg_log_error("rpc", "HG_Respond: the caller of \"%s\" does not wait",
+        hg_log_error("rpc",
+            "HG_Respond: \"%s\" is one-way: its caller does not wait",
             hg_handle_function(handle));
         return HG_OPNOTSUPPORT;
     }

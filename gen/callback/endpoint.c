@@ -2,20 +2,20 @@
 /*
  * endpoint: classes, contexts, addresses and progress of the callback model.
  *
- * A class of this model owns what it stands on: an NA class, unless it was
- * given one, and a bulk layer. Its contexts are the engine's, but threads
- * progress and trigger them as they like: NA lets one thread at a time move
- * data, and the queue gives each entry to one.
+ * A class of this model owns an NA class, unless it was given one, and a bulk
+ * layer. Its contexts are those of the RPC layer, but any thread may make
+ * progress and trigger: NA lets one thread at a time move data, and the queue
+ * gives each entry to one thread.
  *
  *     HG_Progress   hg_context_progress: until the queue has an entry
  *     HG_Trigger    NA_Trigger: runs entries of the queue
  *
- * An address is NA's, which counts its references. A lookup is counted in its
- * context, which does not end while one is under way. No other module includes
- * this one.
+ * Addresses are NA's, which counts their references. A lookup is counted in its
+ * context, which is not destroyed while it is in progress. No other module
+ * includes this one.
  *
- * Locking: the class's lock around data of functions and what describes a
- * context; counts are atomics.
+ * Locking: the class's lock around data of functions and the description of a
+ * context; counts are atomic.
  */
 #include "base/clock.h"
 #include "base/lock.h"
@@ -34,19 +34,19 @@
 #include "na/progress.h"
 #include "na/uri.h"
 
-/* A release of Mercury's, as HG_VERSION gives it under version 2. */
+/* A release of Mercury, as HG_VERSION encodes it with version 2. */
 #define HG_ENDPOINT_VERSION(major, minor) \
     ((unsigned) (major) << 16 | (unsigned) (minor))
 
-/* Limits of a class by default, beyond those of the request model: programs
- * written for Mercury, which has no such limits, keep many calls unanswered. */
+/* Default limit of a class, higher than in the request model: programs written
+ * for Mercury, which has no such limit, keep many calls unanswered. */
 #define HG_ENDPOINT_UNANSWERED 65536u
 #define HG_ENDPOINT_IN_FLIGHT_BYTES ((size_t) 128 << 20)
 
-/* How long HG_Context_destroy lets handles come home. */
+/* How long HG_Context_destroy() waits for handles. */
 #define HG_ENDPOINT_DRAIN_MS 5000
 
-/* Whether the class is one, and the function has its other arguments. */
+/* Check the class, and whether the other arguments are set. */
 static hg_return_t hg_endpoint_check(
     const hg_class_t *hg_class, bool there, const char *function)
 {
@@ -57,13 +57,13 @@ static hg_return_t hg_endpoint_check(
         : hg_log_misuse("cls", function, "an argument is NULL");
 }
 
-/* Whether a class may be asked; NULL is asked nothing, and it is no mistake. */
+/* Whether a class may be queried; NULL returns false without an error. */
 static bool hg_endpoint_has(const hg_class_t *hg_class, const char *function)
 {
     return hg_class != NULL && hg_check_class(hg_class, function) == HG_SUCCESS;
 }
 
-/* Whether a context may be asked. */
+/* Whether a context may be queried. */
 static bool hg_endpoint_has_context(
     const hg_context_t *context, const char *function)
 {
@@ -72,7 +72,7 @@ static bool hg_endpoint_has_context(
 
 /* ---- Opening and closing ---- */
 
-/* The options of the network layer, as NA has them. */
+/* Convert the options of the network layer. */
 static void hg_endpoint_set_na_info(
     struct na_init_info *info, const struct na_init_info_4_0 *from)
 {
@@ -89,18 +89,18 @@ static void hg_endpoint_set_na_info(
     info->request_mem_device = from->request_mem_device ? NA_TRUE : NA_FALSE;
 }
 
-/* How many bytes a layout has that ends with a member. */
+/* The size of a struct that ends with a member. */
 #define HG_ENDPOINT_UP_TO(member) \
     (offsetof(struct hg_init_info, member) + \
         sizeof(((struct hg_init_info *) 0)->member))
 
 _Static_assert(sizeof(struct hg_init_info) - HG_ENDPOINT_UP_TO(bulk_checksum) <
         sizeof(void *),
-    "an option that is added is read of another version only");
+    "a new option is read only from structs of the version that has it");
 
-/* What of the options a program of that version of Mercury has. Its layout is
- * that of the header it was built with: what is added behind the last member
- * here is another version's. */
+/* Read the options that a program of that version of Mercury has. Its struct is
+ * that of the header it was built with: members after the last one here belong
+ * to other versions. */
 static void hg_endpoint_read_info(struct hg_init_info *info,
     const struct hg_init_info *from, unsigned version)
 {
@@ -116,9 +116,8 @@ static void hg_endpoint_read_info(struct hg_init_info *info,
     memcpy(info, from, size);
 }
 
-/* Calls to the class that may be unanswered, unless HG_Class_set_options says
- * how many. A negative request_post_incr keeps to request_post_init, as in
- * Mercury. */
+/* Limit of unanswered calls, unless HG_Class_set_options sets it. A negative
+ * request_post_incr limits it to request_post_init, as in Mercury. */
 static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
 {
     unsigned least =
@@ -127,7 +126,7 @@ static unsigned hg_endpoint_unanswered(const struct hg_init_info *info)
     return info->request_post_init > least ? info->request_post_init : least;
 }
 
-/* Fill in the defaults that are not those of the request model. */
+/* Set the defaults that differ from those of the request model. */
 static void hg_endpoint_fill_options(
     const struct hg_class *hg_class, struct hg_options *options)
 {
@@ -137,7 +136,7 @@ static void hg_endpoint_fill_options(
         options->max_in_flight_bytes = HG_ENDPOINT_IN_FLIGHT_BYTES;
 }
 
-/* The class itself, on an NA class that is held and a layer. */
+/* Create the class on an NA class, which is held, and a bulk layer. */
 static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     struct hg_bulk_layer *layer, const struct hg_init_info *info)
 {
@@ -163,7 +162,7 @@ static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     return hg_class;
 }
 
-/* The transport, and sm besides if that is asked for. */
+/* Open the transport, and sm, too, if requested. */
 static struct na_class *hg_endpoint_open_na(
     const char *string, uint8_t listen, const struct hg_init_info *info)
 {
@@ -252,8 +251,8 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen,
     return hg_endpoint_init(na_info_string, na_listen, version, hg_init_info);
 }
 
-/* Whether a class cannot end yet (logged). Addresses of an NA class of the
- * application's are that class's. */
+/* Whether a class cannot be closed yet (logged). Addresses of an NA class that
+ * the application owns do not count. */
 static bool hg_endpoint_is_used(struct hg_class *hg_class)
 {
     const char *what = "a bulk handle";
@@ -426,7 +425,7 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
         : 0;
 }
 
-/* So many bytes in front of the arguments are the application's. */
+/* Reserve bytes in front of the arguments for the application. */
 static hg_return_t hg_endpoint_set_offset(
     hg_class_t *hg_class, bool output, hg_size_t offset, const char *function)
 {
@@ -507,8 +506,8 @@ void HG_Diag_dump_counters(void)
 
 /* ---- Contexts ---- */
 
-/* NULL, logged: there are max_contexts, of which 1, the initializer's, is no
- * limit; or the context cannot be made. */
+/* NULL, logged: the class has max_contexts, where the initial value 1 means no
+ * limit; or the context cannot be created. */
 static hg_context_t *hg_endpoint_add_context(
     hg_class_t *hg_class, int id, const char *function)
 {
@@ -549,7 +548,8 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-/* False: a thread is in the context. Else none begins to wait in it. */
+/* False: a thread uses the context. Otherwise no thread can start to wait in
+ * it. */
 static bool hg_endpoint_begin_end(struct hg_context *context)
 {
     bool busy;
@@ -662,7 +662,7 @@ hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     return hg_registry_put(&hg_class->registry, id, NULL, NULL, &rpc, false);
 }
 
-/* What an id has, for functions that need it. HG_NOENTRY (logged); codes of
+/* Find a function that must be registered. HG_NOENTRY (logged); codes of
  * hg_endpoint_check. */
 static hg_return_t hg_endpoint_find(hg_class_t *hg_class, hg_id_t id,
     bool there, const char *function, struct hg_registry_entry **entry_p)
@@ -799,14 +799,14 @@ hg_return_t HG_Registered_disabled_response(
 
 /* ---- Addresses ---- */
 
-/* A lookup under way. */
+/* A lookup in progress. */
 struct hg_endpoint_lookup {
     struct hg_context *context;
     hg_cb_t callback;
     void *arg;
 };
 
-/* Whether the class is one and has the address. */
+/* Check the class and the address. */
 static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
     const struct na_addr *addr, const char *function)
 {
@@ -816,8 +816,8 @@ static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
                              : ret;
 }
 
-/* Mercury's code of a lookup. A string that the class cannot read is HG_NODEV
- * if it names a protocol, else HG_INVALID_ARG. */
+/* Mercury's code for a failed lookup. If the class cannot parse the string, it
+ * is HG_NODEV if the string names a protocol, else HG_INVALID_ARG. */
 static hg_return_t hg_endpoint_lookup_code(hg_return_t ret, const char *name)
 {
     assert(name != NULL);
@@ -835,7 +835,7 @@ static void hg_endpoint_end_lookup(struct hg_endpoint_lookup *lookup)
     hg_mem_free(lookup);
 }
 
-/* From the queue: the address is the application's. */
+/* From the queue: pass the address to the application. */
 static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
 {
     struct hg_endpoint_lookup *lookup =
@@ -851,7 +851,7 @@ static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
         info.info.lookup.addr = na_info->info.lookup.addr;
     if (lookup->callback != NULL)
         (void) lookup->callback(&info);
-    else if (na_info->ret == NA_SUCCESS) /* the transport knows the peer */
+    else if (na_info->ret == NA_SUCCESS) /* the transport found the peer */
         (void) na_addr_take_back(lookup->context->hg_class->na_class,
             na_info->info.lookup.addr, "HG_Addr_lookup");
     hg_endpoint_end_lookup(lookup);
@@ -1013,7 +1013,8 @@ int HG_Event_get_wait_fd(const hg_context_t *context)
 {
     if (!hg_endpoint_has_context(context, "HG_Event_get_wait_fd"))
         return -1;
-    /* The descriptor is created by the first call: logically const. */
+    /* The descriptor is created by the first call; the context is logically
+     * const. */
     return hg_context_event_fd((hg_context_t *) (uintptr_t) context);
 }
 

@@ -5,16 +5,16 @@
  * A transfer is on at most one of these lists, by `link`:
  *
  *     emul->ready     has a frame to send
- *     emul->stalled   the transport took no frame: tried again by the next poll
- *     peer->parked    as much is on its way to the peer as may be
+ *     emul->stalled   the transport refused a frame: retried by the next poll
+ *     peer->parked    the limit of unanswered requests to the peer is reached
  *
- * Everything that a peer sends is checked here before it has any effect. What
- * is wrong is counted, and logged only where it ends an operation of ours, a
- * connection, or damages memory, so that a peer cannot flood the log:
+ * All data from a peer is checked before it has any effect. Errors are counted,
+ * and logged only if they end a local operation or a connection, or damage
+ * memory, so that a peer cannot flood the log:
  *
  *     rma_malformed   not a frame, or one that no correct peer sends
  *     rma_refused     a request answered with an error
- *     rma_stale       of a transfer that is not (or no longer) here
+ *     rma_stale       for a transfer that does not exist (any more)
  *     rma_dropped     a request that cannot be answered: the connection ends
  *     rma_damaged     data that does not match its CRC64
  */
@@ -27,45 +27,46 @@
 #include "na/addr.h"
 #include "na/rma.h"
 
-/* Requests to one peer without an answer; more wait. */
+/* Maximum of unanswered requests to one peer; more wait. */
 #define NA_EMUL_REQUESTS_MAX 256
 
-/* Requests of one peer that may wait for an answer here. It is more than
- * REQUESTS_MAX, because an initiator forgets those of an address that it could
- * not reach. */
+/* Maximum of requests of one peer that wait for an answer here. It exceeds
+ * REQUESTS_MAX, because an initiator forgets requests to an address that it
+ * could not reach. */
 #define NA_EMUL_ANSWERS_MAX 1024
 
-/* Pieces of memory shorter than this are copied together. */
+/* Shorter pieces of memory are copied into one buffer. */
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_GATHER_MAX (1u << 18) /* of a frame that is copied together */
+#define NA_EMUL_GATHER_MAX \
+    (1u << 18) /* maximum size of a frame made of copies */
 
-#define NA_EMUL_BURST 16 /* frames sent in one poll */
+#define NA_EMUL_BURST 16 /* maximum number of frames sent in one poll */
 
-/* How long a peer may read no data before its connection ends, when the memory
- * is to be freed. */
+/* How long a peer may stop reading before its connection ends, when memory must
+ * be freed. */
 #define NA_EMUL_RECALL_MS 1000u
 
-/* How often progress looks for what nothing wakes it for: frames that the
- * transport returns, and memory that it has moved. */
+/* How often progress checks for events that do not wake it: frames returned by
+ * the transport, and memory moved by the transport. */
 #define NA_EMUL_LOOK_MS 2
 
 /* ---- Transfers ---- */
 
 struct na_emul {
     struct na_class *na_class;
-    size_t frame_size;   /* constant: data of a frame, at most */
-    uint64_t window;     /* constant: unanswered bytes to a peer */
-    bool sums;           /* operations started here have sums */
+    size_t frame_size;   /* constant: maximum of data in a frame */
+    uint64_t window;     /* constant: maximum of unanswered bytes to a peer */
+    bool sums;           /* operations started here have checksums */
     struct hg_map regs;  /* registered memory, by its key */
     struct hg_map xfers; /* by their ids */
     struct na_link ready;
     struct na_link stalled;
-    struct na_link touched; /* withdrawn memory, of which the transport itself
-                               still moves pieces */
-    uint64_t look_at;       /* when to poll though nothing wakes progress */
-    _Atomic bool unpinned;  /* the last pin of a transfer is gone */
+    struct na_link
+        touched; /* withdrawn memory that the transport itself still moves */
+    uint64_t look_at;      /* when to poll without being woken */
+    _Atomic bool unpinned; /* the last pin of a transfer was released */
 };
 
 struct na_emul_xfer {
@@ -75,18 +76,19 @@ struct na_emul_xfer {
     struct na_mem_core *mem; /* target: with a reference; NULL: released */
     struct na_op *op;        /* initiator; NULL: completed */
     uint64_t id;             /* key of emul->xfers */
-    uint64_t asked;          /* target: the id that it answers */
-    struct na_cursor cursor; /* at what is sent next */
+    uint64_t asked;          /* target: the id of the request */
+    struct na_cursor cursor; /* at the data to send next */
     na_offset_t offset;      /* in the target's memory */
     na_size_t length;
-    na_size_t sent;        /* bytes that requests, or answers, were about */
-    na_size_t answered;    /* initiator: of those */
-    uint32_t requests;     /* initiator: without an answer. Target: 1, until the
-                               last answer has left */
+    na_size_t sent;     /* bytes requested, or answered, so far */
+    na_size_t answered; /* initiator: bytes of these that were answered */
+    uint32_t
+        requests; /* initiator: unanswered requests. Target: 1 until the last
+                     answer was sent */
     _Atomic uint32_t pins; /* frames that use the memory */
     na_return_t status;
     bool origin;
-    bool sends; /* data */
+    bool sends; /* it sends data */
     bool sums;
     bool ended;
     bool abandoned; /* its connection is being ended */
@@ -107,7 +109,7 @@ static struct hg_monitor *na_emul_lock(const struct na_emul *emul)
     return na_class_core_of(emul->na_class)->lock;
 }
 
-/* Release the lock; wake progress when there is something for it to send. */
+/* Release the lock. Wake progress if it has something to send. */
 static void na_emul_leave(struct na_emul *emul)
 {
     bool work = !hg_list_is_empty(&emul->ready);
@@ -117,7 +119,7 @@ static void na_emul_leave(struct na_emul *emul)
         emul->na_class->core->wake(emul->na_class);
 }
 
-/* The next transfer, which may be freed before the one after it is asked for;
+/* Iterate over transfers; the returned one may be freed before the next call.
  * *cursor is 0 at first. NULL at the end. */
 static struct na_emul_xfer *na_emul_next(
     const struct na_emul *emul, size_t *cursor)
@@ -127,7 +129,7 @@ static struct na_emul_xfer *na_emul_next(
     return (struct na_emul_xfer *) hg_map_next(&emul->xfers, cursor, &key);
 }
 
-/* A transfer that is on no list. NULL: out of memory. */
+/* Create a transfer that is on no list. NULL: out of memory. */
 static struct na_emul_xfer *na_emul_xfer_new(
     struct na_emul *emul, struct na_addr *addr, bool origin)
 {
@@ -148,8 +150,8 @@ static struct na_emul_xfer *na_emul_xfer_new(
     return xfer;
 }
 
-/* Drop a reference of registered memory. With the last one of what was
- * withdrawn the handle and its buffer are freed. */
+/* Release a reference of registered memory. With the last reference of
+ * withdrawn memory, the handle and its buffer are freed. */
 static void na_emul_unref_mem(struct na_mem_core *mem)
 {
     struct na_addr *user = mem->user;
@@ -164,7 +166,7 @@ static void na_emul_unref_mem(struct na_mem_core *mem)
     na_addr_unref(user);
 }
 
-/* Release what an ended transfer does not need any more. */
+/* Release what an ended transfer no longer needs. */
 static void na_emul_check(struct na_emul_xfer *xfer)
 {
     if (!xfer->ended || atomic_load(&xfer->pins) > 0)
@@ -183,20 +185,19 @@ static void na_emul_check(struct na_emul_xfer *xfer)
     hg_mem_free(xfer);
 }
 
-/* The transport is done with a frame of a transfer. Any thread, any lock held:
- * what ends by that is found by na_emul_collect. */
+/* The transport has released a frame of a transfer. Any thread, any lock held:
+ * na_emul_collect does the rest. */
 static void na_emul_unpin(void *arg)
 {
     struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
-    struct na_emul *emul = xfer->emul; /* the transfer may be gone next */
+    struct na_emul *emul = xfer->emul; /* the transfer may be freed below */
 
     assert(atomic_load(&xfer->pins) > 0);
     if (atomic_fetch_sub(&xfer->pins, 1) == 1)
         atomic_store(&emul->unpinned, true);
 }
 
-/* Release the memory of ended transfers that lost their last pin; their
- * number. */
+/* Release the memory of ended transfers without pins; returns their number. */
 static unsigned na_emul_collect(struct na_emul *emul)
 {
     struct na_emul_xfer *xfer;
@@ -225,8 +226,8 @@ static void na_emul_make_ready(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
-/* The transfer's result; the first one counts. It may be gone when this
- * returns. */
+/* Set the transfer's result; the first one counts. The transfer may be freed on
+ * return. */
 static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
 {
     if (xfer->ended)
@@ -239,8 +240,7 @@ static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
     na_emul_check(xfer);
 }
 
-/* So many requests of an initiator, of `size` bytes in all, are not on their
- * way any more. */
+/* Uncount `requests` requests of an initiator with `size` bytes in all. */
 static void na_emul_uncount(
     struct na_emul_xfer *xfer, uint32_t requests, na_size_t size)
 {
@@ -257,15 +257,15 @@ static void na_emul_uncount(
         na_emul_make_ready(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
 }
 
-/* A target's transfer has nothing to answer any more. */
+/* A target's transfer was answered completely. */
 static void na_emul_answered(struct na_emul_xfer *xfer)
 {
     na_emul_peer_of(xfer->addr)->answers -= xfer->requests;
     xfer->requests = 0;
 }
 
-/* End with `ret`, or be ended already; nothing is sent, and no answer awaited
- * any more. */
+/* End the transfer with `ret` if it has not ended; send nothing, and do not
+ * wait for answers. */
 static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
 {
     if (xfer->origin)
@@ -281,18 +281,18 @@ static void na_emul_drop(struct na_emul_xfer *xfer, na_return_t ret)
 
 /* ---- Sending ---- */
 
-/* A frame that is being made. */
+/* A frame being composed. */
 struct na_emul_plan {
     struct na_emul_wire wire;
     const void *data;
     na_size_t size;
-    struct na_cursor cursor;    /* behind the data */
-    void (*release)(void *arg); /* for the transport */
+    struct na_cursor cursor;    /* after the data */
+    void (*release)(void *arg); /* for the transport to call */
     void *arg;
 };
 
-/* Bytes that the next frame of data is about, at most. One request gets as much
- * as may be on its way. */
+/* Maximum of bytes for the next frame of data. One request may use the whole
+ * window. */
 static na_size_t na_emul_piece(const struct na_emul_xfer *xfer)
 {
     na_size_t size = xfer->emul->frame_size;
@@ -315,9 +315,8 @@ static bool na_emul_may_send(const struct na_emul_xfer *xfer)
             size <= xfer->emul->window - peer->outstanding);
 }
 
-/* Put up to `size` bytes of data into the plan. A run that is long, or all
- * there is to send, is sent from where it lies; short ones are copied together.
- * NA_NOMEM. */
+/* Add up to `size` bytes of data to the plan. A long run, or the last one, is
+ * sent in place; short ones are copied together. NA_NOMEM. */
 static na_return_t na_emul_load(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan, na_size_t size)
 {
@@ -349,7 +348,7 @@ static na_return_t na_emul_load(
     return NA_SUCCESS;
 }
 
-/* Make the next frame. NA_NOMEM. */
+/* Compose the next frame. NA_NOMEM. */
 static na_return_t na_emul_make(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan)
 {
@@ -357,14 +356,14 @@ static na_return_t na_emul_make(
     na_return_t ret = NA_SUCCESS;
 
     memset(plan, 0, sizeof(*plan));
-    plan->release = hg_mem_free; /* without data it has nothing to do */
+    plan->release = hg_mem_free; /* no effect without data */
     plan->cursor = xfer->cursor;
     wire->offset = xfer->offset + xfer->sent;
     wire->length = na_emul_piece(xfer);
     if (xfer->sends && !xfer->ended && wire->length > 0) {
         ret = na_emul_load(xfer, plan, wire->length);
         wire->length = plan->size;
-    } else if (xfer->ended) { /* one answer for all that is left */
+    } else if (xfer->ended) { /* one answer for the rest */
         wire->length = xfer->length - xfer->sent;
     }
     wire->flags = xfer->sums ? NA_EMUL_WIRE_SUM : 0;
@@ -382,7 +381,7 @@ static na_return_t na_emul_make(
     return ret;
 }
 
-/* The transport took the frame. */
+/* The transport accepted the frame. */
 static void na_emul_sent(
     struct na_emul_xfer *xfer, const struct na_emul_plan *plan)
 {
@@ -408,8 +407,9 @@ static void na_emul_sent(
     na_emul_make_ready(xfer);
 }
 
-/* The transport did not take the frame, for `ret`. Without memory for the data
- * of an answer the request is refused. False: to be tried again. */
+/* The transport did not accept the frame, with the error `ret`. If there is no
+ * memory for the data of an answer, the request is refused. False: retry
+ * later. */
 static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
 {
     if (ret == NA_NOMEM && !xfer->origin)
@@ -422,8 +422,8 @@ static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
     return false;
 }
 
-/* Send the next frame of a transfer that is on no list. Whether anything
- * changed. The transfer may be gone when this returns. */
+/* Send the next frame of a transfer that is on no list. Returns whether
+ * anything changed. The transfer may be freed on return. */
 static bool na_emul_send(struct na_emul_xfer *xfer)
 {
     const struct na_plugin *ops = na_class_ops(xfer->emul->na_class);
@@ -438,7 +438,8 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
     }
-    atomic_fetch_add(&xfer->pins, 1); /* it stays until the end of this */
+    atomic_fetch_add(
+        &xfer->pins, 1); /* keeps it until the end of this function */
     ret = na_emul_make(xfer, &plan);
     na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
@@ -483,8 +484,8 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
     return emul;
 }
 
-/* Free withdrawn memory of which the transport moves no pieces any more; with
- * `closed` it moves none. */
+/* Free withdrawn memory that the transport no longer moves; with `closed` it
+ * moves none. */
 static void na_emul_untouch(struct na_emul *emul, bool closed)
 {
     struct na_link *link = emul->touched.next;
@@ -532,8 +533,8 @@ HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on)
 
 /* ---- Waiting for memory ---- */
 
-/* Whether a transfer uses registered memory `mem`, or is an operation of
- * `context`, or one whose local side is `mem`. */
+/* Whether a transfer uses registered memory `mem`, or belongs to an operation
+ * of `context`, or has the local side `mem`. */
 static bool na_emul_uses(const struct na_emul_xfer *xfer,
     const struct na_context *context, const struct na_mem_handle *mem)
 {
@@ -554,8 +555,9 @@ static void na_emul_abandon(struct na_addr *addr, const char *why)
     na_addr_unref(addr);
 }
 
-/* End such transfers with `status`; whether the transport had frames of one. If
- * it is `late`, the peer of that one loses its connection. */
+/* End matching transfers with `status`; returns whether the transport has
+ * frames of one. If it is `late`, the connection to the peer of that one is
+ * ended. */
 static bool na_emul_end_some(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status, bool late)
@@ -569,14 +571,15 @@ static bool na_emul_end_some(struct na_emul *emul,
 
         if (!na_emul_uses(xfer, context, mem))
             continue;
-        atomic_fetch_add(&xfer->pins, 1); /* the transport may free the rest */
+        atomic_fetch_add(
+            &xfer->pins, 1); /* the transport may release the other pins */
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
         if (held && late && !xfer->abandoned && !xfer->addr->self) {
             xfer->abandoned = true;
             na_emul_abandon(xfer->addr,
-                "it does not read its data, whose memory is being withdrawn");
-            cursor = 0; /* any other transfer may be gone */
+                "it does not read the data of memory that is being withdrawn");
+            cursor = 0; /* any other transfer may have been freed */
         }
         na_emul_unpin(xfer);
         used = used || held;
@@ -585,9 +588,9 @@ static bool na_emul_end_some(struct na_emul *emul,
     return used;
 }
 
-/* End such transfers, and wait until none of them uses memory. A frame of them
- * may be with the transport, and perhaps nobody polls, so the transport is
- * asked to free frames. */
+/* End matching transfers, and wait until none of them uses memory. The
+ * transport may hold a frame of them, and perhaps no thread polls, so the
+ * transport is asked to release frames. */
 static void na_emul_end_users(struct na_emul *emul,
     const struct na_context *context, const struct na_mem_handle *mem,
     na_return_t status)
@@ -622,7 +625,7 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
     return ret;
 }
 
-/* Peers find the memory no more. */
+/* Peers no longer find the memory. */
 static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
     const void *known = hg_map_remove(&emul->regs, mem->pub.key);
@@ -646,7 +649,8 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
     handle->key = 0;
 }
 
-/* Whether the transport moves memory, too, and hands over what it cannot. */
+/* Whether the transport moves memory itself, too, and hands over what it cannot
+ * move. */
 static bool na_emul_shares(const struct na_class *na_class)
 {
     return (na_class_ops(na_class)->caps & NA_CAP_HANDS_OVER) != 0;
@@ -665,7 +669,7 @@ HG_PRIVATE bool na_emul_withdraw(
 
     na_rma_forget(handle);
     if (emul == NULL || !atomic_exchange(&mem->registered, false)) {
-        na_rma_delete(handle); /* and deregisters */
+        na_rma_delete(handle); /* deregisters, too */
         return false;
     }
     touched = na_emul_shares(handle->na_class) &&
@@ -686,7 +690,9 @@ HG_PRIVATE bool na_emul_withdraw(
     if (touched) {
         hg_list_push(&emul->touched, &mem->link);
         core->count(handle->na_class, "rma_touched", 1);
-        core->wake(handle->na_class); /* a sleeper does not know until when */
+        core->wake(
+            handle
+                ->na_class); /* a sleeping thread must recompute its deadline */
     } else {
         na_emul_unref_mem(mem);
     }
@@ -703,7 +709,7 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user)
 
 /* ---- Operations ---- */
 
-/* Whether a request may be served, and from which memory. */
+/* Whether a request may be served, and the memory it accesses. */
 static na_return_t na_emul_check_request(const struct na_emul *emul,
     const struct na_emul_wire *wire, struct na_mem_core **mem_p)
 {
@@ -723,8 +729,8 @@ static na_return_t na_emul_check_request(const struct na_emul *emul,
     return NA_SUCCESS;
 }
 
-/* Do an operation on memory of this class's own. A long copy is made with the
- * lock free, unless the caller holds it. */
+/* Execute an operation on memory of this class. A long copy is made without the
+ * lock, unless the caller holds it. */
 static void na_emul_copy(struct na_emul_xfer *xfer)
 {
     struct hg_monitor *lock = na_emul_lock(xfer->emul);
@@ -764,8 +770,8 @@ static void na_emul_copy(struct na_emul_xfer *xfer)
     na_emul_check(xfer);
 }
 
-/* Start an operation. Once there is a transfer for it, its end is told by
- * completing it. The first frame leaves from here. */
+/* Start an operation. When its transfer exists, errors are reported by
+ * completing it. The first frame is sent at once. */
 static na_return_t na_emul_start(struct na_op *op, bool sends)
 {
     struct na_emul *emul = na_class_emul(op->context->na_class);
@@ -873,8 +879,8 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
 
 /* ---- What arrives: each function returns what to count, or NULL ---- */
 
-/* Where `size` bytes of memory at an offset lie, if they lie together; else
- * NULL. The range is checked already. */
+/* The address of `size` bytes at an offset, if they are contiguous; else NULL.
+ * The range was checked. */
 static char *na_emul_spot(
     const struct na_mem_handle *mem, na_offset_t offset, na_size_t size)
 {
@@ -889,8 +895,8 @@ static char *na_emul_spot(
     return run == size ? spot : NULL;
 }
 
-/* Copy data to where it belongs, unless the transport received it there.
- * NA_CHECKSUM_ERROR: it is not what its sender saw. */
+/* Copy data to its destination, unless the transport received it there.
+ * NA_CHECKSUM_ERROR: it differs from what was sent. */
 static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const struct na_mem_handle *mem,
     na_offset_t offset, const void *data)
@@ -924,7 +930,7 @@ static const char *na_emul_requested(struct na_emul *emul,
     na_return_t ret;
 
     if (na_addr_state(source) != NA_SUCCESS)
-        return "rma_stale"; /* it died on the way here */
+        return "rma_stale"; /* the peer died meanwhile */
     if (peer->answers < NA_EMUL_ANSWERS_MAX)
         xfer = na_emul_xfer_new(emul, source, false);
     if (xfer == NULL) {
@@ -958,8 +964,8 @@ static const char *na_emul_requested(struct na_emul *emul,
     return ret == NA_CHECKSUM_ERROR ? "rma_damaged" : "rma_refused";
 }
 
-/* The transfer that an answer is about; NULL: there is none, or the peer
- * guesses its id. */
+/* The transfer that an answer belongs to; NULL: there is none, or the answer
+ * comes from another peer. */
 static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
     const struct na_addr *source, const struct na_emul_wire *wire)
 {
@@ -972,7 +978,7 @@ static struct na_emul_xfer *na_emul_find(const struct na_emul *emul,
         : NULL;
 }
 
-/* Whether an answer has data that was asked for. */
+/* Whether the data in an answer was requested. */
 static bool na_emul_is_asked(
     const struct na_emul_xfer *xfer, const struct na_emul_wire *wire)
 {
@@ -982,7 +988,7 @@ static bool na_emul_is_asked(
         wire->length <= xfer->sent - (wire->offset - xfer->offset);
 }
 
-/* Whether a correct peer may answer so. */
+/* Whether a correct peer could send this answer. */
 static bool na_emul_is_answer(const struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, size_t size)
 {
@@ -1019,7 +1025,7 @@ static const char *na_emul_result(struct na_emul *emul,
         return "rma_stale";
     if (!na_emul_is_answer(xfer, wire, size)) {
         hg_log_warning("rma",
-            "%s broke the protocol of a transfer of %" PRIu64 " bytes",
+            "%s violated the protocol in a transfer of %" PRIu64 " bytes",
             na_emul_name(source), xfer->length);
         na_emul_drop(xfer, NA_PROTOCOL_ERROR);
         return "rma_malformed";
@@ -1083,7 +1089,7 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     }
     if (spot == NULL || xfer == NULL)
         return NULL;
-    if (mem != NULL) { /* a transfer that only keeps the memory */
+    if (mem != NULL) { /* a transfer that only holds the memory */
         xfer->mem = mem;
         mem->refs++;
         xfer->ended = true;

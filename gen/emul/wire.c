@@ -49,7 +49,7 @@ HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
     if (frame_p->type == NA_EMUL_WIRE_GET)
         fits = data_size == 0;
     else if (frame_p->type == NA_EMUL_WIRE_ANSWER && data_size == 0)
-        fits = true; /* it depends on what is answered */
+        fits = true; /* depends on the request */
     return !wire.failed && magic == NA_EMUL_WIRE_MAGIC &&
             version == NA_EMUL_WIRE_VERSION &&
             frame_p->type >= NA_EMUL_WIRE_GET &&

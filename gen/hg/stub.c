@@ -276,11 +276,16 @@ static hg_return_t hg_stub_transfer(struct hg_handle *call,
     if (ended)
         hg_transfer_fini(&moved.transfer);
     hg_leave(home->layer->lock);
-    if (ret != HG_SUCCESS || ended)
-        return ret != HG_SUCCESS ? ret : moved.transfer.ret;
-    ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
-    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS)
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!ended)
+        ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
+    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS) {
+        if (moved.transfer.ret != HG_SUCCESS)
+            hg_log_keep_text("%s with %s: %s", function, hg_handle_peer(call),
+                HG_Error_to_string(moved.transfer.ret));
         return moved.transfer.ret;
+    }
     hg_log_warning("bulk",
         "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
         "canceled",

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proc: where encoded bytes go and decoded bytes come from.
+ * proc: encodes, decodes and frees values.
  *
- * The CRC64 of arguments is not computed here. The Mercury design report
- * updates it as each proc runs. Here the caller computes it when the proc has
- * run, over the same bytes, which lie in one piece: the value is the same, and
- * the computation runs at its full speed.
+ * This module does not compute the CRC64 of arguments. In the Mercury design
+ * report each proc updates it. Here the caller computes it when the proc has
+ * run, over the same contiguous bytes: the value is the same, and faster to
+ * compute.
  *
- * What a failure means: HG_OVERFLOW, a decoder wants more than arrived, or an
- * encoder more than the user's buffer holds; HG_MSGSIZE, arguments grow past
- * the caller's limit; HG_NOMEM; HG_PROTOCOL_ERROR, bytes that no encoder
- * writes; HG_INVALID_ARG, a NULL.
+ * Error codes: HG_OVERFLOW, a decoder needs more bytes than arrived, or an
+ * encoder more than the user's buffer holds; HG_MSGSIZE, arguments exceed the
+ * caller's limit; HG_NOMEM; HG_PROTOCOL_ERROR, bytes that no encoder writes;
+ * HG_INVALID_ARG, NULL.
  *
  * Values on the wire, without padding between fields:
  *
@@ -21,14 +21,14 @@
  *     hg_string_t            NULL:  | 0, uint64_t |
  *                            else:  | size, uint64_t | bytes | 0 | 0 |
  *
- * The size of a string counts the NUL at its end, which is the only one. The
- * two zeros stand where Mercury has is_const and is_owned: a string is as large
- * as there. A decoder compares the size with what arrived before it allocates.
- * Another value of a bool or of a zero, and a NUL elsewhere, are refused with
+ * The size of a string includes the NUL at its end, which is the only one. The
+ * two zeros are Mercury's is_const and is_owned, so that a string has the same
+ * size. A decoder compares the size with what arrived before it allocates. Any
+ * other value of a bool or of a zero, and a NUL elsewhere, are refused with
  * HG_PROTOCOL_ERROR.
  *
- * A string object knows whether its string is to be freed. The string may come
- * from the application, or go to it, and is freed with the same allocator.
+ * A string object knows whether its string must be freed. The application may
+ * provide or take the string, which is freed with the same allocator.
  *
  * Locking: none, see proc.h.
  */
@@ -104,7 +104,8 @@ HG_PRIVATE HG_HOT void hg_proc_init(
     proc->buf = NULL;
 }
 
-/* After the buffer has grown, perhaps moved: where the proc stands in it. */
+/* Update the position of the proc after the buffer has grown and possibly
+ * moved. */
 static inline void hg_proc_attach(struct hg_proc *proc)
 {
     size_t room = proc->buf->capacity - proc->reserve;
@@ -118,7 +119,7 @@ static inline void hg_proc_attach(struct hg_proc *proc)
 HG_PRIVATE hg_return_t hg_proc_init_encode(
     struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit)
 {
-    /* A buffer without a byte would have no address. */
+    /* An empty buffer would have no address. */
     hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
 
     assert(reserve <= limit);
@@ -147,7 +148,7 @@ HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc)
     hg_proc_init(proc, HG_FREE, NULL, 0);
 }
 
-/* What the likeliest cause is when a call's arguments do not fit. */
+/* A hint at the most likely cause when the arguments of a call do not fit. */
 static const char *hg_proc_doubt(const struct hg_proc *proc)
 {
     return proc->function != NULL && proc->cursor.op == HG_DECODE
@@ -155,8 +156,8 @@ static const char *hg_proc_doubt(const struct hg_proc *proc)
         : "";
 }
 
-/* What a proc function returned, unless HG_SUCCESS, or what it kept silent
- * about. */
+/* The result of a proc function: what it returned, unless HG_SUCCESS, else a
+ * failure that it ignored. */
 static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 {
     if (ret == HG_SUCCESS)
@@ -177,7 +178,7 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(
     return ret;
 }
 
-/* Entry `i` of what decoding made. */
+/* Object `i` that decoding allocated. */
 static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
 {
     return i < HG_PROC_KEPT_FIRST
@@ -222,7 +223,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
         : 0;
 
     assert(object != NULL);
-    /* Procs of the application keep nothing: it frees with HG_FREE. */
+    /* Procs of the application record nothing: it frees with HG_FREE. */
     if (!proc->keeps)
         return HG_SUCCESS;
     if (hg_buf_reserve(&proc->kept_more, more * sizeof(kept), SIZE_MAX / 2) !=
@@ -234,7 +235,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
     return HG_SUCCESS;
 }
 
-/* It looks among the latest first. */
+/* The latest objects are searched first. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
 {
     size_t i = proc->keeps ? proc->kept_count : 0;
@@ -252,7 +253,7 @@ HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
 {
     assert(ret != HG_SUCCESS);
 
-    /* Freeing goes on, or what comes next would leak. */
+    /* Freeing continues, or the objects that follow would leak. */
     if (proc->cursor.op == HG_FREE)
         return ret;
     if (proc->error == HG_SUCCESS)
@@ -270,8 +271,8 @@ HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc)
     return proc == NULL ? HG_INVALID_ARG : hg_proc_fail(proc, HG_INVALID_ARG);
 }
 
-/* Grow the buffer, so that `size` more bytes fit. What was encoded elsewhere,
- * as the application gave a buffer, or took one, moves into it. */
+/* Grow the buffer, so that `size` more bytes fit. If the application provided
+ * or took a buffer, the bytes encoded so far are copied. */
 static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t size)
 {
     const unsigned char *elsewhere =
@@ -387,12 +388,12 @@ hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size)
         proc, buf_size > proc->cursor.pos ? buf_size - proc->cursor.pos : 0);
 }
 
-/* Whether there is a proc with bytes to point at. */
+/* Whether there is a proc with bytes to return. */
 static bool hg_proc_has_bytes(const struct hg_proc *proc, const char *function)
 {
     if (proc != NULL && proc->cursor.op != HG_FREE)
         return true;
-    (void) hg_log_misuse("proc", function, "no proc, or one that frees");
+    (void) hg_log_misuse("proc", function, "the proc is NULL, or frees");
     return false;
 }
 
@@ -466,8 +467,8 @@ static inline void hg_proc_number(hg_proc_t proc, void *data, size_t size)
         hg_proc_order(data, bytes, size);
 }
 
-/* Most arguments are made of numbers: one comparison while the buffer has
- * space, and everything else behind a call that ends the function. */
+/* Most arguments consist of numbers: one comparison while the buffer has space;
+ * the rest is a tail call. */
 #define HG_PROC_NUMBER(type, size) \
     hg_return_t hg_proc_##type(hg_proc_t proc, void *data) \
     { \
@@ -597,7 +598,7 @@ static hg_return_t hg_proc_string_check(hg_proc_t proc, uint64_t size)
     return HG_SUCCESS;
 }
 
-/* *str becomes a string of its own, or NULL, as in every failure. */
+/* *str becomes an allocated string, or NULL, also on failure. */
 static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
 {
     const unsigned char *bytes = hg_proc_step(proc, 8);
@@ -621,8 +622,8 @@ static hg_return_t hg_proc_string_decode(hg_proc_t proc, char **str)
     return HG_SUCCESS;
 }
 
-/* The two types of strings are pointers of one representation, but not
- * compatible types: so the pointer is copied. */
+/* The two string types have the same representation, but are not compatible
+ * types: so the pointer is copied. */
 static hg_return_t hg_proc_string(hg_proc_t proc, void *data, bool is_const)
 {
     hg_return_t ret = HG_SUCCESS;
@@ -655,7 +656,7 @@ hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data)
 
 /* ---- String objects ---- */
 
-/* Whether there is an object; logged if not. */
+/* Whether the object is not NULL; logged if it is. */
 static bool hg_string_object_there(const hg_string_object_t *string)
 {
     if (string == NULL)

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proc: the object that a proc function encodes into, decodes from or frees
- * with.
+ * proc: the object that a proc function uses to encode, decode or free.
  *
- * All steps of a proc go through hg_proc_step, which hands out the next bytes
- * of the buffer, to write or to read: a compare and an add while there is
- * room. Whatever does not fit takes the slow path, which grows the buffer
- * of an encoder or fails. A failed proc keeps its code and has no room left,
- * so that every later step takes the slow path and gets the same code: a
- * user's proc that ignores a result can neither write nor read out of place.
+ * All steps of a proc go through hg_proc_step, which returns the next bytes of
+ * the buffer, to write or read: a compare and an add while the buffer has
+ * space. Otherwise the slow path grows the buffer of an encoder, or fails. A
+ * failed proc stores its error code and has no space left, so that each later
+ * step takes the slow path and gets the same code: if a user's proc ignores a
+ * result, it still cannot read or write out of bounds.
  *
  * Invariants: pos <= end; a proc that frees, or has failed, has pos == end;
- * error is HG_SUCCESS while it has not failed; one that frees never fails.
+ * error is HG_SUCCESS while it has not failed; a proc that frees never fails.
  *
- * The engine cannot clear the user's struct before it decodes, whose size it
- * does not know; so after a failure nobody can tell from the struct what
- * was allocated. The proc itself keeps count of what decoding makes.
+ * The library does not know the size of the user's struct and so cannot clear
+ * it before decoding. After a failure the struct does not show what was
+ * allocated. Therefore the proc records what decoding allocates.
  *
- * Locking: none, a proc belongs to one thread at a time. What calls it knows
- * of messages and checksums in headers; this module does not.
+ * Locking: none, a proc belongs to one thread at a time. This module knows
+ * neither messages nor checksums in headers; its callers do.
  */
 #ifndef HG_GEN_HG_PROC_H
 #define HG_GEN_HG_PROC_H
@@ -28,24 +27,24 @@
 
 struct hg_bulk_layer;
 
-/* Bytes that grow, on the heap or, until they do, on somebody's stack. All
- * zeros is an empty one. */
+/* A growing buffer, on the heap or initially on the stack of a caller. A zeroed
+ * struct is an empty buffer. */
 struct hg_buf {
     unsigned char *data; /* NULL while capacity is 0 */
     size_t capacity;
     bool on_stack;
 };
 
-/* Free the memory, unless it is a stack's; the buffer is empty. */
+/* Free the memory unless it is on a stack; the buffer becomes empty. */
 HG_PRIVATE void hg_buf_fini(struct hg_buf *buf);
 
-/* hg_buf_reserve for more than there is. */
+/* The slow path of hg_buf_reserve. */
 HG_PRIVATE hg_return_t hg_buf_grow(
     struct hg_buf *buf, size_t capacity, size_t limit);
 
-/* Make the capacity `capacity` at least, perhaps more, up to `limit`; what is
- * in the buffer stays, `data` may move. HG_MSGSIZE: the limit is smaller;
- * HG_NOMEM (both logged): the buffer is as before. */
+/* Increase the capacity to at least `capacity`, up to `limit`. The content
+ * stays, `data` may move. HG_MSGSIZE: the limit is smaller; HG_NOMEM (both
+ * logged): the buffer is unchanged. */
 static inline hg_return_t hg_buf_reserve(
     struct hg_buf *buf, size_t capacity, size_t limit)
 {
@@ -54,7 +53,7 @@ static inline hg_return_t hg_buf_reserve(
         : hg_buf_grow(buf, capacity, limit);
 }
 
-/* Something that decoding made, and how a failure unmakes it. */
+/* An object that decoding allocated, and how to release it after a failure. */
 struct hg_proc_kept {
     void *object;
     void (*release)(void *object);
@@ -65,18 +64,22 @@ struct hg_proc_kept {
 struct hg_proc {
     struct hg_proc_cursor cursor; /* first: the macros know it. Decoding never
                                  writes to its data */
-    size_t limit;         /* what `end` may grow to, of an encoder with `buf` */
-    hg_return_t error;    /* what the first failed step returned */
-    bool keeps_const;     /* HG_FREE: const strings and bulk handles stay */
-    bool keeps;           /* decoding for the engine: what it makes */
-    const char *function; /* for log lines: what is called; NULL */
-    struct hg_class *hg_class; /* of a call of the callback model; else NULL */
-    struct hg_handle *handle;  /* likewise */
-    struct hg_proc_own *own;   /* one of hg_proc_create*; NULL: a call's */
-    struct hg_bulk_layer *layer; /* of bulk handles; NULL: the process's */
-    struct na_addr *addr; /* of the other side of a call (borrowed); NULL */
-    struct hg_buf *buf;   /* encoding: what grows; NULL: `end` is final */
-    size_t reserve;       /* bytes of *buf in front of `data` */
+    size_t limit;      /* maximum of `end` of an encoder with `buf` */
+    hg_return_t error; /* what the first failed step returned */
+    bool keeps_const;  /* HG_FREE: const strings and bulk handles stay */
+    bool keeps;        /* decoding for the library: record allocated objects */
+    const char *function; /* name of the called function for log lines; NULL */
+    struct hg_class
+        *hg_class; /* the class of a call of the callback model; else NULL */
+    struct hg_handle *handle; /* likewise */
+    struct hg_proc_own
+        *own; /* set by hg_proc_create*; NULL: the proc of a call */
+    struct hg_bulk_layer
+        *layer; /* of bulk handles; NULL: that of the request model */
+    struct na_addr
+        *addr; /* address of the other side of a call (borrowed); NULL */
+    struct hg_buf *buf; /* encoding: the buffer to grow; NULL: `end` is final */
+    size_t reserve;     /* bytes of *buf in front of `data` */
     size_t kept_count;
     struct hg_buf kept_more; /* behind the first */
     struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
@@ -84,24 +87,23 @@ struct hg_proc {
 
 /* ---- A proc's life: the struct is the caller's, and stays in place ---- */
 
-/* Encode into `buf` (borrowed while the proc is used), behind the first
- * `reserve` bytes and up to `limit` bytes with those (at least `reserve`), past
- * which steps fail with HG_MSGSIZE. On success buf->data has `reserve` bytes
- * at least, though it may move with each step. HG_NOMEM, HG_MSGSIZE
- * (logged). */
+/* Encode into `buf` (borrowed while the proc is used), after the first
+ * `reserve` bytes, and up to `limit` bytes in all (at least `reserve`); beyond
+ * that steps fail with HG_MSGSIZE. On success buf->data has at least `reserve`
+ * bytes, but may move with each step. HG_NOMEM, HG_MSGSIZE (logged). */
 HG_PRIVATE hg_return_t hg_proc_init_encode(
     struct hg_proc *proc, struct hg_buf *buf, size_t reserve, size_t limit);
 
-/* Decode `size` bytes at `data` (borrowed while the proc is used; may be NULL
- * where size is 0). hg_proc_finish_decode must follow what decodes. */
+/* Decode `size` bytes at `data` (borrowed while the proc is used; NULL if size
+ * is 0). hg_proc_finish_decode must be called after decoding. */
 HG_PRIVATE void hg_proc_init_decode(
     struct hg_proc *proc, const void *data, size_t size);
 
-/* A proc over `size` bytes at `data`, for what `op` does. */
+/* A proc with `size` bytes at `data` for `op`. */
 HG_PRIVATE void hg_proc_init(
     struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size);
 
-/* Free what decoding made. Nothing follows. */
+/* A proc that frees what decoding allocated. It needs no finish. */
 HG_PRIVATE void hg_proc_init_free(struct hg_proc *proc);
 
 /* The other side of the call, for log lines. */
@@ -111,7 +113,7 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
                                                           : "a peer";
 }
 
-/* A line about the arguments of a call begins with function and peer. */
+/* Log lines about the arguments of a call begin with function and peer. */
 #define HG_PROC_SUBJECT "%s%s%s%s%s"
 #define HG_PROC_SUBJECT_OF(proc) \
     (proc)->function != NULL ? "\"" : "", \
@@ -120,8 +122,8 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
         (proc)->function != NULL ? hg_proc_peer(proc) : "", \
         (proc)->function != NULL ? ": " : ""
 
-/* Log, and keep for HG_Get_last_error_text, why arguments are refused. Those
- * that are decoded come from a peer: a warning. */
+/* Log why arguments are refused, and keep that for HG_Get_last_error_text().
+ * Decoded arguments come from a peer: a warning. */
 #define HG_PROC_EXPLAIN(proc, format, ...) \
     HG_LOG_EXPLAIN((proc)->cursor.op == HG_DECODE ? HG_LOG_LEVEL_WARNING \
                                                   : HG_LOG_LEVEL_ERROR, \
@@ -129,50 +131,49 @@ static inline const char *hg_proc_peer(const struct hg_proc *proc)
 
 /* ---- Its end ---- */
 
-/* `ret` is what the proc function returned, and is returned again unless
- * HG_SUCCESS (logged, unless a step was); next comes a failure that the
- * function kept silent about; else how many bytes were encoded. */
+/* Finish encoding; `ret` is the result of the proc function. Returns `ret` if
+ * it is not HG_SUCCESS (logged, unless a step was), else a failure that the
+ * function ignored; else sets the number of encoded bytes. */
 HG_PRIVATE hg_return_t hg_proc_finish_encode(
     const struct hg_proc *proc, hg_return_t ret, size_t *size_p);
 
-/* `ret` is what the proc function returned, and is returned again unless
- * HG_SUCCESS (logged, unless a step was); next comes a failure that the
- * function kept silent about; else HG_CHECKSUM_ERROR (logged) if bytes were
- * left undecoded. On failure all that decoding made is unmade, and the struct
- * decoded into has no meaning: it need not have been zeroed, and must not be
- * freed. */
+/* Finish decoding; `ret` is the result of the proc function. Returns `ret` if
+ * it is not HG_SUCCESS (logged, unless a step was), else a failure that the
+ * function ignored, else HG_CHECKSUM_ERROR (logged) if bytes were left
+ * undecoded. On failure all allocated objects are released, and the decoded
+ * struct is invalid: it need not have been zeroed, and must not be freed. */
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret);
 
 /* ---- What decoding made ---- */
 
-/* From now on a failed decoding calls `release` on `object`. HG_NOMEM
- * (logged): the proc has failed, and the object is released already. */
+/* Record an object: if decoding fails, `release` is called on it. HG_NOMEM
+ * (logged): the proc has failed, and the object was released. */
 HG_PRIVATE hg_return_t hg_proc_keep(
     struct hg_proc *proc, void *object, void (*release)(void *object));
 
-/* `object` is released by another now. */
+/* Remove an object from the record; another module releases it. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
 
 /* ---- Steps ---- */
 
-/* Whether there is a proc (logged if not). */
+/* Whether the proc is not NULL (logged if it is). */
 HG_PRIVATE bool hg_proc_is_there(const struct hg_proc *proc);
 
-/* The first failure is what counts: keep `ret`, not HG_SUCCESS, and leave no
- * room. Returns the code to hand up. The caller has logged it. */
+/* Fail with `ret`, unless the proc has failed before; no space is left
+ * afterwards. Returns the code of the first failure. The caller has logged
+ * it. */
 HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret);
 
-/* A step was called with a NULL: fails with HG_INVALID_ARG (logged). `proc`
- * may be the NULL. */
+/* A step got NULL: fail with HG_INVALID_ARG (logged). `proc` may be NULL. */
 HG_PRIVATE hg_return_t hg_proc_refuse(struct hg_proc *proc);
 
-/* hg_proc_step where there is no room. */
+/* The slow path of hg_proc_step. */
 HG_PRIVATE unsigned char *hg_proc_step_slow(struct hg_proc *proc, size_t size);
 
-/* Whether a step of `size` bytes to or from `data` needs nothing but these;
- * else hg_proc_step_again does what it needs and calls `step`, which asked,
- * once more, or returns why not. */
+/* Whether a step of `size` bytes to or from `data` needs only those bytes.
+ * Otherwise hg_proc_step_again does the rest and calls `step` again, or returns
+ * an error. */
 static inline bool hg_proc_may_step(
     const struct hg_proc *proc, const void *data, size_t size)
 {
@@ -183,8 +184,8 @@ static inline bool hg_proc_may_step(
 HG_NOINLINE HG_PRIVATE hg_return_t hg_proc_step_again(
     struct hg_proc *proc, void *data, size_t size, hg_proc_cb_t step);
 
-/* The next `size` bytes, more than 0: to be written when encoding (valid until
- * the next step), to be read when decoding. NULL: return proc->error, which is
+/* The next `size` bytes, more than 0: to write when encoding (valid until the
+ * next step), to read when decoding. NULL: return proc->error, which is
  * HG_SUCCESS when freeing. */
 static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 {

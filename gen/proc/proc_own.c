@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proc_own: procs that an application makes for itself, and checksums.
+ * proc_own: procs that the application creates, and checksums.
  *
- * A proc of hg_proc_create2 encodes into a buffer of the application's until
- * that is full, then into an extra one on the heap, which begins with all that
- * was encoded before. A hash is computed over the encoded bytes when it is
- * asked for.
+ * A proc of hg_proc_create2 encodes into a buffer of the application until that
+ * is full, then into an extra one on the heap, which starts with a copy of
+ * everything encoded before. A hash is computed over the encoded bytes on
+ * request.
  *
  * The Mercury design report's abstract checksum is an object with a method
- * chosen by name, and any number of updates. The one method is "crc64". The
+ * chosen by name, and any number of updates. The only method is "crc64". The
  * library's own messages use base/crc64 directly.
  *
  * Invariant: an extra buffer that the application took is `taken`, not `extra`,
- * and only read.
+ * and is only read.
  *
  * Locking: none, a proc or checksum belongs to one thread at a time.
  */
@@ -28,10 +28,10 @@ struct hg_proc_own {
     uint8_t flags;
     struct hg_buf extra;
     struct hg_buf taken; /* the application frees it */
-    uint64_t value;      /* of the hash, at the last flush */
+    uint64_t value;      /* the hash at the last flush */
 };
 
-/* NULL, logged: a proc of a call, or none. */
+/* NULL, logged: the proc of a call, or NULL. */
 static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
 {
     if (proc != NULL && proc->own != NULL)
@@ -40,20 +40,20 @@ static struct hg_proc_own *hg_proc_own_of(hg_proc_t proc, const char *function)
     return NULL;
 }
 
-/* Whether a proc may do `op` with such a buffer; logged if not. */
+/* Check the arguments of a proc; logged. */
 static hg_return_t hg_proc_own_check(
     const void *buf, hg_size_t size, hg_proc_op_t op, const char *function)
 {
     if ((unsigned) op <= (unsigned) HG_FREE && size <= SIZE_MAX / 2 &&
         (buf != NULL || size == 0 || op == HG_FREE))
         return HG_SUCCESS;
-    return hg_log_misuse(
-        "proc", function, "a NULL, or no such operation or size");
+    return hg_log_misuse("proc", function,
+        "an argument is NULL, or the operation or size is invalid");
 }
 
 /* ---- Life ---- */
 
-/* Also with no buffer at all: the first byte encoded makes the extra one. */
+/* With no buffer, the first encoded byte creates the extra one. */
 static void hg_proc_own_begin(
     struct hg_proc_own *own, void *buf, size_t size, hg_proc_op_t op)
 {
@@ -174,7 +174,7 @@ void hg_proc_set_flags(hg_proc_t proc, uint8_t flags)
         own->flags = flags;
 }
 
-/* The extra buffer, taken or not; empty. */
+/* The extra buffer, taken or not; empty if there is none. */
 static struct hg_buf hg_proc_own_extra(hg_proc_t proc)
 {
     static const struct hg_buf none = {NULL, 0, false};
@@ -217,8 +217,8 @@ hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t theirs)
 
 /* ---- Hashes ---- */
 
-/* CRC-16/T10-DIF: polynomial 0x8BB7, nothing reflected; "123456789" gives
- * 0xD0DB. Bit by bit: nobody hashes much with it. */
+/* CRC-16/T10-DIF: polynomial 0x8BB7, not reflected; "123456789" gives 0xD0DB.
+ * Computed bit by bit: it is rarely used. */
 static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
 {
     unsigned crc = 0;
@@ -234,8 +234,9 @@ static uint16_t hg_proc_own_crc16(const unsigned char *data, size_t size)
     return (uint16_t) crc;
 }
 
-/* CRC-32C: reflected polynomial 0x82F63B78, all ones in and out; "123456789"
- * gives 0xE3069283. Bit by bit, for the same reason. */
+/* CRC-32C: reflected polynomial 0x82F63B78, initial value and final XOR all
+ * ones; "123456789" gives 0xE3069283. Computed bit by bit: it is rarely
+ * used. */
 static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
 {
     uint32_t crc = UINT32_MAX;
@@ -250,7 +251,7 @@ static uint32_t hg_proc_own_crc32c(const unsigned char *data, size_t size)
     return ~crc;
 }
 
-/* How many bytes a hash has; 0: none. */
+/* The size of a hash; 0: none. */
 static size_t hg_proc_own_hash_size(hg_proc_hash_t hash)
 {
     return hash == HG_CRC16 ? 2
@@ -294,7 +295,7 @@ hg_return_t hg_proc_checksum_get(
     size = hg_proc_own_hash_size(own->hash);
     if (size == 0 || hash == NULL || hash_size < size)
         return hg_log_misuse("proc", "hg_proc_checksum_get",
-            "no hash, or no room for its bytes");
+            "there is no hash, or no space for it");
     hg_wire_store64(bytes, own->value);
     memcpy(hash, bytes, size);
     return HG_SUCCESS;
@@ -315,8 +316,8 @@ hg_return_t hg_proc_checksum_verify(
         return ret;
     if (memcmp(hash, bytes, hg_proc_own_hash_size(proc->own->hash)) == 0)
         return HG_SUCCESS;
-    HG_PROC_EXPLAIN(proc, "the hash of %zu bytes is not the one that came",
-        proc->cursor.pos);
+    HG_PROC_EXPLAIN(
+        proc, "the hash of %zu bytes does not match", proc->cursor.pos);
     return HG_CHECKSUM_ERROR;
 }
 
@@ -333,10 +334,10 @@ void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
 
 struct hg_checksum {
     uint64_t crc;
-    bool finalized; /* takes no update before a reset */
+    bool finalized; /* no update is allowed before a reset */
 };
 
-/* One log line, and what all functions but get_size return with it. */
+/* Log a line and return the error code of all functions except get_size. */
 static int hg_checksum_refuse(const char *function, const char *cause)
 {
     (void) hg_log_misuse("checksum", function, cause);
@@ -348,7 +349,7 @@ int hg_checksum_init(const char *hash_method, hg_checksum_t *checksum)
     hg_checksum_t made;
 
     if (hash_method == NULL || checksum == NULL)
-        return hg_checksum_refuse("hg_checksum_init", "a NULL");
+        return hg_checksum_refuse("hg_checksum_init", "an argument is NULL");
     if (strcmp(hash_method, "crc64") != 0)
         return hg_checksum_refuse(
             "hg_checksum_init", "the method is not \"crc64\"");
@@ -362,7 +363,7 @@ int hg_checksum_init(const char *hash_method, hg_checksum_t *checksum)
 int hg_checksum_destroy(hg_checksum_t checksum)
 {
     if (checksum == NULL)
-        return hg_checksum_refuse("hg_checksum_destroy", "a NULL");
+        return hg_checksum_refuse("hg_checksum_destroy", "an argument is NULL");
     hg_mem_free(checksum);
     return 0;
 }
@@ -370,7 +371,7 @@ int hg_checksum_destroy(hg_checksum_t checksum)
 int hg_checksum_reset(hg_checksum_t checksum)
 {
     if (checksum == NULL)
-        return hg_checksum_refuse("hg_checksum_reset", "a NULL");
+        return hg_checksum_refuse("hg_checksum_reset", "an argument is NULL");
     checksum->crc = 0;
     checksum->finalized = false;
     return 0;
@@ -379,7 +380,8 @@ int hg_checksum_reset(hg_checksum_t checksum)
 size_t hg_checksum_get_size(hg_checksum_t checksum)
 {
     if (checksum == NULL) {
-        (void) hg_checksum_refuse("hg_checksum_get_size", "a NULL");
+        (void) hg_checksum_refuse(
+            "hg_checksum_get_size", "an argument is NULL");
         return 0;
     }
     return HG_CHECKSUM_SIZE;
@@ -389,7 +391,7 @@ int hg_checksum_get(
     hg_checksum_t checksum, void *buf, size_t size, int finalize)
 {
     if (checksum == NULL || buf == NULL)
-        return hg_checksum_refuse("hg_checksum_get", "a NULL");
+        return hg_checksum_refuse("hg_checksum_get", "an argument is NULL");
     if (size < HG_CHECKSUM_SIZE)
         return hg_checksum_refuse(
             "hg_checksum_get", "the buffer has fewer than 8 bytes");
@@ -402,7 +404,7 @@ int hg_checksum_get(
 int hg_checksum_update(hg_checksum_t checksum, const void *data, size_t size)
 {
     if (checksum == NULL || (data == NULL && size > 0))
-        return hg_checksum_refuse("hg_checksum_update", "a NULL");
+        return hg_checksum_refuse("hg_checksum_update", "an argument is NULL");
     if (checksum->finalized)
         return hg_checksum_refuse(
             "hg_checksum_update", "finalized; reset it first");

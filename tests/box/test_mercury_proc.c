@@ -183,7 +183,7 @@ HG_TEST(mercury_proc_exposes_its_buffer)
     HG_CHECK_EQ_STR(got, "abcdefg");
     HG_CHECK_EQ_U64(hg_proc_get_size_left(proc), 0);
     HG_CHECK_OK(hg_proc_reset(proc, NULL, 0, HG_FREE));
-    hg_test_expect_log("no proc, or one that frees");
+    hg_test_expect_log("the proc is NULL, or frees");
     HG_CHECK(hg_proc_save_ptr(proc, 1) == NULL);
     HG_CHECK_RET(hg_proc_restore_ptr(proc, got, 1), HG_INVALID_ARG);
     HG_CHECK_OK(hg_proc_free(proc));
@@ -205,8 +205,8 @@ HG_TEST(mercury_proc_checksums_what_it_encoded)
     unsigned char got[8];
     size_t i;
 
-    hg_test_expect_log("no room for its");
-    hg_test_expect_log("the hash of 9 bytes is not the one that came");
+    hg_test_expect_log("no space for it");
+    hg_test_expect_log("the hash of 9 bytes does not match");
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         hg_proc_t proc = mproc_make(buffer, 16, HG_ENCODE, cases[i].hash);
         size_t size = cases[i].size;
@@ -242,7 +242,7 @@ HG_TEST(mercury_proc_without_a_checksum_has_none)
     uint64_t got = 0;
 
     HG_CHECK_OK(hg_proc_flush(proc));
-    hg_test_expect_log("no hash");
+    hg_test_expect_log("there is no hash");
     HG_CHECK_RET(hg_proc_checksum_get(proc, &got, 8), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_checksum_verify(proc, &got, 8), HG_INVALID_ARG);
     hg_test_expect_log("the hash is NULL");
@@ -261,7 +261,7 @@ HG_TEST(mercury_proc_refuses_nulls)
     hg_test_allow_log("not a proc of hg_proc_create");
     hg_test_allow_log("nowhere to put it");
     hg_test_allow_log("no buffer, or no such operation");
-    hg_test_allow_log("no proc, or one that frees");
+    hg_test_allow_log("the proc is NULL, or frees");
     HG_CHECK_RET(hg_proc_create(NULL, HG_NOHASH, &proc), HG_INVALID_ARG);
     HG_CHECK_RET(
         hg_proc_create(mproc_class(), HG_NOHASH, NULL), HG_INVALID_ARG);

@@ -641,7 +641,7 @@ HG_TEST(bulk_handle_can_be_serialized)
     HG_CHECK(bulk_start_of(same) == NULL);
     HG_CHECK_OK(HG_Bulk_handle_free(same));
     HG_CHECK_RET(HG_Bulk_handle_deserialize(&same, bytes, length), HG_NOENTRY);
-    hg_test_expect_log("bytes are no bulk handle");
+    hg_test_expect_log("bytes are not a bulk handle");
     bytes[0] ^= 1;
     HG_CHECK_RET(
         HG_Bulk_handle_deserialize(&same, bytes, length), HG_PROTOCOL_ERROR);
@@ -839,7 +839,7 @@ HG_TEST(completed_bulk_transfer_takes_no_memory)
     HG_CHECK_OK(HG_Bulk_wait(requests[0], 0, &status));
     HG_CHECK(!hg_test_alloc_failed());
     hg_test_alloc_fail_at(0);
-    hg_test_expect_log("no such request: waited for already?");
+    hg_test_expect_log("no such request; it may have been waited for");
     HG_CHECK_RET(HG_Bulk_wait(requests[0], 0, &status), HG_INVALID_ARG);
     (void) bulk_start_local(&home); /* no wait for this one */
     bulk_close_local(&home, &end);

@@ -130,6 +130,8 @@ static hg_return_t apart_transfer(hg_bulk_op_t op, na_addr_t addr,
         return ret;
     ret = HG_Bulk_wait(request, RPC_TIMEOUT, &status);
     HG_CHECK_EQ_INT(status, HG_TRUE);
+    if (ret != HG_SUCCESS)
+        HG_CHECK(strncmp(HG_Get_last_error_text(), "HG_Bulk_wait: ", 14) == 0);
     return ret;
 }
 

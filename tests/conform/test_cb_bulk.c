@@ -789,7 +789,7 @@ HG_TEST(cb_bulk_handle_round_trips_through_bytes)
     HG_CHECK(ptr[0] == ptr[1]); /* both are in this process */
     hg_test_expect_log("are too few");
     HG_CHECK_RET(HG_Bulk_serialize(bytes, size - 1, 0, bulk), HG_OVERFLOW);
-    hg_test_expect_log("are no bulk handle");
+    hg_test_expect_log("are not a bulk handle");
     HG_CHECK_RET(HG_Bulk_deserialize(end.hg_class, &again, bytes + 1, size),
         HG_PROTOCOL_ERROR);
     HG_CHECK_OK(HG_Bulk_free(again));

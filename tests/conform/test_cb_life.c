@@ -710,8 +710,10 @@ HG_TEST(second_free_of_arguments_is_refused)
     cb_one_t one = {1};
     hg_handle_t handle;
 
-    hg_test_expect_log("HG_Free_output: nothing is decoded, or it was freed");
-    hg_test_expect_log("HG_Free_input: nothing is decoded, or it was freed");
+    hg_test_expect_log(
+        "HG_Free_output: there is no decoded struct, or it was freed");
+    hg_test_expect_log(
+        "HG_Free_input: there is no decoded struct, or it was freed");
     cb_start(&end, 1);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
     handle = cb_new_handle(&end, life_keep_id);

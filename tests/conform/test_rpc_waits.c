@@ -1382,7 +1382,7 @@ HG_TEST(waits_refuse_null_for_bulk)
         "needs the sizes");
     WAITS_REFUSED(
         HG_Bulk_handle_create(0, NULL, &size, HG_BULK_READ_ONLY, &other),
-        "needs a segment");
+        "needs at least one segment");
     WAITS_REFUSED(
         HG_Bulk_handle_create(1, NULL, &size, 0, &other), "unknown flags");
     HG_CHECK_RET(

@@ -441,14 +441,15 @@ HG_TEST(proc_create_refuses_invalid_arguments)
     unsigned char buffer[4];
     hg_proc_t proc = NULL;
 
-    hg_test_expect_log("hg_proc_create: a NULL");
+    hg_test_expect_log("hg_proc_create: an argument is NULL");
     HG_CHECK_RET(hg_proc_create(buffer, 4, HG_ENCODE, NULL), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_create(NULL, 4, HG_ENCODE, &proc), HG_INVALID_ARG);
     HG_CHECK_RET(hg_proc_create(NULL, 4, HG_DECODE, &proc), HG_INVALID_ARG);
     HG_CHECK_RET(
         hg_proc_create(buffer, 4, (hg_proc_op_t) 3, &proc), HG_INVALID_ARG);
     HG_CHECK(proc == NULL);
-    HG_CHECK_EQ_INT(hg_test_log_count("hg_proc_create: a NULL"), 4);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("hg_proc_create: an argument is NULL"), 4);
     HG_CHECK_OK(hg_proc_create(NULL, 0, HG_DECODE, &proc));
     HG_CHECK_OK(hg_proc_free(proc));
     HG_CHECK_OK(hg_proc_create(NULL, 4, HG_FREE, &proc));

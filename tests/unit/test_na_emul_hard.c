@@ -958,7 +958,7 @@ HG_TEST(emul_deregisters_memory_that_two_peers_do_not_read)
     struct na_addr *second;
     unsigned i;
 
-    hg_test_expect_log("does not read its data");
+    hg_test_expect_log("does not read the data");
     emul_closed = emul_kept_count = 0;
     second = na_addr_create(&pair->b.core.pub, "pipe://second", NA_FALSE);
     HG_CHECK(second != NULL);
