@@ -299,7 +299,7 @@ HG_TEST(messages_without_memory_arrive_later_in_order)
 /* ---- Ends ---- */
 
 /* A send to a class that does not exist on rank 0. */
-HG_TEST_ROLE(nobody)
+HG_TEST_ROLE(missing_class)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct conform_call call, other;
@@ -331,11 +331,11 @@ HG_TEST_ROLE(nobody)
 
 HG_TEST(send_without_a_receiver_ends_unreachable)
 {
-    HG_CHECK_EQ_INT(ranks_run(1, "nobody"), 0);
+    HG_CHECK_EQ_INT(ranks_run(1, "missing_class"), 0);
 }
 
 /* Rank 1 finalizes its class, whose last message rank 0 has not received. */
-HG_TEST_ROLE(untaken)
+HG_TEST_ROLE(unread)
 {
     static char bytes[CONN_SIZE];
     struct conform_end end;
@@ -370,7 +370,7 @@ HG_TEST_ROLE(untaken)
 
 HG_TEST(class_that_ends_with_an_unread_message_is_detected)
 {
-    HG_CHECK_EQ_INT(ranks_run(2, "untaken"), 0);
+    HG_CHECK_EQ_INT(ranks_run(2, "unread"), 0);
 }
 
 /* Rank 1 finalizes its class while rank 0 has not answered its HELLO. */

@@ -588,9 +588,9 @@ static const struct wrong wrongs[] = {
         .packet = {.kind = RESET, .to_nobody = true}},
     {.what = "a body before the end", .act = close_in_order, .offered = true,
         .closing = true, .after = ENDS},
-    {.what = "a message behind both ends", .act = send_more, .stale = 1,
+    {.what = "a message after both ends", .act = send_more, .stale = 1,
         .offered = true, .closing = true, .after = ENDS, .where = IN_STATIC},
-    {.what = "a message behind our BYE", .act = come_again, .offered = true,
+    {.what = "a message after our BYE", .act = come_again, .offered = true,
         .closing = true, .again = true, .after = BEGINS_ANEW,
         .where = IN_STATIC},
     {.what = "a BYE that crosses ours", .after = ENDS, .offered = true,
@@ -600,13 +600,13 @@ static const struct wrong wrongs[] = {
     {.what = "a HELLO of a new class that crosses our BYE", .offered = true,
         .act = begin_anew, .closing = true, .after = BEGINS_ANEW,
         .where = IN_STATIC},
-    {.what = "a HELLO behind the end", .act = begin_too_late, .stale = ANY,
+    {.what = "a HELLO after the end", .act = begin_too_late, .stale = ANY,
         .after = ENDS, .where = IN_DYNAMIC},
     {.what = "a message that crosses our BYE", .offered = true,
         .closing = true, .packet = {.kind = MESSAGE, .plane = 1}},
     /* This row is the last, since more packets are in flight when it is
      * refused. */
-    {.what = "messages behind a body", .act = flood, .stale = ANY,
+    {.what = "messages after a body", .act = flood, .stale = ANY,
         .why = BEHIND, .after = ENDS},
 };
 /* clang-format on */
