@@ -276,16 +276,16 @@ typedef enum hg_return hg_return_t;
 /**
  * Get a short text for a code of NA.
  *
- * @param ret  any number
- * @return the text, never NULL; "unknown error" for a number that is no code
+ * @param ret  any number.
+ * @return the text, never NULL; "unknown error" for a number that is no code.
  */
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
 
 /**
  * Get a short text for a code.
  *
- * @param ret  any number
- * @return the text, never NULL; "unknown error" for a number that is no code
+ * @param ret  any number.
+ * @return the text, never NULL; "unknown error" for a number that is no code.
  */
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
@@ -307,7 +307,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  * - Other functions never clear it. They set it when they refuse an argument or
  *   fail to decode.
  *
- * @return the text, never NULL; "" without a failure
+ * @return the text, never NULL; "" without a failure.
  * @threads Each thread has its own text.
  * @lifetime Until the next call of the library in this thread.
  */
@@ -321,11 +321,11 @@ HG_EXPORT const char *HG_Get_last_error_text(void);
 /**
  * Get the version of the library, which may be newer than the header.
  *
- * @param[out] major_p  the first number
- * @param[out] minor_p  the second number
- * @param[out] patch_p  the third number
- * @retval HG_SUCCESS      all three are set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param[out] major_p  the first number.
+ * @param[out] minor_p  the second number.
+ * @param[out] patch_p  the third number.
+ * @retval HG_SUCCESS      all three are set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
@@ -417,9 +417,9 @@ typedef struct hg_checksum *hg_checksum_t;
  * the same code. The call then ends with that code, even if this function
  * returns HG_SUCCESS.
  *
- * @param proc  what to do, and with which bytes
- * @param data  the value
- * @return HG_SUCCESS, or the code that the call ends with
+ * @param proc  what to do, and with which bytes.
+ * @param data  the value.
+ * @return HG_SUCCESS, or the code that the call ends with.
  */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
@@ -438,8 +438,8 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
  * Prefer a field of the output for results of the application, and return codes
  * for failures.
  *
- * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy()
- * @return HG_SUCCESS, or the code for the caller
+ * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy().
+ * @return HG_SUCCESS, or the code for the caller.
  */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 /** @} */
@@ -626,9 +626,9 @@ struct na_init_info {
  * call others; these can answer and move its memory. A process can have 4,096
  * classes and contexts.
  *
- * @param info_string  the address string; NULL or "": the default transport
- * @param listen       NA_TRUE for a server, NA_FALSE for a client
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param info_string  the address string; NULL or "": the default transport.
+ * @param listen       NA_TRUE for a server, NA_FALSE for a client.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
@@ -636,10 +636,10 @@ NA_EXPORT na_class_t *NA_Initialize(
 /**
  * Open a class with options.
  *
- * @param info_string  as for NA_Initialize()
- * @param listen       as for NA_Initialize()
- * @param info         the options, copied; NULL: the defaults
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param info_string  as for NA_Initialize().
+ * @param listen       as for NA_Initialize().
+ * @param info         the options, copied; NULL: the defaults.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  */
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
@@ -658,9 +658,9 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
  * receive with MPI_ANY_TAG. If another function opens mpi+static://, that holds
  * for MPI_COMM_WORLD.
  *
- * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD
- * @param flags       0 or NA_MPI_LISTEN
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD.
+ * @param flags       0 or NA_MPI_LISTEN.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  * @source Mercury design report, na_mpi_init
  */
 NA_EXPORT na_class_t *NA_MPI_Init(
@@ -669,10 +669,10 @@ NA_EXPORT na_class_t *NA_MPI_Init(
 /**
  * Open mpi+static:// in a communicator, with options.
  *
- * @param intra_comm  as for NA_MPI_Init()
- * @param flags       as for NA_MPI_Init()
- * @param info        the options, copied; NULL: the defaults
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param intra_comm  as for NA_MPI_Init().
+ * @param flags       as for NA_MPI_Init().
+ * @param info        the options, copied; NULL: the defaults.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  */
 NA_EXPORT na_class_t *NA_MPI_Init_opt(MPI_Comm *intra_comm, int flags,
     const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
@@ -685,46 +685,46 @@ NA_EXPORT na_class_t *NA_MPI_Init_opt(MPI_Comm *intra_comm, int flags,
  * Addresses and memory handles that were not freed are released, with one
  * warning.
  *
- * @param na_class  the class; taken
- * @retval NA_SUCCESS      the class is closed
+ * @param na_class  the class; taken.
+ * @retval NA_SUCCESS      the class is closed.
  * @retval NA_BUSY         a context of the application exists, or HG_Finalize()
- *                         or HG_Bulk_finalize() was not called
- * @retval NA_INVALID_ARG  NULL, or it was closed already
- * @retval NA_FAULT        the class belongs to the parent process
+ *                         or HG_Bulk_finalize() was not called.
+ * @retval NA_INVALID_ARG  NULL, or it was closed already.
+ * @retval NA_FAULT        the class belongs to the parent process.
  */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /**
  * Get the name of the transport: "self", "sm", "zmq", "ofi", "mpi".
  *
- * @param na_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @param na_class  the class.
+ * @return the name, owned by the class; NULL if the class is wrong.
  */
 NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class);
 
 /**
  * Get the name of the protocol: "self", "sm", "tcp" and others.
  *
- * @param na_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @param na_class  the class.
+ * @return the name, owned by the class; NULL if the class is wrong.
  */
 NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class);
 
 /**
  * Test whether peers can look the class up.
  *
- * @param na_class  the class
- * @return NA_TRUE if it was opened to listen
+ * @param na_class  the class.
+ * @return NA_TRUE if it was opened to listen.
  */
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
 
 /**
  * Test whether operations to one peer keep their order.
  *
- * @param na_class  the class
+ * @param na_class  the class.
  * @return 1: messages and RMA operations take effect in the order in which they
  * were started; 0: RMA operations in flight may overtake each other, but
- * messages of one kind with the same tag keep their order
+ * messages of one kind with the same tag keep their order.
  */
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 
@@ -744,23 +744,23 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
  *
- * @param na_class    the class
- * @param name        the address string of the peer; borrowed
- * @param timeout_ms  milliseconds
- * @param[out] addr   a reference, for NA_Addr_free()
- * @retval NA_SUCCESS         the peer is connected
- * @retval NA_TIMEOUT         not within timeout_ms (logged)
+ * @param na_class    the class.
+ * @param name        the address string of the peer; borrowed.
+ * @param timeout_ms  milliseconds.
+ * @param[out] addr   a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS         the peer is connected.
+ * @retval NA_TIMEOUT         not within timeout_ms (logged).
  * @retval NA_HOSTUNREACH     it refuses, hangs up, or is silent for longer than
- *                            lookup_ms; or there is no such host
- * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL
- * @retval NA_PROTONOSUPPORT  the name is for another transport
- * @retval NA_INTR            a signal ended the wait
- * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol
+ *                            lookup_ms; or there is no such host.
+ * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
+ * @retval NA_PROTONOSUPPORT  the name is for another transport.
+ * @retval NA_INTR            a signal ended the wait.
+ * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol.
  * @retval NA_AGAIN           one side has no file descriptor left, or 8,192
- *                            peers over sm, or the class has no context left
- * @retval NA_ACCESS          the operating system denies access to the peer
- * @retval NA_PERMISSION      sm: the user of one side does not admit the other
- * @retval NA_NOMEM           out of memory
+ *                            peers over sm, or the class has no context left.
+ * @retval NA_ACCESS          the operating system denies access to the peer.
+ * @retval NA_PERMISSION      sm: the user of one side does not admit the other.
+ * @retval NA_NOMEM           out of memory.
  */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
@@ -773,14 +773,14 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
  * again, NA_Addr_cmp() compares it by its name, and messages are not
  * recognised as its peer's. A host name may need a name server.
  *
- * @param na_class   the class
- * @param name       the address string of the peer; borrowed
- * @param[out] addr  a reference, for NA_Addr_free()
- * @retval NA_SUCCESS         the address is usable
- * @retval NA_HOSTUNREACH     no such host
- * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL
- * @retval NA_PROTONOSUPPORT  the name is for another transport
- * @retval NA_NOMEM           out of memory
+ * @param na_class   the class.
+ * @param name       the address string of the peer; borrowed.
+ * @param[out] addr  a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS         the address is usable.
+ * @retval NA_HOSTUNREACH     no such host.
+ * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
+ * @retval NA_PROTONOSUPPORT  the name is for another transport.
+ * @retval NA_NOMEM           out of memory.
  */
 NA_EXPORT na_return_t NA_Addr_resolve(
     na_class_t *na_class, const char *name, na_addr_t *addr);
@@ -790,34 +790,34 @@ NA_EXPORT na_return_t NA_Addr_resolve(
  *
  * Operations in flight keep references of their own.
  *
- * @param na_class  the class
- * @param addr      the address; the reference is taken
- * @retval NA_SUCCESS      the reference is dropped
+ * @param na_class  the class.
+ * @param addr      the address; the reference is taken.
+ * @retval NA_SUCCESS      the reference is dropped.
  * @retval NA_INVALID_ARG  the application has no reference left, or never had
- *                         one: HG_Handler_get_addr() gives none
- * @retval NA_FAULT        the class belongs to the parent process
+ *                         one: HG_Handler_get_addr() gives none.
+ * @retval NA_FAULT        the class belongs to the parent process.
  */
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);
 
 /**
  * Get the address of the class itself, listening or not.
  *
- * @param na_class   the class
- * @param[out] addr  a reference, for NA_Addr_free()
- * @retval NA_SUCCESS      `addr` is set
- * @retval NA_INVALID_ARG  an argument is NULL
+ * @param na_class   the class.
+ * @param[out] addr  a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS      `addr` is set.
+ * @retval NA_INVALID_ARG  an argument is NULL.
  */
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr);
 
 /**
  * Get another reference to an address.
  *
- * @param na_class       the class
- * @param addr           the address
- * @param[out] new_addr  a reference, for NA_Addr_free()
- * @retval NA_SUCCESS      `new_addr` is set
+ * @param na_class       the class.
+ * @param addr           the address.
+ * @param[out] new_addr  a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS      `new_addr` is set.
  * @retval NA_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 NA_EXPORT na_return_t NA_Addr_dup(
     na_class_t *na_class, na_addr_t addr, na_addr_t *new_addr);
@@ -825,9 +825,9 @@ NA_EXPORT na_return_t NA_Addr_dup(
 /**
  * Test whether an address is that of the class itself.
  *
- * @param na_class  the class
- * @param addr      the address
- * @return NA_TRUE if it is
+ * @param na_class  the class.
+ * @param addr      the address.
+ * @return NA_TRUE if it is.
  */
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
@@ -838,10 +838,10 @@ NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
  * where a peer died is another peer. Two addresses of one peer by different
  * transports of the class do not compare as equal.
  *
- * @param na_class  the class
- * @param addr1     an address
- * @param addr2     another address
- * @return NA_TRUE if they are
+ * @param na_class  the class.
+ * @param addr1     an address.
+ * @param addr2     another address.
+ * @return NA_TRUE if they are.
  */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
@@ -849,14 +849,14 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
 /**
  * Write an address as a string.
  *
- * @param na_class  the class
- * @param[out] buf  the string with its terminating NUL
- * @param buf_size  bytes in `buf`; NA_MAX_ADDR_LEN is always enough
- * @param addr      the address
- * @retval NA_SUCCESS      `buf` holds the string
- * @retval NA_MSGSIZE      `buf` is too small
+ * @param na_class  the class.
+ * @param[out] buf  the string with its terminating NUL.
+ * @param buf_size  bytes in `buf`; NA_MAX_ADDR_LEN is always enough.
+ * @param addr      the address.
+ * @retval NA_SUCCESS      `buf` holds the string.
+ * @retval NA_MSGSIZE      `buf` is too small.
  * @retval NA_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);
@@ -894,9 +894,9 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * MERCURY_GEN_PROC(open_in_t, ((hg_string_t)(path))((int32_t)(flags)))
  * @endcode
  *
- * @param name    the struct type
+ * @param name    the struct type.
  * @param fields  ((type)(field))((type)(field))..., any number. A field is one
- *                identifier: `x[3]` and `*p` do not compile
+ *                identifier: `x[3]` and `*p` do not compile.
  * @source Mercury design report, "Generic Processor Macros"
  */
 #define MERCURY_GEN_PROC(name, fields) \
@@ -911,9 +911,9 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * Fields that are not listed do not travel. It stands at file scope, without a
  * semicolon.
  *
- * @param name    the struct type
+ * @param name    the struct type.
  * @param fields  as for MERCURY_GEN_PROC(). With HG_API_STRICT a field may be
- *                any part of the struct, such as `x[3]` or `y.z`
+ *                any part of the struct, such as `x[3]` or `y.z`.
  * @source Mercury design report, "Generic Processor Macros"
  */
 #define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_STRUCT_PROC(name, fields)
@@ -927,11 +927,11 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * In the callback model it takes the class first: MERCURY_REGISTER(hg_class,
  * name, in_type, out_type, rpc_cb).
  *
- * @param name      the name, a string
- * @param in_type   the type of the input, or void
- * @param out_type  the type of the output, or void
- * @param rpc_cb    executes the call; NULL at a client
- * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
+ * @param name      the name, a string.
+ * @param in_type   the type of the input, or void.
+ * @param out_type  the type of the output, or void.
+ * @param rpc_cb    executes the call; NULL at a client.
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure.
  * @source Mercury design report, "Generic Processor Macros"
  */
 #if HG_API_VERSION == 1
@@ -947,10 +947,10 @@ NA_EXPORT na_return_t NA_Addr_to_string(
 /**
  * Register a function at a client, in the request model.
  *
- * @param name      the name, a string
- * @param in_type   the type of the input, or void
- * @param out_type  the type of the output, or void
- * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
+ * @param name      the name, a string.
+ * @param in_type   the type of the input, or void.
+ * @param out_type  the type of the output, or void.
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure.
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_REGISTER(name, in_type, out_type) \
@@ -960,11 +960,11 @@ NA_EXPORT na_return_t NA_Addr_to_string(
 /**
  * Register a function at a server, in the request model.
  *
- * @param name      the name, a string
- * @param rpc_cb    executes the call
- * @param in_type   the type of the input, or void
- * @param out_type  the type of the output, or void
- * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
+ * @param name      the name, a string.
+ * @param rpc_cb    executes the call.
+ * @param in_type   the type of the input, or void.
+ * @param out_type  the type of the output, or void.
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure.
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
@@ -1100,11 +1100,11 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * generated, too. A server may register divide_handler with HG_Register().
  *
  * @param type     what the function returns: void, or a type of
- *                 MERCURY_GEN_PROC()
- * @param name     the name of the function, which cannot be static
+ *                 MERCURY_GEN_PROC().
+ * @param name     the name of the function, which cannot be static.
  * @param inputs   ((type)(name))..., any number or nothing. Names that begin
- *                 with hg_, and the name ret, are reserved
- * @param outputs  ((type)(name))..., any number or nothing
+ *                 with hg_, and the name ret, are reserved.
+ * @param outputs  ((type)(name))..., any number or nothing.
  */
 #define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
     HG_STUB_BOTH(type, name, #name, inputs, outputs)
@@ -1115,8 +1115,8 @@ typedef hg_bulk_t hg_memory_out_t; /**< an input: memory to write */
 /**
  * Get the id that both sides derive from a name.
  *
- * @param func_name  the name; borrowed
- * @return the id; 0 if the name is NULL
+ * @param func_name  the name; borrowed.
+ * @return the id; 0 if the name is NULL.
  */
 HG_EXPORT hg_id_t HG_Name_to_id(const char *func_name);
 
@@ -1144,30 +1144,30 @@ typedef struct hg_memory {
  * It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
  *
- * @param call      the call that this function executes
- * @param bulk      the memory of its caller
- * @param offset    where in that memory to begin
- * @param[out] buf  the data; borrowed
- * @param size      bytes; 0 is allowed
- * @retval HG_SUCCESS         all bytes are in `buf`
+ * @param call      the call that this function executes.
+ * @param bulk      the memory of its caller.
+ * @param offset    where in that memory to begin.
+ * @param[out] buf  the data; borrowed.
+ * @param size      bytes; 0 is allowed.
+ * @retval HG_SUCCESS         all bytes are in `buf`.
  * @retval HG_TIMEOUT         it was canceled after this time; a part may have
- *                            been moved. A warning names peer and function
+ *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
- *                            over, it canceled the call, or it freed the memory
- * @retval HG_DISCONNECT      the client died
- * @retval HG_OVERFLOW        past the end of the memory
- * @retval HG_PERMISSION      the flags of the memory forbid this direction
+ *                            over, it canceled the call or freed the memory.
+ * @retval HG_DISCONNECT      the client died.
+ * @retval HG_OVERFLOW        past the end of the memory.
+ * @retval HG_PERMISSION      the flags of the memory forbid this direction.
  * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a call of
- *                            this process
- * @retval HG_AGAIN           the client has too many transfers
- * @retval HG_HOSTUNREACH     no connection to the owner of the memory
+ *                            this process.
+ * @retval HG_AGAIN           the client has too many transfers.
+ * @retval HG_HOSTUNREACH     no connection to the owner of the memory.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
- *                            address
- * @retval HG_CHECKSUM_ERROR  the data changed on the way (option bulk_checksum)
+ *                            address.
+ * @retval HG_CHECKSUM_ERROR  the data changed on the way (bulk_checksum).
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
- *                            class
- * @retval HG_BUSY            this thread makes progress already
- * @retval HG_NOMEM           out of memory
+ *                            class.
+ * @retval HG_BUSY            this thread makes progress already.
+ * @retval HG_NOMEM           out of memory.
  * @threads Any thread, while the call is not freed.
  */
 HG_EXPORT hg_return_t HG_Bulk_pull(
@@ -1178,13 +1178,13 @@ HG_EXPORT hg_return_t HG_Bulk_pull(
  *
  * Rules and return codes are those of HG_Bulk_pull().
  *
- * @param call    the call that this function executes
- * @param bulk    the memory of its caller
- * @param offset  where in that memory to begin
- * @param buf     the data; borrowed
- * @param size    bytes; 0 is allowed
- * @retval HG_SUCCESS  all bytes are in the caller's memory
- * @retval other       as HG_Bulk_pull()
+ * @param call    the call that this function executes.
+ * @param bulk    the memory of its caller.
+ * @param offset  where in that memory to begin.
+ * @param buf     the data; borrowed.
+ * @param size    bytes; 0 is allowed.
+ * @retval HG_SUCCESS  all bytes are in the caller's memory.
+ * @retval other       as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size);
@@ -1194,14 +1194,14 @@ HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
  *
  * To allow a transfer more time than one call should block, split it.
  *
- * @param call      the call that this function executes
- * @param bulk      the memory of its caller
- * @param offset    where in that memory to begin
- * @param[out] buf  the data; borrowed
- * @param size      bytes; 0 is allowed
- * @param timeout   milliseconds for the whole transfer; 0: no limit
- * @retval HG_SUCCESS  all bytes are in `buf`
- * @retval other       as HG_Bulk_pull()
+ * @param call      the call that this function executes.
+ * @param bulk      the memory of its caller.
+ * @param offset    where in that memory to begin.
+ * @param[out] buf  the data; borrowed.
+ * @param size      bytes; 0 is allowed.
+ * @param timeout   milliseconds for the whole transfer; 0: no limit.
+ * @retval HG_SUCCESS  all bytes are in `buf`.
+ * @retval other       as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, void *buf, size_t size, unsigned int timeout);
@@ -1211,14 +1211,14 @@ HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
  *
  * To allow a transfer more time than one call should block, split it.
  *
- * @param call     the call that this function executes
- * @param bulk     the memory of its caller
- * @param offset   where in that memory to begin
- * @param buf      the data; borrowed
- * @param size     bytes; 0 is allowed
- * @param timeout  milliseconds for the whole transfer; 0: no limit
- * @retval HG_SUCCESS  all bytes are in the caller's memory
- * @retval other       as HG_Bulk_pull()
+ * @param call     the call that this function executes.
+ * @param bulk     the memory of its caller.
+ * @param offset   where in that memory to begin.
+ * @param buf      the data; borrowed.
+ * @param size     bytes; 0 is allowed.
+ * @param timeout  milliseconds for the whole transfer; 0: no limit.
+ * @retval HG_SUCCESS  all bytes are in the caller's memory.
+ * @retval other       as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size, unsigned int timeout);
@@ -1399,11 +1399,11 @@ struct hg_options {
  *
  * The callback model has HG_Class_set_options().
  *
- * @param options  copied; NULL restores the defaults
- * @retval HG_SUCCESS      the options are set
- * @retval HG_BUSY         the layer is running
- * @retval HG_INVALID_ARG  the member `size` is wrong
- * @retval HG_FAULT        the layer belongs to the parent process
+ * @param options  copied; NULL restores the defaults.
+ * @retval HG_SUCCESS      the options are set.
+ * @retval HG_BUSY         the layer is running.
+ * @retval HG_INVALID_ARG  the member `size` is wrong.
+ * @retval HG_FAULT        the layer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
@@ -1412,10 +1412,10 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
  *
  * The callback model has HG_Class_get_options().
  *
- * @param[in,out] options  the caller sets the member `size`
- * @retval HG_SUCCESS      `options` is filled
- * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong
- * @retval HG_FAULT        the layer belongs to the parent process
+ * @param[in,out] options  the caller sets the member `size`.
+ * @retval HG_SUCCESS      `options` is filled.
+ * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong.
+ * @retval HG_FAULT        the layer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 
@@ -1427,15 +1427,15 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
  * on the class.
  *
  * @param na_class  borrowed until HG_Finalize(); NA_Finalize() returns NA_BUSY
- *                  until then
- * @retval HG_SUCCESS       the layer is running
- * @retval HG_EXIST         it is running already
- * @retval HG_INVALID_ARG   NULL, or a class that is closed
+ *                  until then.
+ * @retval HG_SUCCESS       the layer is running.
+ * @retval HG_EXIST         it is running already.
+ * @retval HG_INVALID_ARG   NULL, or a class that is closed.
  * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
- *                          data itself
- * @retval HG_AGAIN         too many classes or contexts
- * @retval HG_NOMEM         out of memory
- * @retval HG_FAULT         the parent process had a layer when it forked
+ *                          data itself.
+ * @retval HG_AGAIN         too many classes or contexts.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_FAULT         the parent process had a layer when it forked.
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
@@ -1448,10 +1448,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
  * that were not freed. It waits at most twice drain_ms. Memory that a transport
  * still uses then is logged, and never freed.
  *
- * @retval HG_SUCCESS  the layer has ended
- * @retval HG_FAULT    it is not running
+ * @retval HG_SUCCESS  the layer has ended.
+ * @retval HG_FAULT    it is not running.
  * @retval HG_BUSY     a thread waits or runs a handler, or this one runs a proc
- *                     of a call; nothing has changed
+ *                     of a call; nothing has changed.
  * @threads No other thread calls a function of this layer meanwhile.
  * @source Mercury design report, "Mercury API (client)"
  */
@@ -1463,12 +1463,12 @@ HG_EXPORT hg_return_t HG_Finalize1(void);
  * Both sides register a function, and get the same id. Registering a name again
  * replaces the procs, and the callback unless the new one is NULL.
  *
- * @param func_name    copied
- * @param in_proc_cb   for the input; NULL without one
- * @param out_proc_cb  for the output; NULL without one
- * @param rpc_cb       executes a call; NULL at a client
+ * @param func_name    copied.
+ * @param in_proc_cb   for the input; NULL without one.
+ * @param out_proc_cb  for the output; NULL without one.
+ * @param rpc_cb       executes a call; NULL at a client.
  * @return the id; 0 if the layer is not running, the name is NULL or empty, or
- * another name has the same id (logged)
+ * another name has the same id (logged).
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
@@ -1481,23 +1481,23 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * to, and `addr` may then be freed. A call to this process itself is queued,
  * and a later wait executes it. HG_Forward_timed() sets a deadline.
  *
- * @param addr          the target
- * @param id            what HG_Register() returned
- * @param in_struct     the input, borrowed; NULL if the function has none
- * @param out_struct    HG_Wait() writes the output here; NULL: not needed
+ * @param addr          the target.
+ * @param id            what HG_Register() returned.
+ * @param in_struct     the input, borrowed; NULL if the function has none.
+ * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
  * @param[out] request  the call, for HG_Wait() and HG_Request_free();
- *                      HG_REQUEST_NULL on failure
- * @retval HG_SUCCESS      the call has begun
+ *                      HG_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS      the call has begun.
  * @retval HG_NOENTRY      the id is not registered, or the input has a bulk
- *                         handle that was freed
- * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room()
- * @retval HG_DISCONNECT   the address is dead: look the peer up again
+ *                         handle that was freed.
+ * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room().
+ * @retval HG_DISCONNECT   the address is dead: look the peer up again.
  * @retval HG_INVALID_ARG  an argument is wrong, or in_struct is NULL and the
- *                         function has an input
- * @retval HG_MSGSIZE      the input is larger than max_args_size
- * @retval HG_NOMEM        out of memory
+ *                         function has an input.
+ * @retval HG_MSGSIZE      the input is larger than max_args_size.
+ * @retval HG_NOMEM        out of memory.
  * @retval other           the code that the proc of the input, or a hook,
- *                         returned
+ *                         returned.
  * @lifetime What the output points to lives until HG_Request_free().
  * @source Mercury design report, "Mercury API (client)"
  */
@@ -1523,28 +1523,28 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * A thread that is awake does not notice signals: if one must not be missed,
  * wait with a finite timeout.
  *
- * @param request      the call, of HG_Forward()
- * @param timeout      milliseconds; 0 tests without waiting
+ * @param request      the call, of HG_Forward().
+ * @param timeout      milliseconds; 0 tests without waiting.
  * @param[out] status  HG_TRUE once the call has completed; HG_STATUS_IGNORE if
- *                     it is not needed
- * @retval HG_SUCCESS         the call has completed, and the output is decoded
+ *                     it is not needed.
+ * @retval HG_SUCCESS         the call has completed, and the output is decoded.
  * @retval HG_TIMEOUT         HG_FALSE: not completed in this time; HG_TRUE: the
- *                            deadline of HG_Forward_timed() is over
- * @retval HG_INTR            HG_FALSE: a signal ended the wait
+ *                            deadline of HG_Forward_timed() is over.
+ * @retval HG_INTR            HG_FALSE: a signal ended the wait.
  * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
- *                            or this thread makes progress already (logged)
- * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost
- * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached
- * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function
- * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains
+ *                            or this thread makes progress already (logged).
+ * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost.
+ * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
+ * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
+ * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains.
  * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
- *                            large arguments took too long (output_hold_ms)
+ *                            large arguments took too long (output_hold_ms).
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
- *                            or protocols
+ *                            or protocols.
  * @retval HG_CHECKSUM_ERROR  HG_TRUE: a message changed on the way, or the proc
- *                            left some of the output
- * @retval HG_OVERFLOW        HG_TRUE: the proc wants more output than came
- * @retval HG_INVALID_ARG     the request is NULL or was freed
+ *                            left some of the output.
+ * @retval HG_OVERFLOW        HG_TRUE: the proc wants more output than came.
+ * @retval HG_INVALID_ARG     the request is NULL or was freed.
  * @threads Any thread. One thread at a time waits for a request, and decodes
  * its output.
  * @lifetime What was decoded lives until HG_Request_free().
@@ -1558,18 +1558,18 @@ HG_EXPORT hg_return_t HG_Wait(
  *
  * It waits as HG_Wait() does, with one timeout for all.
  *
- * @param count                   elements in the arrays
- * @param array_of_requests       the calls
- * @param timeout                 milliseconds; 0 tests without waiting
+ * @param count                   elements in the arrays.
+ * @param array_of_requests       the calls.
+ * @param timeout                 milliseconds; 0 tests without waiting.
  * @param[out] array_of_statuses  HG_TRUE for each call that has completed; NULL
- *                                if they are not needed
- * @retval HG_SUCCESS      all calls have completed with HG_SUCCESS
- * @retval HG_TIMEOUT      not all have completed
- * @retval HG_INTR         a signal ended the wait
- * @retval HG_BUSY         as for HG_Wait()
- * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait
+ *                                if they are not needed.
+ * @retval HG_SUCCESS      all calls have completed with HG_SUCCESS.
+ * @retval HG_TIMEOUT      not all have completed.
+ * @retval HG_INTR         a signal ended the wait.
+ * @retval HG_BUSY         as for HG_Wait().
+ * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait.
  * @retval other           the first error of a completed call, in the order of
- *                         the array
+ *                         the array.
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -1580,12 +1580,12 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
  *
  * A call in flight is canceled, and its out_struct is not written any more.
  *
- * @param request  the call; taken
- * @retval HG_SUCCESS      the request is freed
+ * @param request  the call; taken.
+ * @retval HG_SUCCESS      the request is freed.
  * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed. It is a
- *                         number that is not used again
+ *                         number that is not used again.
  * @retval HG_BUSY         a thread waits for it or decodes its output, perhaps
- *                         this one; it is not freed (logged)
+ *                         this one; it is not freed (logged).
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
@@ -1599,13 +1599,13 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
  * calls, at most 64, while there is time. It exceeds its time by at most one
  * handler; with 0 it runs one.
  *
- * @param timeout      milliseconds; 0 does not wait
+ * @param timeout      milliseconds; 0 does not wait.
  * @param[out] status  HG_TRUE after HG_SUCCESS; HG_STATUS_IGNORE if it is not
- *                     needed
- * @retval HG_SUCCESS  at least one event
- * @retval HG_TIMEOUT  no event
- * @retval HG_INTR     a signal ended the wait: see HG_Wait()
- * @retval HG_BUSY     inside a handler, or this thread makes progress already
+ *                     needed.
+ * @retval HG_SUCCESS  at least one event.
+ * @retval HG_TIMEOUT  no event.
+ * @retval HG_INTR     a signal ended the wait: see HG_Wait().
+ * @retval HG_BUSY     inside a handler, or this thread makes progress already.
  * @threads Several threads may serve: each call runs in one of them.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -1615,9 +1615,9 @@ HG_EXPORT hg_return_t HG_Handler_process(
 /**
  * Get the address of the caller.
  *
- * @param handle  the call
+ * @param handle  the call.
  * @return the address, which NA_Addr_free() does not accept; NA_ADDR_NULL for
- * HG_HANDLE_NULL
+ * HG_HANDLE_NULL.
  * @lifetime Until the handle is freed. NA_Addr_dup() gives a reference to keep.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -1626,8 +1626,8 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 /**
  * Get the id of the called function.
  *
- * @param handle  the call
- * @return the id; 0 for HG_HANDLE_NULL
+ * @param handle  the call.
+ * @return the id; 0 for HG_HANDLE_NULL.
  */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
@@ -1637,20 +1637,20 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * A message that changed on the way does not get here. The call is not
  * executed, and ends with HG_CHECKSUM_ERROR at its origin.
  *
- * @param handle          the call
- * @param[out] in_struct  the input, for HG_Handler_free_input()
- * @retval HG_SUCCESS         the input is decoded
+ * @param handle          the call.
+ * @param[out] in_struct  the input, for HG_Handler_free_input().
+ * @retval HG_SUCCESS         the input is decoded.
  * @retval HG_CHECKSUM_ERROR  the proc did not decode all bytes. The two sides
  *                            registered different types. The option no_checksum
- *                            allows it
+ *                            allows it.
  * @retval HG_OVERFLOW        the proc wants more bytes than arrived. The two
- *                            sides registered different types
+ *                            sides registered different types.
  * @retval HG_NOENTRY         it has a bulk handle of this process that was
- *                            freed
+ *                            freed.
  * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
- *                            NULL
- * @retval HG_NOMEM           out of memory
- * @retval other              the code that the proc returned
+ *                            NULL.
+ * @retval HG_NOMEM           out of memory.
+ * @retval other              the code that the proc returned.
  * @lifetime Nothing stays allocated on failure.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -1659,11 +1659,11 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 /**
  * Free what decoding an input allocated.
  *
- * @param handle     the call
- * @param in_struct  the input, of HG_Handler_get_input()
- * @retval HG_SUCCESS      it is freed
+ * @param handle     the call.
+ * @param in_struct  the input, of HG_Handler_get_input().
+ * @retval HG_SUCCESS      it is freed.
  * @retval HG_INVALID_ARG  the function has no input proc, or an argument is
- *                         NULL
+ *                         NULL.
  */
 HG_EXPORT hg_return_t HG_Handler_free_input(
     hg_handle_t handle, void *in_struct);
@@ -1676,17 +1676,17 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
  * origin with the code that this function returns. If nobody waits for the
  * answer any more, it is dropped: that is HG_SUCCESS.
  *
- * @param handle      the call
- * @param out_struct  the output, borrowed; NULL if the function has none
- * @retval HG_SUCCESS      the answer is sent, or queued
- * @retval HG_EXIST        the call was answered already
- * @retval HG_AGAIN        a limit: max_held_bytes
- * @retval HG_MSGSIZE      the output is larger than max_args_size
- * @retval HG_NOENTRY      the output has a bulk handle that was freed
+ * @param handle      the call.
+ * @param out_struct  the output, borrowed; NULL if the function has none.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_AGAIN        a limit: max_held_bytes.
+ * @retval HG_MSGSIZE      the output is larger than max_args_size.
+ * @retval HG_NOENTRY      the output has a bulk handle that was freed.
  * @retval HG_INVALID_ARG  the handle is NULL, or out_struct is NULL and the
- *                         function has an output
- * @retval HG_NOMEM        out of memory
- * @retval other           the code that the proc returned
+ *                         function has an output.
+ * @retval HG_NOMEM        out of memory.
+ * @retval other           the code that the proc returned.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_start_output(
@@ -1695,11 +1695,11 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 /**
  * Get the input of a call as it arrived.
  *
- * @param handle     the call
- * @param[out] buf   the bytes
- * @param[out] size  how many
- * @retval HG_SUCCESS      both are set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param handle     the call.
+ * @param[out] buf   the bytes.
+ * @param[out] size  how many.
+ * @retval HG_SUCCESS      both are set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  * @lifetime Until the handle is freed, which owns the bytes.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -1711,13 +1711,13 @@ HG_EXPORT hg_return_t HG_Handler_get_input_buf(
  *
  * The buffer is zeroed at first. HG_Handler_start_response() sends it.
  *
- * @param handle     the call
- * @param[out] buf   the buffer
- * @param[out] size  its bytes
- * @retval HG_SUCCESS      both are set
- * @retval HG_EXIST        the call was answered already
- * @retval HG_INVALID_ARG  an argument is NULL
- * @retval HG_NOMEM        out of memory
+ * @param handle     the call.
+ * @param[out] buf   the buffer.
+ * @param[out] size  its bytes.
+ * @retval HG_SUCCESS      both are set.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_INVALID_ARG  an argument is NULL.
+ * @retval HG_NOMEM        out of memory.
  * @lifetime Until the handle is freed, which owns the buffer.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -1730,16 +1730,16 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
  * With `extra_buf` NULL it sends the whole buffer of
  * HG_Handler_get_output_buf(), else `extra_size` bytes from `extra_buf`.
  *
- * @param handle      the call
- * @param extra_buf   copied; may be NULL
- * @param extra_size  bytes in `extra_buf`; 0 if that is NULL
- * @retval HG_SUCCESS      the answer is sent, or queued
- * @retval HG_EXIST        the call was answered already
- * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size
- * @retval HG_AGAIN        a limit: max_held_bytes
+ * @param handle      the call.
+ * @param extra_buf   copied; may be NULL.
+ * @param extra_size  bytes in `extra_buf`; 0 if that is NULL.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size.
+ * @retval HG_AGAIN        a limit: max_held_bytes.
  * @retval HG_INVALID_ARG  the handle is NULL, or `extra_buf` is NULL and
- *                         `extra_size` is not 0
- * @retval HG_NOMEM        out of memory
+ *                         `extra_size` is not 0.
+ * @retval HG_NOMEM        out of memory.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_start_response(
@@ -1751,10 +1751,10 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
  * A call that was not answered ends with HG_CANCELED at its origin, or with the
  * code that its callback returns.
  *
- * @param handle  the call; taken
- * @retval HG_SUCCESS      the handle is freed
+ * @param handle  the call; taken.
+ * @retval HG_SUCCESS      the handle is freed.
  * @retval HG_INVALID_ARG  NULL, or it was freed already. That is not detected
- *                         once the library uses it for another call
+ *                         once the library uses it for another call.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
@@ -1791,10 +1791,10 @@ struct hg_counters {
  *
  * HG_Class_get_counters() gives those of a class of the callback model.
  *
- * @param[in,out] counters  the caller sets the member `size`
- * @retval HG_SUCCESS      `counters` is filled
- * @retval HG_FAULT        the layer is not running
- * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong
+ * @param[in,out] counters  the caller sets the member `size`.
+ * @retval HG_SUCCESS      `counters` is filled.
+ * @retval HG_FAULT        the layer is not running.
+ * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong.
  */
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #endif
@@ -1850,12 +1850,12 @@ typedef struct hg_bulk_segment {
  * looked up the peer's bulk class (NA_Addr_lookup_wait()), since the peer then
  * uses that connection.
  *
- * @param na_class  borrowed until HG_Bulk_finalize()
- * @retval HG_SUCCESS      the bulk layer is running
- * @retval HG_EXIST        it is running already
- * @retval HG_INVALID_ARG  NULL, or a class that is closed
- * @retval HG_NOMEM        out of memory
- * @retval HG_FAULT        the parent process had a layer when it forked
+ * @param na_class  borrowed until HG_Bulk_finalize().
+ * @retval HG_SUCCESS      the bulk layer is running.
+ * @retval HG_EXIST        it is running already.
+ * @retval HG_INVALID_ARG  NULL, or a class that is closed.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_FAULT        the parent process had a layer when it forked.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
@@ -1866,9 +1866,9 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
  * Bulk handles that were not freed can still be freed, and their memory and
  * sizes read. All else fails for them.
  *
- * @retval HG_SUCCESS  the bulk layer has ended
- * @retval HG_FAULT    it is not running
- * @retval HG_BUSY     HG_Finalize() was not called
+ * @retval HG_SUCCESS  the bulk layer has ended.
+ * @retval HG_FAULT    it is not running.
+ * @retval HG_BUSY     HG_Finalize() was not called.
  * @threads No other thread calls a function of this layer meanwhile.
  * @source Mercury design report, "Mercury bulk API"
  */
@@ -1883,21 +1883,21 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
  * with its parent, and blocks below 1 MiB stay with the class for later
  * handles.
  *
- * @param count        segments, at least one
+ * @param count        segments, at least one.
  * @param buf_ptrs     their addresses, copied; the memory is borrowed until the
- *                     handle is freed. NULL: all addresses are NULL
- * @param buf_sizes    their sizes in bytes, copied
+ *                     handle is freed. NULL: all addresses are NULL.
+ * @param buf_sizes    their sizes in bytes, copied.
  * @param flags        HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
- *                     HG_BULK_READWRITE
- * @param[out] handle  for HG_Bulk_handle_free()
- * @retval HG_SUCCESS       the handle is created
+ *                     HG_BULK_READWRITE.
+ * @param[out] handle  for HG_Bulk_handle_free().
+ * @retval HG_SUCCESS       the handle is created.
  * @retval HG_INVALID_ARG   no segment, unknown flags, sizes that overflow, or a
- *                          NULL
- * @retval HG_NOMEM         out of memory
- * @retval HG_FAULT         the bulk layer is not running
+ *                          NULL.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_FAULT         the bulk layer is not running.
  * @retval HG_OPNOTSUPPORT  peers cannot reach a bulk class that does not listen
  *                          (see HG_Bulk_init()), or the transport supports
- *                          fewer segments
+ *                          fewer segments.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
@@ -1919,10 +1919,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  * HG_Bulk_handle_deserialize(). Freeing the original waits for a copy through
  * such a handle. Later transfers with it fail with HG_NOENTRY.
  *
- * @param handle  taken
- * @retval HG_SUCCESS      the handle is freed
- * @retval HG_INVALID_ARG  HG_BULK_NULL
- * @retval HG_FAULT        the layer belongs to the parent process
+ * @param handle  taken.
+ * @retval HG_SUCCESS      the handle is freed.
+ * @retval HG_INVALID_ARG  HG_BULK_NULL.
+ * @retval HG_FAULT        the layer belongs to the parent process.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
@@ -1930,20 +1930,20 @@ HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 /**
  * Get the addresses behind a range of a handle, without a copy.
  *
- * @param handle             of memory of this process
- * @param offset             where the range begins
- * @param size               its bytes
- * @param flags              HG_BULK_..., the access that is needed
- * @param max_count          elements in the arrays
- * @param[out] buf_ptrs      the addresses
- * @param[out] buf_sizes     their sizes
- * @param[out] actual_count  how many there are, at most max_count
- * @retval HG_SUCCESS       the arrays are filled
- * @retval HG_OVERFLOW      the range ends behind the memory
- * @retval HG_PERMISSION    the handle does not allow `flags`
- * @retval HG_OPNOTSUPPORT  the memory is a peer's
- * @retval HG_NOENTRY       the handle that this one was decoded from is freed
- * @retval HG_INVALID_ARG   an argument is NULL
+ * @param handle             of memory of this process.
+ * @param offset             where the range begins.
+ * @param size               its bytes.
+ * @param flags              HG_BULK_..., the access that is needed.
+ * @param max_count          elements in the arrays.
+ * @param[out] buf_ptrs      the addresses.
+ * @param[out] buf_sizes     their sizes.
+ * @param[out] actual_count  how many there are, at most max_count.
+ * @retval HG_SUCCESS       the arrays are filled.
+ * @retval HG_OVERFLOW      the range ends behind the memory.
+ * @retval HG_PERMISSION    the handle does not allow `flags`.
+ * @retval HG_OPNOTSUPPORT  the memory is a peer's.
+ * @retval HG_NOENTRY       the handle that this one was decoded from is freed.
+ * @retval HG_INVALID_ARG   an argument is NULL.
  * @lifetime The addresses are valid until the handle is freed.
  * @source Mercury design report, "Mercury bulk API"
  */
@@ -1954,24 +1954,24 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
 /**
  * Get the bytes that a handle describes.
  *
- * @param handle  of this process or a peer
- * @return the bytes; 0 for HG_BULK_NULL
+ * @param handle  of this process or a peer.
+ * @return the bytes; 0 for HG_BULK_NULL.
  */
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
 
 /**
  * Get the number of segments that a handle describes.
  *
- * @param handle  of this process or a peer
- * @return the number; 0 for HG_BULK_NULL
+ * @param handle  of this process or a peer.
+ * @return the number; 0 for HG_BULK_NULL.
  */
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
 /**
  * Get the size of a handle as bytes.
  *
- * @param handle  of this process or a peer
- * @return the size; 0 for HG_BULK_NULL, or if the bulk layer is not running
+ * @param handle  of this process or a peer.
+ * @return the size; 0 for HG_BULK_NULL, or if the bulk layer is not running.
  */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 
@@ -1981,15 +1981,15 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
  * Arguments of type hg_bulk_t do this by themselves. A handle that came from a
  * peer may be sent to another one.
  *
- * @param[out] buf  the bytes
- * @param buf_size  at least HG_Bulk_handle_get_serialize_size()
- * @param handle    of this process or a peer
- * @retval HG_SUCCESS       `buf` holds the handle
- * @retval HG_MSGSIZE       `buf_size` is too small
- * @retval HG_INVALID_ARG   an argument is NULL
- * @retval HG_NOENTRY       the handle that this one was decoded from is freed
- * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class
- * @retval HG_FAULT         the bulk layer, or that of the handle, has ended
+ * @param[out] buf  the bytes.
+ * @param buf_size  at least HG_Bulk_handle_get_serialize_size().
+ * @param handle    of this process or a peer.
+ * @retval HG_SUCCESS       `buf` holds the handle.
+ * @retval HG_MSGSIZE       `buf_size` is too small.
+ * @retval HG_INVALID_ARG   an argument is NULL.
+ * @retval HG_NOENTRY       the handle that this one was decoded from is freed.
+ * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class.
+ * @retval HG_FAULT         the bulk layer, or that of the handle, has ended.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
@@ -1998,15 +1998,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
 /**
  * Create a handle from the bytes of HG_Bulk_handle_serialize().
  *
- * @param[out] handle  for HG_Bulk_handle_free()
- * @param buf          the bytes, borrowed
- * @param buf_size     how many
- * @retval HG_SUCCESS         the handle is created
- * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle
- * @retval HG_NOENTRY         a handle of this process that was freed
- * @retval HG_INVALID_ARG     an argument is NULL
- * @retval HG_NOMEM           out of memory
- * @retval HG_FAULT           the bulk layer is not running
+ * @param[out] handle  for HG_Bulk_handle_free().
+ * @param buf          the bytes, borrowed.
+ * @param buf_size     how many.
+ * @retval HG_SUCCESS         the handle is created.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle.
+ * @retval HG_NOENTRY         a handle of this process that was freed.
+ * @retval HG_INVALID_ARG     an argument is NULL.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_FAULT           the bulk layer is not running.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
@@ -2030,28 +2030,28 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * move the data themselves (sm, libfabric, self) refuse the option. A copy
  * within this process has no CRC64.
  *
- * @param op             HG_BULK_PULL reads from the origin, HG_BULK_PUSH writes
- * @param origin_addr    the origin's address on the RPC class; borrowed
- * @param origin_handle  the origin's memory
- * @param origin_offset  where to begin there
- * @param local_handle   memory of this process; keep it until the end
- * @param local_offset   where to begin there
- * @param size           bytes
- * @param[out] request   for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
- * @retval HG_SUCCESS         the transfer has begun
- * @retval HG_OVERFLOW        past the end of a handle
- * @retval HG_PERMISSION      the flags of a handle forbid this direction
+ * @param op             HG_BULK_PULL reads the origin, HG_BULK_PUSH writes.
+ * @param origin_addr    the origin's address on the RPC class; borrowed.
+ * @param origin_handle  the origin's memory.
+ * @param origin_offset  where to begin there.
+ * @param local_handle   memory of this process; keep it until the end.
+ * @param local_offset   where to begin there.
+ * @param size           bytes.
+ * @param[out] request   for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS         the transfer has begun.
+ * @retval HG_OVERFLOW        past the end of a handle.
+ * @retval HG_PERMISSION      the flags of a handle forbid this direction.
  * @retval HG_NOENTRY         the local memory was withdrawn: the handle that
- *                            this one was decoded from is freed
+ *                            this one was decoded from is freed.
  * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
  *                            peer's; or the address is of this process, and the
- *                            origin's memory is a peer's
+ *                            origin's memory is a peer's.
  * @retval HG_HOSTUNREACH     the handle was passed on, and its owner does not
- *                            listen
+ *                            listen.
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
- *                            class
- * @retval HG_FAULT           the bulk layer of a handle has ended
- * @retval HG_NOMEM           out of memory
+ *                            class.
+ * @retval HG_FAULT           the bulk layer of a handle has ended.
+ * @retval HG_NOMEM           out of memory.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
@@ -2066,29 +2066,29 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * waited for again. The function makes progress, and runs no handler.
  *
  * @param request      of HG_Bulk_transfer(); taken if the transfer has
- *                     completed
- * @param timeout      milliseconds; 0 tests without waiting
+ *                     completed.
+ * @param timeout      milliseconds; 0 tests without waiting.
  * @param[out] status  HG_TRUE once the transfer has completed; HG_STATUS_IGNORE
- *                     if it is not needed
- * @retval HG_SUCCESS         all bytes are moved
- * @retval HG_TIMEOUT         HG_FALSE: not completed in this time
- * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait()
+ *                     if it is not needed.
+ * @retval HG_SUCCESS         all bytes are moved.
+ * @retval HG_TIMEOUT         HG_FALSE: not completed in this time.
+ * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait().
  * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
- *                            or this thread makes progress already (logged)
+ *                            or this thread makes progress already (logged).
  * @retval HG_NOENTRY         the origin freed its handle, or has another
- *                            address
- * @retval HG_CANCELED        the local handle was freed
- * @retval HG_DISCONNECT      the origin is dead
+ *                            address.
+ * @retval HG_CANCELED        the local handle was freed.
+ * @retval HG_DISCONNECT      the origin is dead.
  * @retval HG_HOSTUNREACH     the origin was never reached, or its bulk class
- *                            neither listens nor is connected
+ *                            neither listens nor is connected.
  * @retval HG_NODEV           this bulk class cannot use the address in the
- *                            handle
- * @retval HG_AGAIN           the origin has too many transfers
- * @retval HG_PERMISSION      the origin does not allow it
+ *                            handle.
+ * @retval HG_AGAIN           the origin has too many transfers.
+ * @retval HG_PERMISSION      the origin does not allow it.
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
- *                            bulk_checksum), counted as bulk_damaged
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     NULL, or an earlier wait or HG_Finalize() freed it
+ *                            bulk_checksum), counted as bulk_damaged.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     NULL, or freed by a wait or by HG_Finalize().
  * @threads Any thread. One thread at a time waits for a transfer.
  * @source Mercury design report, "Mercury bulk API"
  */
@@ -2101,12 +2101,12 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
  * Create a bulk handle from an array of segments.
  *
  * @param segments     the array, copied; the memory is borrowed until the
- *                     handle is freed
- * @param count        its elements
+ *                     handle is freed.
+ * @param count        its elements.
  * @param flags        HG_BULK_...
- * @param[out] handle  for HG_Bulk_handle_free()
- * @retval HG_SUCCESS  the handle is created
- * @retval other       as HG_Bulk_handle_create()
+ * @param[out] handle  for HG_Bulk_handle_free().
+ * @retval HG_SUCCESS  the handle is created.
+ * @retval other       as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
@@ -2116,12 +2116,12 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
 /**
  * Create a bulk handle of one segment.
  *
- * @param buf                its address; NULL: the library allocates it
- * @param size               its bytes
+ * @param buf                its address; NULL: the library allocates it.
+ * @param size               its bytes.
  * @param flags              HG_BULK_...
- * @param[out] block_handle  for HG_Bulk_block_handle_free()
- * @retval HG_SUCCESS  the handle is created
- * @retval other       as HG_Bulk_handle_create()
+ * @param[out] block_handle  for HG_Bulk_block_handle_free().
+ * @retval HG_SUCCESS  the handle is created.
+ * @retval other       as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
@@ -2130,9 +2130,9 @@ HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
 /**
  * Free a bulk handle of one segment, as HG_Bulk_handle_free() does.
  *
- * @param block_handle  taken
- * @retval HG_SUCCESS      the handle is freed
- * @retval HG_INVALID_ARG  HG_BULK_NULL
+ * @param block_handle  taken.
+ * @retval HG_SUCCESS      the handle is freed.
+ * @retval HG_INVALID_ARG  HG_BULK_NULL.
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
@@ -2140,8 +2140,8 @@ HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
 /**
  * Get the bytes that a bulk handle of one segment describes.
  *
- * @param block_handle  the handle
- * @return the bytes; 0 for HG_BULK_NULL
+ * @param block_handle  the handle.
+ * @return the bytes; 0 for HG_BULK_NULL.
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
@@ -2149,15 +2149,15 @@ HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
 /**
  * Start to read memory of the origin: HG_Bulk_transfer() with HG_BULK_PULL.
  *
- * @param addr          the origin's address on the RPC class
- * @param handle        the origin's memory
- * @param offset        where to begin there
- * @param block_handle  memory of this process
- * @param block_offset  where to begin there
- * @param size          bytes
- * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
- * @retval HG_SUCCESS  the transfer has begun
- * @retval other       as HG_Bulk_transfer1()
+ * @param addr          the origin's address on the RPC class.
+ * @param handle        the origin's memory.
+ * @param offset        where to begin there.
+ * @param block_handle  memory of this process.
+ * @param block_offset  where to begin there.
+ * @param size          bytes.
+ * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS  the transfer has begun.
+ * @retval other       as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
@@ -2167,15 +2167,15 @@ HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
 /**
  * Start to write memory of the origin: HG_Bulk_transfer() with HG_BULK_PUSH.
  *
- * @param addr          the origin's address on the RPC class
- * @param handle        the origin's memory
- * @param offset        where to begin there
- * @param block_handle  memory of this process
- * @param block_offset  where to begin there
- * @param size          bytes
- * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
- * @retval HG_SUCCESS  the transfer has begun
- * @retval other       as HG_Bulk_transfer1()
+ * @param addr          the origin's address on the RPC class.
+ * @param handle        the origin's memory.
+ * @param offset        where to begin there.
+ * @param block_handle  memory of this process.
+ * @param block_offset  where to begin there.
+ * @param size          bytes.
+ * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS  the transfer has begun.
+ * @retval other       as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
@@ -2488,13 +2488,13 @@ struct na_protocol_info {
  * The name of a transport alone ("zmq", "na") selects none, as in Mercury.
  *
  * @param info_string              a protocol to select: "tcp", "zmq+tcp"; NULL
- *                                 selects all
+ *                                 selects all.
  * @param[out] na_protocol_info_p  the list, for HG_Free_na_protocol_info();
- *                                 NULL if it is empty
- * @retval HG_SUCCESS      `na_protocol_info_p` is set
+ *                                 NULL if it is empty.
+ * @retval HG_SUCCESS      `na_protocol_info_p` is set.
  * @retval HG_INVALID_ARG  `info_string` is malformed, or `na_protocol_info_p`
- *                         is NULL
- * @retval HG_NOMEM        out of memory
+ *                         is NULL.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p);
@@ -2502,7 +2502,7 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
 /**
  * Free a list of HG_Get_na_protocol_info(), with its strings.
  *
- * @param na_protocol_info  the list; NULL does nothing
+ * @param na_protocol_info  the list; NULL does nothing.
  */
 HG_EXPORT void HG_Free_na_protocol_info(
     struct na_protocol_info *na_protocol_info);
@@ -2530,14 +2530,14 @@ HG_EXPORT void HG_Cleanup(void);
 /**
  * Set the log level, as HG_Set_log_level() does.
  *
- * @param level  "none", "error", "warning", "info" or "debug"; NULL is "none"
+ * @param level  "none", "error", "warning", "info" or "debug"; NULL is "none".
  */
 HG_EXPORT void HG_Set_log_level2(const char *level);
 
 /**
  * Select the subsystems that log, as HG_Set_log_subsys() does.
  *
- * @param subsys  the list of subsystems; NULL or "" selects all
+ * @param subsys  the list of subsystems; NULL or "" selects all.
  */
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
 
@@ -2548,7 +2548,7 @@ HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
  *
  * @param log_func  the function; NULL restores the default. It may run on any
  *                  thread, during any call, under locks of the library, and
- *                  must not call the library
+ *                  must not call the library.
  */
 HG_EXPORT void HG_Set_log_func2(
     int (*log_func)(FILE *stream, const char *format, ...));
@@ -2556,17 +2556,17 @@ HG_EXPORT void HG_Set_log_func2(
 /**
  * Set the stream for the lines of one level.
  *
- * @param level   "error", "warning" or "debug"; "info" lines go with "debug"
- * @param stream  borrowed for as long as the library logs; NULL: stderr
+ * @param level   "error", "warning" or "debug"; "info" lines go with "debug".
+ * @param stream  borrowed for as long as the library logs; NULL: stderr.
  */
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
 
 /**
  * Get the name of a code: "HG_TIMEOUT".
  *
- * @param errnum  the code
+ * @param errnum  the code.
  * @return the name that Mercury gives it; "HG_DISCONNECT" for 23; NULL for a
- *         number that is no code
+ *         number that is no code.
  */
 HG_EXPORT const char *HG_Error_to_string2(
     hg_return_t errnum) HG_WARN_UNUSED_RESULT;
@@ -2574,10 +2574,10 @@ HG_EXPORT const char *HG_Error_to_string2(
 /**
  * Get the release of Mercury whose interface this is: 2.4.1.
  *
- * @param[out] major_p  2; NULL is allowed
- * @param[out] minor_p  4; NULL is allowed
- * @param[out] patch_p  1; NULL is allowed
- * @retval HG_SUCCESS  always
+ * @param[out] major_p  2; NULL is allowed.
+ * @param[out] minor_p  4; NULL is allowed.
+ * @param[out] patch_p  1; NULL is allowed.
+ * @retval HG_SUCCESS  always.
  */
 HG_EXPORT hg_return_t HG_Version_get2(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
@@ -2599,10 +2599,10 @@ HG_EXPORT hg_return_t HG_Version_get2(
  *
  * With HG_API_VERSION 2 the name is HG_Init.
  *
- * @param na_info_string  the address string, as for NA_Initialize()
- * @param na_listen       true for a server, false for a client
+ * @param na_info_string  the address string, as for NA_Initialize().
+ * @param na_listen       true for a server, false for a client.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
- *         cause)
+ *         cause).
  */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
@@ -2610,12 +2610,12 @@ HG_EXPORT hg_class_t *HG_Init2(
 /**
  * Open a class with the options of programs before Mercury 2.3.
  *
- * @param na_info_string  the address string, as for NA_Initialize()
- * @param na_listen       true for a server, false for a client
+ * @param na_info_string  the address string, as for NA_Initialize().
+ * @param na_listen       true for a server, false for a client.
  * @param hg_init_info    the options: members up to `stats` are read; NULL: the
- *                        defaults
+ *                        defaults.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
- *         cause)
+ *         cause).
  */
 HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
     const struct hg_init_info *hg_init_info) HG_WARN_UNUSED_RESULT;
@@ -2628,15 +2628,15 @@ HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
  * members of a version never change. A program works with a later library that
  * has more options.
  *
- * @param na_info_string  the address string, as for NA_Initialize()
- * @param na_listen       true for a server, false for a client
+ * @param na_info_string  the address string, as for NA_Initialize().
+ * @param na_listen       true for a server, false for a client.
  * @param version         the version of Mercury of the options:
- *                        HG_VERSION(major, minor)
- * @param hg_init_info    the options; NULL: the defaults, with any version
+ *                        HG_VERSION(major, minor).
+ * @param hg_init_info    the options; NULL: the defaults, with any version.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
  *         cause): also if the version is 0 or later than this header's, or
  *         `bulk_checksum` is set and the transport moves bulk data itself (see
- *         HG_Bulk_transfer1())
+ *         HG_Bulk_transfer1()).
  */
 HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
     uint8_t na_listen, unsigned int version,
@@ -2649,12 +2649,12 @@ HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
  * close and open classes as often as it likes. With HG_API_VERSION 2 the name
  * is HG_Finalize.
  *
- * @param hg_class  the class; NULL does nothing
- * @retval HG_SUCCESS      the class is closed
+ * @param hg_class  the class; NULL does nothing.
+ * @retval HG_SUCCESS      the class is closed.
  * @retval HG_BUSY         the class has a context, an address, or a bulk handle
- *                         left: nothing has changed, and the log has the first
- * @retval HG_INVALID_ARG  no such class is open
- * @retval HG_FAULT        the class belongs to the parent process
+ *                         left: nothing has changed, and the log has the first.
+ * @retval HG_INVALID_ARG  no such class is open.
+ * @retval HG_FAULT        the class belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 
@@ -2672,14 +2672,14 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * program that includes mercury.h calls them in a source file that includes
  * only hg.h.
  *
- * @param hg_class  the class; it has no context yet
- * @param options   the options, copied
- * @retval HG_SUCCESS       the options are set
- * @retval HG_BUSY          the class has a context
+ * @param hg_class  the class; it has no context yet.
+ * @param options   the options, copied.
+ * @retval HG_SUCCESS       the options are set.
+ * @retval HG_BUSY          the class has a context.
  * @retval HG_INVALID_ARG   an argument is NULL, or options->size is
- *                          not sizeof(struct hg_options)
+ *                          not sizeof(struct hg_options).
  * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
- *                          data itself
+ *                          data itself.
  */
 HG_EXPORT hg_return_t HG_Class_set_options(
     hg_class_t *hg_class, const struct hg_options *options);
@@ -2687,11 +2687,11 @@ HG_EXPORT hg_return_t HG_Class_set_options(
 /**
  * Get the options of a class, with the defaults filled in.
  *
- * @param hg_class         the class
- * @param[in,out] options  the caller sets options->size to sizeof(*options)
- * @retval HG_SUCCESS      `options` is set
+ * @param hg_class         the class.
+ * @param[in,out] options  the caller sets options->size to sizeof(*options).
+ * @retval HG_SUCCESS      `options` is set.
  * @retval HG_INVALID_ARG  an argument is NULL, or options->size is
- *                         not sizeof(struct hg_options)
+ *                         not sizeof(struct hg_options).
  */
 HG_EXPORT hg_return_t HG_Class_get_options(
     const hg_class_t *hg_class, struct hg_options *options);
@@ -2702,8 +2702,8 @@ HG_EXPORT hg_return_t HG_Class_get_options(
  *
  * The transport of the protocol sm is "na", as in Mercury.
  *
- * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is NULL or closed
+ * @param hg_class  the class.
+ * @return the name, owned by the class; NULL if the class is NULL or closed.
  */
 HG_EXPORT const char *HG_Class_get_name(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2711,8 +2711,8 @@ HG_EXPORT const char *HG_Class_get_name(
 /**
  * Get the name of the protocol: "sm", "tcp" and others.
  *
- * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is NULL or closed
+ * @param hg_class  the class.
+ * @return the name, owned by the class; NULL if the class is NULL or closed.
  */
 HG_EXPORT const char *HG_Class_get_protocol(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2720,8 +2720,8 @@ HG_EXPORT const char *HG_Class_get_protocol(
 /**
  * Test whether peers can look the class up.
  *
- * @param hg_class  the class
- * @return true if it was opened to listen
+ * @param hg_class  the class.
+ * @return true if it was opened to listen.
  */
 HG_EXPORT bool HG_Class_is_listening(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2731,8 +2731,8 @@ HG_EXPORT bool HG_Class_is_listening(
  *
  * The library moves a larger input by a bulk transfer.
  *
- * @param hg_class  the class
- * @return bytes
+ * @param hg_class  the class.
+ * @return bytes.
  */
 HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2742,8 +2742,8 @@ HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
  *
  * The library moves a larger output by a bulk transfer.
  *
- * @param hg_class  the class
- * @return bytes
+ * @param hg_class  the class.
+ * @return bytes.
  */
 HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2754,11 +2754,11 @@ HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
  * The application writes and reads a header there, through HG_Get_input_buf().
  * The bytes are zero if it does not write them. Both sides set the same number.
  *
- * @param hg_class  the class; it has no call in flight
- * @param offset    bytes, at most the eager size
- * @retval HG_SUCCESS      the offset is set
+ * @param hg_class  the class; it has no call in flight.
+ * @param offset    bytes, at most the eager size.
+ * @retval HG_SUCCESS      the offset is set.
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is NULL or closed
+ *                         class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_input_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -2769,11 +2769,11 @@ HG_EXPORT hg_return_t HG_Class_set_input_offset(
  * The application writes and reads a header there, through HG_Get_output_buf().
  * The bytes are zero if it does not write them. Both sides set the same number.
  *
- * @param hg_class  the class; it has no call in flight
- * @param offset    bytes, at most the eager size
- * @retval HG_SUCCESS      the offset is set
+ * @param hg_class  the class; it has no call in flight.
+ * @param offset    bytes, at most the eager size.
+ * @retval HG_SUCCESS      the offset is set.
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is NULL or closed
+ *                         class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_output_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -2781,11 +2781,11 @@ HG_EXPORT hg_return_t HG_Class_set_output_offset(
 /**
  * Attach data of the application to a class.
  *
- * @param hg_class       the class
- * @param data           the data; it replaces earlier data, which is not freed
- * @param free_callback  HG_Finalize2() calls it with the data; NULL is allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class       the class.
+ * @param data           the data; it replaces earlier data, which is not freed.
+ * @param free_callback  HG_Finalize2() calls it with the data; NULL is allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *));
@@ -2793,8 +2793,8 @@ HG_EXPORT hg_return_t HG_Class_set_data(
 /**
  * Get the data of HG_Class_set_data().
  *
- * @param hg_class  the class
- * @return the data; NULL if none was set
+ * @param hg_class  the class.
+ * @return the data; NULL if none was set.
  */
 HG_EXPORT void *HG_Class_get_data(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2815,10 +2815,10 @@ struct hg_diag_counters {
 /**
  * Get the counters of a class.
  *
- * @param hg_class            the class
- * @param[out] diag_counters  the counters
- * @retval HG_SUCCESS      `diag_counters` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class            the class.
+ * @param[out] diag_counters  the counters.
+ * @retval HG_SUCCESS      `diag_counters` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters);
@@ -2833,11 +2833,11 @@ HG_EXPORT void HG_Diag_dump_counters(void);
  * before the handle is used. If it returns another code than HG_SUCCESS,
  * HG_Create() returns that code, and a call that arrived is answered with it.
  *
- * @param hg_class  the class
- * @param callback  the function; NULL: none
- * @param arg       passed to it
- * @retval HG_SUCCESS      the function is set
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class  the class.
+ * @param callback  the function; NULL: none.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the function is set.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     hg_return_t (*callback)(hg_handle_t, void *), void *arg);
@@ -2864,9 +2864,9 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
  * The id is 0 if the class has no other context. Callers that select no id call
  * context 0.
  *
- * @param hg_class  the class
+ * @param hg_class  the class.
  * @return the context, for HG_Context_destroy(); NULL on failure: the class has
- *         max_contexts, or the process has 4,096 classes and contexts
+ *         max_contexts, or the process has 4,096 classes and contexts.
  */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -2874,11 +2874,11 @@ HG_EXPORT hg_context_t *HG_Context_create(
 /**
  * Create a context with a given id.
  *
- * @param hg_class  the class
- * @param id        the id
+ * @param hg_class  the class.
+ * @param id        the id.
  * @return the context, for HG_Context_destroy(); NULL on failure: another
  *         context of the class has the id, the class has max_contexts, or the
- *         process has 4,096 classes and contexts
+ *         process has 4,096 classes and contexts.
  */
 HG_EXPORT hg_context_t *HG_Context_create_id(
     hg_class_t *hg_class, uint8_t id) HG_WARN_UNUSED_RESULT;
@@ -2888,9 +2888,9 @@ HG_EXPORT hg_context_t *HG_Context_create_id(
  *
  * Callers get HG_CANCELED. It cannot be undone.
  *
- * @param context  the context
- * @retval HG_SUCCESS      the context accepts no calls
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
+ * @param context  the context.
+ * @retval HG_SUCCESS      the context accepts no calls.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 
@@ -2902,22 +2902,22 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
  * until all handles of the context are destroyed. Then it frees the context and
  * the data that was set.
  *
- * @param context  the context
- * @retval HG_SUCCESS      the context is destroyed
+ * @param context  the context.
+ * @retval HG_SUCCESS      the context is destroyed.
  * @retval HG_BUSY         a thread makes progress or waits in the context, also
  *                         in HG_Wait_room(), or a callback runs: nothing has
  *                         changed; or handles are left after 5 s: the context
- *                         exists, and accepts no calls
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ *                         exists, and accepts no calls.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
 
 /**
  * Get the class of a context.
  *
- * @param context  the context
- * @return the class; NULL if the context is NULL or destroyed
+ * @param context  the context.
+ * @return the class; NULL if the context is NULL or destroyed.
  */
 HG_EXPORT hg_class_t *HG_Context_get_class(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -2925,8 +2925,8 @@ HG_EXPORT hg_class_t *HG_Context_get_class(
 /**
  * Get the id of a context.
  *
- * @param context  the context
- * @return the id; 0 if the context is NULL or destroyed
+ * @param context  the context.
+ * @return the id; 0 if the context is NULL or destroyed.
  */
 HG_EXPORT uint8_t HG_Context_get_id(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -2934,12 +2934,12 @@ HG_EXPORT uint8_t HG_Context_get_id(
 /**
  * Attach data of the application to a context.
  *
- * @param context        the context
- * @param data           the data; it replaces earlier data, which is not freed
+ * @param context        the context.
+ * @param data           the data; it replaces earlier data, which is not freed.
  * @param free_callback  HG_Context_destroy() calls it with the data; NULL is
- *                       allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
+ *                       allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Context_set_data(
     hg_context_t *context, void *data, void (*free_callback)(void *));
@@ -2947,8 +2947,8 @@ HG_EXPORT hg_return_t HG_Context_set_data(
 /**
  * Get the data of HG_Context_set_data().
  *
- * @param context  the context
- * @return the data; NULL if none was set
+ * @param context  the context.
+ * @return the data; NULL if none was set.
  */
 HG_EXPORT void *HG_Context_get_data(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -2970,13 +2970,13 @@ HG_EXPORT void *HG_Context_get_data(
  *
  * To register the name again replaces the proc functions and the callback.
  *
- * @param hg_class     the class
- * @param func_name    the name, copied
- * @param in_proc_cb   the proc function of the input; NULL: no input
- * @param out_proc_cb  the proc function of the output; NULL: no output
- * @param rpc_cb       executes the calls; NULL at a client
+ * @param hg_class     the class.
+ * @param func_name    the name, copied.
+ * @param in_proc_cb   the proc function of the input; NULL: no input.
+ * @param out_proc_cb  the proc function of the output; NULL: no output.
+ * @param rpc_cb       executes the calls; NULL at a client.
  * @return the id; 0 if out of memory, if an argument is NULL, if another name
- *         has the id, or if the name is reserved for the library
+ *         has the id, or if the name is reserved for the library.
  */
 HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
@@ -2988,14 +2988,14 @@ HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
  * To register the id again replaces the proc functions and the callback. With
  * HG_API_VERSION 2 the name is HG_Register.
  *
- * @param hg_class     the class
- * @param id           the id, the same on both sides; not 0
- * @param in_proc_cb   the proc function of the input; NULL: no input
- * @param out_proc_cb  the proc function of the output; NULL: no output
- * @param rpc_cb       executes the calls; NULL at a client
- * @retval HG_SUCCESS      the function is registered
- * @retval HG_INVALID_ARG  the id is 0, or the class is NULL or closed
- * @retval HG_NOMEM        out of memory
+ * @param hg_class     the class.
+ * @param id           the id, the same on both sides; not 0.
+ * @param in_proc_cb   the proc function of the input; NULL: no input.
+ * @param out_proc_cb  the proc function of the output; NULL: no output.
+ * @param rpc_cb       executes the calls; NULL at a client.
+ * @retval HG_SUCCESS      the function is registered.
+ * @retval HG_INVALID_ARG  the id is 0, or the class is NULL or closed.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
@@ -3006,23 +3006,23 @@ HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
  * Calls of the function end with HG_NOENTRY: those of peers, and those that
  * this class would start.
  *
- * @param hg_class  the class
- * @param id        the id; its handles must be destroyed before
- * @retval HG_SUCCESS      the function is removed
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class  the class.
+ * @param id        the id; its handles must be destroyed before.
+ * @retval HG_SUCCESS      the function is removed.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id);
 
 /**
  * Test whether a name is registered.
  *
- * @param hg_class     the class
- * @param func_name    the name
- * @param[out] id_p    the id, also if it is not registered; NULL is allowed
- * @param[out] flag_p  HG_TRUE if it is registered
- * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class     the class.
+ * @param func_name    the name.
+ * @param[out] id_p    the id, also if it is not registered; NULL is allowed.
+ * @param[out] flag_p  HG_TRUE if it is registered.
+ * @retval HG_SUCCESS      `flag_p` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered_name(hg_class_t *hg_class,
     const char *func_name, hg_id_t *id_p, uint8_t *flag_p);
@@ -3030,11 +3030,11 @@ HG_EXPORT hg_return_t HG_Registered_name(hg_class_t *hg_class,
 /**
  * Test whether an id is registered.
  *
- * @param hg_class     the class
- * @param id           the id
- * @param[out] flag_p  HG_TRUE if it is registered
- * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class     the class.
+ * @param id           the id.
+ * @param[out] flag_p  HG_TRUE if it is registered.
+ * @retval HG_SUCCESS      `flag_p` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered(
     hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p);
@@ -3042,14 +3042,14 @@ HG_EXPORT hg_return_t HG_Registered(
 /**
  * Get the proc functions of an id.
  *
- * @param hg_class            the class
- * @param id                  the id
+ * @param hg_class            the class.
+ * @param id                  the id.
  * @param[out] flag_p         HG_TRUE if it is registered; only then the others
- *                            are set
- * @param[out] in_proc_cb_p   that of the input; NULL is allowed
- * @param[out] out_proc_cb_p  that of the output; NULL is allowed
- * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  the class is NULL or closed, or `flag_p` is NULL
+ *                            are set.
+ * @param[out] in_proc_cb_p   that of the input; NULL is allowed.
+ * @param[out] out_proc_cb_p  that of the output; NULL is allowed.
+ * @retval HG_SUCCESS      `flag_p` is set.
+ * @retval HG_INVALID_ARG  the class is NULL or closed, or `flag_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p);
@@ -3057,14 +3057,14 @@ HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
 /**
  * Attach data of the application to a function.
  *
- * @param hg_class       the class
- * @param id             the id
- * @param data           the data; it replaces earlier data, which is not freed
+ * @param hg_class       the class.
+ * @param id             the id.
+ * @param data           the data; it replaces earlier data, which is not freed.
  * @param free_callback  HG_Deregister() or HG_Finalize2() calls it with the
- *                       data; NULL is allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ *                       data; NULL is allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
     void *data, void (*free_callback)(void *));
@@ -3072,9 +3072,9 @@ HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
 /**
  * Get the data of HG_Register_data().
  *
- * @param hg_class  the class
- * @param id        the id
- * @return the data; NULL if none was set, or the id is not registered
+ * @param hg_class  the class.
+ * @param id        the id.
+ * @return the data; NULL if none was set, or the id is not registered.
  */
 HG_EXPORT void *HG_Registered_data(
     hg_class_t *hg_class, hg_id_t id) HG_WARN_UNUSED_RESULT;
@@ -3086,12 +3086,12 @@ HG_EXPORT void *HG_Registered_data(
  * the input has left. At the target HG_Respond() returns HG_OPNOTSUPPORT. A
  * handle gets the setting when it is created or reset.
  *
- * @param hg_class  the class
- * @param id        the id
- * @param disable   true: one-way
- * @retval HG_SUCCESS      it is set
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class  the class.
+ * @param id        the id.
+ * @param disable   true: one-way.
+ * @retval HG_SUCCESS      it is set.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable);
@@ -3099,12 +3099,12 @@ HG_EXPORT hg_return_t HG_Registered_disable_response(
 /**
  * Test whether calls of a function are one-way.
  *
- * @param hg_class         the class
- * @param id               the id
- * @param[out] disabled_p  HG_TRUE if they are
- * @retval HG_SUCCESS      `disabled_p` is set
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class         the class.
+ * @param id               the id.
+ * @param[out] disabled_p  HG_TRUE if they are.
+ * @retval HG_SUCCESS      `disabled_p` is set.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered_disabled_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p);
@@ -3131,16 +3131,16 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * HG_API_VERSION 2 the name is HG_Addr_lookup, unless the program defines a
  * macro of that name.
  *
- * @param context        the context
- * @param callback       called with HG_CB_LOOKUP
- * @param arg            passed to the callback
- * @param name           the address string, copied
- * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed
- * @retval HG_SUCCESS      the lookup is started
- * @retval HG_NODEV        this class cannot read the address string
+ * @param context        the context.
+ * @param callback       called with HG_CB_LOOKUP.
+ * @param arg            passed to the callback.
+ * @param name           the address string, copied.
+ * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed.
+ * @retval HG_SUCCESS      the lookup is started.
+ * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
- *                         NULL
- * @retval HG_NOMEM        out of memory
+ *                         NULL.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
@@ -3154,15 +3154,15 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * HG_Addr_cmp() compares the address by its name. The function makes no
  * progress. A host name may need a name server.
  *
- * @param hg_class     the class
- * @param name         the address string
- * @param[out] addr_p  the address, for HG_Addr_free()
- * @retval HG_SUCCESS      the address is usable
- * @retval HG_NODEV        this class cannot read the address string
+ * @param hg_class     the class.
+ * @param name         the address string.
+ * @param[out] addr_p  the address, for HG_Addr_free().
+ * @retval HG_SUCCESS      the address is usable.
+ * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
- *                         NULL
- * @retval HG_HOSTUNREACH  there is no such host
- * @retval HG_NOMEM        out of memory
+ *                         NULL.
+ * @retval HG_HOSTUNREACH  there is no such host.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
@@ -3170,12 +3170,12 @@ HG_EXPORT hg_return_t HG_Addr_lookup2(
 /**
  * Drop a reference to an address.
  *
- * @param hg_class  the class
- * @param addr      the address; HG_ADDR_NULL does nothing
- * @retval HG_SUCCESS      the reference is dropped
+ * @param hg_class  the class.
+ * @param addr      the address; HG_ADDR_NULL does nothing.
+ * @retval HG_SUCCESS      the reference is dropped.
  * @retval HG_INVALID_ARG  the application has no reference, as to an address of
- *                         HG_Get_info(), or the address is of another class
- * @retval HG_FAULT        the class belongs to the parent process
+ *                         HG_Get_info(), or the address is of another class.
+ * @retval HG_FAULT        the class belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
@@ -3190,32 +3190,32 @@ HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
  * being connected it has no effect either: the calls wait for the connection,
  * and HG_Cancel() ends them.
  *
- * @param hg_class  the class
- * @param addr      the address
- * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  the address is NULL or of another class
+ * @param hg_class  the class.
+ * @param addr      the address.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_INVALID_ARG  the address is NULL or of another class.
  */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /**
  * Get the address of the class itself.
  *
- * @param hg_class     the class
- * @param[out] addr_p  a reference, for HG_Addr_free()
- * @retval HG_SUCCESS      `addr_p` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class     the class.
+ * @param[out] addr_p  a reference, for HG_Addr_free().
+ * @retval HG_SUCCESS      `addr_p` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
 
 /**
  * Get another reference to an address.
  *
- * @param hg_class         the class
- * @param addr             the address
- * @param[out] new_addr_p  a reference, for HG_Addr_free()
- * @retval HG_SUCCESS      `new_addr_p` is set
+ * @param hg_class         the class.
+ * @param addr             the address.
+ * @param[out] new_addr_p  a reference, for HG_Addr_free().
+ * @retval HG_SUCCESS      `new_addr_p` is set.
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 HG_EXPORT hg_return_t HG_Addr_dup(
     hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p);
@@ -3223,10 +3223,10 @@ HG_EXPORT hg_return_t HG_Addr_dup(
 /**
  * Test whether two addresses are of the same peer.
  *
- * @param hg_class  the class
- * @param addr1     an address or HG_ADDR_NULL
- * @param addr2     another address or HG_ADDR_NULL
- * @return HG_TRUE if they are, or both are HG_ADDR_NULL
+ * @param hg_class  the class.
+ * @param addr1     an address or HG_ADDR_NULL.
+ * @param addr2     another address or HG_ADDR_NULL.
+ * @return HG_TRUE if they are, or both are HG_ADDR_NULL.
  */
 HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
     hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
@@ -3234,16 +3234,16 @@ HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
 /**
  * Write an address as a string.
  *
- * @param hg_class             the class
+ * @param hg_class             the class.
  * @param[out] buf             the string with its terminating NUL; NULL: only
- *                             `buf_size_p` is set
+ *                             `buf_size_p` is set.
  * @param[in,out] buf_size_p   in: bytes of `buf`; out: bytes of the string with
- *                             its NUL
- * @param addr                 the address
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     `buf` is too small; `buf_size_p` is set
+ *                             its NUL.
+ * @param addr                 the address.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     `buf` is too small; `buf_size_p` is set.
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 HG_EXPORT hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
@@ -3273,15 +3273,15 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * The handle holds a reference to the address. It can be used for one call
  * after another.
  *
- * @param context        the context; the callbacks of the handle run there
- * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later
- * @param id             the function; 0: HG_Reset() sets it later
- * @param[out] handle_p  the handle with one reference, for HG_Destroy()
- * @retval HG_SUCCESS      the handle is created
- * @retval HG_NOENTRY      the id is not registered
+ * @param context        the context; the callbacks of the handle run there.
+ * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later.
+ * @param id             the function; 0: HG_Reset() sets it later.
+ * @param[out] handle_p  the handle with one reference, for HG_Destroy().
+ * @retval HG_SUCCESS      the handle is created.
+ * @retval HG_NOENTRY      the id is not registered.
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
- * @retval HG_NOMEM        out of memory
+ *                         class.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p);
@@ -3295,10 +3295,10 @@ HG_EXPORT hg_return_t HG_Create(
  * returns instead. There one additional HG_Destroy() does nothing and returns
  * HG_SUCCESS: in Mercury such a call has two references.
  *
- * @param handle  the handle; HG_HANDLE_NULL does nothing
- * @retval HG_SUCCESS      the reference is dropped
- * @retval HG_INVALID_ARG  there is no reference to drop
- * @retval HG_FAULT        the handle belongs to the parent process
+ * @param handle  the handle; HG_HANDLE_NULL does nothing.
+ * @retval HG_SUCCESS      the reference is dropped.
+ * @retval HG_INVALID_ARG  there is no reference to drop.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
@@ -3308,23 +3308,23 @@ HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
  * The handle becomes as new, with the context id 0 at the target. Its data
  * stays.
  *
- * @param handle  the handle, of HG_Create()
- * @param addr    the peer; HG_ADDR_NULL: as before
- * @param id      the function; 0: as before
- * @retval HG_SUCCESS      the handle is reset
- * @retval HG_BUSY         its call or its callback is not over
- * @retval HG_NOENTRY      the id is not registered
+ * @param handle  the handle, of HG_Create().
+ * @param addr    the peer; HG_ADDR_NULL: as before.
+ * @param id      the function; 0: as before.
+ * @retval HG_SUCCESS      the handle is reset.
+ * @retval HG_BUSY         its call or its callback is not over.
+ * @retval HG_NOENTRY      the id is not registered.
  * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived; or the
- *                         address is of another class
+ *                         address is of another class.
  */
 HG_EXPORT hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
 /**
  * Add a reference to a handle.
  *
- * @param handle  the handle
- * @retval HG_SUCCESS      the reference is added
- * @retval HG_INVALID_ARG  the handle is NULL or destroyed
+ * @param handle  the handle.
+ * @retval HG_SUCCESS      the reference is added.
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
 
@@ -3334,16 +3334,16 @@ HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
  * After the callback of a call, and after HG_Forward2() has failed, it is 1
  * again if the application took no other.
  *
- * @param handle  the handle
- * @return the number; -1 for HG_HANDLE_NULL
+ * @param handle  the handle.
+ * @return the number; -1 for HG_HANDLE_NULL.
  */
 HG_EXPORT int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /**
  * Get the properties of a handle: the class, the context, the peer, the id.
  *
- * @param handle  the handle
- * @return the properties, valid as long as the handle; NULL for HG_HANDLE_NULL
+ * @param handle  the handle.
+ * @return the properties, valid as long as the handle; NULL for HG_HANDLE_NULL.
  */
 HG_EXPORT const struct hg_info *HG_Get_info(
     hg_handle_t handle) HG_WARN_UNUSED_RESULT;
@@ -3353,12 +3353,12 @@ HG_EXPORT const struct hg_info *HG_Get_info(
  *
  * HG_Reset() keeps the data.
  *
- * @param handle         the handle
- * @param data           the data; it replaces earlier data, which is not freed
+ * @param handle         the handle.
+ * @param data           the data; it replaces earlier data, which is not freed.
  * @param free_callback  called with the data when the handle is freed; NULL is
- *                       allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the handle is NULL or destroyed
+ *                       allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *));
@@ -3366,8 +3366,8 @@ HG_EXPORT hg_return_t HG_Set_data(
 /**
  * Get the data of HG_Set_data().
  *
- * @param handle  the handle
- * @return the data; NULL if none was set
+ * @param handle  the handle.
+ * @return the data; NULL if none was set.
  */
 HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
@@ -3377,10 +3377,10 @@ HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
  * Call it before HG_Forward2(). A call to a context that does not exist waits
  * at the target until the context is created.
  *
- * @param handle  the handle, of HG_Create()
- * @param id      the id of HG_Context_create_id(); 0 by default
- * @retval HG_SUCCESS      the id is set
- * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived
+ * @param handle  the handle, of HG_Create().
+ * @param id      the id of HG_Context_create_id(); 0 by default.
+ * @retval HG_SUCCESS      the id is set.
+ * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived.
  */
 HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
@@ -3404,8 +3404,8 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
  * The bytes of HG_Class_set_input_offset() count, as in Mercury, unless the
  * input was too large for the message.
  *
- * @param handle  the handle
- * @return bytes; 0 if there is no input, or it was released
+ * @param handle  the handle.
+ * @return bytes; 0 if there is no input, or it was released.
  */
 HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
 
@@ -3415,8 +3415,8 @@ HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
  * The bytes of HG_Class_set_output_offset() count, as in Mercury, unless the
  * output was too large for the message.
  *
- * @param handle  the handle
- * @return bytes; 0 if there is no output
+ * @param handle  the handle.
+ * @return bytes; 0 if there is no output.
  */
 HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 
@@ -3426,22 +3426,22 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * On success the handle has one more reference, until HG_Free_input(). On
  * failure nothing stays allocated.
  *
- * @param handle          the handle, at the target
- * @param[out] in_struct  the input
- * @retval HG_SUCCESS         `in_struct` is set
+ * @param handle          the handle, at the target.
+ * @param[out] in_struct  the input.
+ * @retval HG_SUCCESS         `in_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
- *                            two sides register different types
+ *                            two sides register different types.
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
- *                            class has HG_CHECKSUM_RPC_PAYLOAD
- * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
+ *                            class has HG_CHECKSUM_RPC_PAYLOAD.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
  * @retval HG_NOENTRY         the input has a bulk handle of this process, which
- *                            was freed
+ *                            was freed.
  * @retval HG_FAULT           the function has no input proc, or the message was
- *                            released
- * @retval HG_NOMEM           out of memory
+ *                            released.
+ * @retval HG_NOMEM           out of memory.
  * @retval HG_INVALID_ARG     the handle is of HG_Create(), or an argument is
- *                            NULL
- * @retval others             the code of a proc function of the application
+ *                            NULL.
+ * @retval others             the code of a proc function of the application.
  */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 
@@ -3454,14 +3454,14 @@ HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
- * @param handle             the handle
- * @param[in,out] in_struct  the input
- * @retval HG_SUCCESS      the input is freed
- * @retval HG_FAULT        the function has no input proc
+ * @param handle             the handle.
+ * @param[in,out] in_struct  the input.
+ * @retval HG_SUCCESS      the input is freed.
+ * @retval HG_FAULT        the function has no input proc.
  * @retval HG_INVALID_ARG  every decoded input was freed already, or an argument
- *                         is NULL; no reference is dropped
+ *                         is NULL; no reference is dropped.
  * @retval others          the code of a proc function of the application; the
- *                         reference is dropped
+ *                         reference is dropped.
  */
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 
@@ -3472,22 +3472,22 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * one more reference, until HG_Free_output(). On failure nothing stays
  * allocated.
  *
- * @param handle           the handle, at the origin
- * @param[out] out_struct  the output
- * @retval HG_SUCCESS         `out_struct` is set
+ * @param handle           the handle, at the origin.
+ * @param[out] out_struct  the output.
+ * @retval HG_SUCCESS         `out_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
- *                            two sides register different types
+ *                            two sides register different types.
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
- *                            class has HG_CHECKSUM_RPC_PAYLOAD
- * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
+ *                            class has HG_CHECKSUM_RPC_PAYLOAD.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
  * @retval HG_NOENTRY         the output has a bulk handle of this process,
- *                            which was freed
+ *                            which was freed.
  * @retval HG_FAULT           the function has no output proc, or the call has
- *                            no response
- * @retval HG_NOMEM           out of memory
+ *                            no response.
+ * @retval HG_NOMEM           out of memory.
  * @retval HG_INVALID_ARG     the handle is of a call that arrived, or an
- *                            argument is NULL
- * @retval others             the code of a proc function of the application
+ *                            argument is NULL.
+ * @retval others             the code of a proc function of the application.
  */
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
 
@@ -3500,14 +3500,14 @@ HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
- * @param handle              the handle
- * @param[in,out] out_struct  the output
- * @retval HG_SUCCESS      the output is freed
- * @retval HG_FAULT        the function has no output proc
+ * @param handle              the handle.
+ * @param[in,out] out_struct  the output.
+ * @retval HG_SUCCESS      the output is freed.
+ * @retval HG_FAULT        the function has no output proc.
  * @retval HG_INVALID_ARG  every decoded output was freed already, or an
- *                         argument is NULL; no reference is dropped
+ *                         argument is NULL; no reference is dropped.
  * @retval others          the code of a proc function of the application; the
- *                         reference is dropped
+ *                         reference is dropped.
  */
 HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 
@@ -3518,16 +3518,16 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_input_offset().
  *
- * @param handle              the handle
+ * @param handle              the handle.
  * @param[out] in_buf_p       the message, valid until the handle is reset or
  *                            freed, the message is released, or a larger one is
- *                            encoded
- * @param[out] in_buf_size_p  bytes; NULL is allowed
- * @retval HG_SUCCESS      `in_buf_p` is set
+ *                            encoded.
+ * @param[out] in_buf_size_p  bytes; NULL is allowed.
+ * @retval HG_SUCCESS      `in_buf_p` is set.
  * @retval HG_BUSY         at the origin: the call is not over, and the buffer
- *                         was not requested before
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL
+ *                         was not requested before.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
@@ -3539,15 +3539,15 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_output_offset().
  *
- * @param handle               the handle
+ * @param handle               the handle.
  * @param[out] out_buf_p       the message, valid until the handle is reset or
- *                             freed, or a larger one is encoded
- * @param[out] out_buf_size_p  bytes; NULL is allowed
- * @retval HG_SUCCESS      `out_buf_p` is set
+ *                             freed, or a larger one is encoded.
+ * @param[out] out_buf_size_p  bytes; NULL is allowed.
+ * @retval HG_SUCCESS      `out_buf_p` is set.
  * @retval HG_BUSY         at the target: the call was answered, and the buffer
- *                         was not requested before
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL
+ *                         was not requested before.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
@@ -3555,12 +3555,12 @@ HG_EXPORT hg_return_t HG_Get_output_buf(
 /**
  * Get an encoded input that was too large for the message.
  *
- * @param handle              the handle
+ * @param handle              the handle.
  * @param[out] in_buf_p       the input, valid as for HG_Get_input_buf(); NULL
- *                            if it was not too large
- * @param[out] in_buf_size_p  bytes, or 0; NULL is allowed
- * @retval HG_SUCCESS      `in_buf_p` is set
- * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL
+ *                            if it was not too large.
+ * @param[out] in_buf_size_p  bytes, or 0; NULL is allowed.
+ * @retval HG_SUCCESS      `in_buf_p` is set.
+ * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_input_extra_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
@@ -3568,12 +3568,12 @@ HG_EXPORT hg_return_t HG_Get_input_extra_buf(
 /**
  * Get an encoded output that was too large for the message.
  *
- * @param handle               the handle
+ * @param handle               the handle.
  * @param[out] out_buf_p       the output, valid as for HG_Get_output_buf();
- *                             NULL if it was not too large
- * @param[out] out_buf_size_p  bytes, or 0; NULL is allowed
- * @retval HG_SUCCESS      `out_buf_p` is set
- * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL
+ *                             NULL if it was not too large.
+ * @param[out] out_buf_size_p  bytes, or 0; NULL is allowed.
+ * @retval HG_SUCCESS      `out_buf_p` is set.
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_output_extra_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
@@ -3584,9 +3584,9 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  * The message of HG_Get_input_buf() is no longer valid, and the input cannot be
  * decoded again.
  *
- * @param handle  the handle, at the target
- * @retval HG_SUCCESS      the message is released
- * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create()
+ * @param handle  the handle, at the target.
+ * @retval HG_SUCCESS      the message is released.
+ * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create().
  */
 HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 
@@ -3628,23 +3628,23 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * - Another code: that of the function that executed the call, or that of
  *   HG_Addr_lookup1() if the address was not connected.
  *
- * @param handle     the handle, of HG_Create()
- * @param callback   called with HG_CB_FORWARD; NULL is allowed
- * @param arg        passed to the callback
- * @param in_struct  the input; NULL: none
- * @retval HG_SUCCESS      the call is started
- * @retval HG_BUSY         the call of the handle is not over
- * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room()
- * @retval HG_NOENTRY      the function was deregistered
+ * @param handle     the handle, of HG_Create().
+ * @param callback   called with HG_CB_FORWARD; NULL is allowed.
+ * @param arg        passed to the callback.
+ * @param in_struct  the input; NULL: none.
+ * @retval HG_SUCCESS      the call is started.
+ * @retval HG_BUSY         the call of the handle is not over.
+ * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
+ * @retval HG_NOENTRY      the function was deregistered.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has
- *                         no_overflow
- * @retval HG_MSGSIZE      the input exceeds max_args_size
- * @retval HG_FAULT        the handle has no function
- * @retval HG_NOMEM        out of memory
+ *                         no_overflow.
+ * @retval HG_MSGSIZE      the input exceeds max_args_size.
+ * @retval HG_FAULT        the handle has no function.
+ * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  the handle is NULL, has no address, or is of a call
- *                         that arrived
+ *                         that arrived.
  * @retval others          the code of a proc function or hook of the
- *                         application
+ *                         application.
  */
 HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
@@ -3657,22 +3657,22 @@ HG_EXPORT hg_return_t HG_Forward2(
  * the caller no longer waits, or the code of the lost connection. After a
  * failure other than HG_EXIST the call is still unanswered.
  *
- * @param handle      the handle, at the target
- * @param callback    called with HG_CB_RESPOND; NULL is allowed
- * @param arg         passed to the callback
+ * @param handle      the handle, at the target.
+ * @param callback    called with HG_CB_RESPOND; NULL is allowed.
+ * @param arg         passed to the callback.
  * @param out_struct  the output, encoded before the function returns; NULL:
- *                    none
- * @retval HG_SUCCESS       the response is started
- * @retval HG_EXIST         the call was answered already
- * @retval HG_OPNOTSUPPORT  the call is one-way
+ *                    none.
+ * @retval HG_SUCCESS       the response is started.
+ * @retval HG_EXIST         the call was answered already.
+ * @retval HG_OPNOTSUPPORT  the call is one-way.
  * @retval HG_AGAIN         too many large outputs wait to be fetched by the
- *                          caller
+ *                          caller.
  * @retval HG_OVERFLOW      the output does not fit a message, and the class has
- *                          no_overflow
- * @retval HG_MSGSIZE       the output exceeds max_args_size
- * @retval HG_NOMEM         out of memory
- * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create()
- * @retval others           the code of a proc function of the application
+ *                          no_overflow.
+ * @retval HG_MSGSIZE       the output exceeds max_args_size.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create().
+ * @retval others           the code of a proc function of the application.
  */
 HG_EXPORT hg_return_t HG_Respond(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct);
@@ -3684,9 +3684,9 @@ HG_EXPORT hg_return_t HG_Respond(
  * completed first. The target gets a message. A handle at the target is not
  * changed.
  *
- * @param handle  the handle
- * @retval HG_SUCCESS      the call is canceled, or none was in flight
- * @retval HG_INVALID_ARG  the handle is NULL or destroyed
+ * @param handle  the handle.
+ * @retval HG_SUCCESS      the call is canceled, or none was in flight.
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
 
@@ -3718,13 +3718,13 @@ HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
  *
  * It returns at once if HG_Trigger() has something to run already.
  *
- * @param context  the context
- * @param timeout  milliseconds; 0 does not wait
- * @retval HG_SUCCESS      HG_Trigger() has something to run
+ * @param context  the context.
+ * @param timeout  milliseconds; 0 does not wait.
+ * @retval HG_SUCCESS      HG_Trigger() has something to run.
  * @retval HG_TIMEOUT      it has nothing, or a signal ended the wait; call
- *                         HG_Progress() again
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ *                         HG_Progress() again.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 
@@ -3733,14 +3733,14 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
  *
  * It makes no progress.
  *
- * @param context              the context
- * @param timeout              milliseconds to wait for the first one
- * @param max_count            the largest number to run
- * @param[out] actual_count_p  the number that ran; NULL is allowed
- * @retval HG_SUCCESS      at least one ran, or `max_count` is 0
- * @retval HG_TIMEOUT      none ran
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ * @param context              the context.
+ * @param timeout              milliseconds to wait for the first one.
+ * @param max_count            the largest number to run.
+ * @param[out] actual_count_p  the number that ran; NULL is allowed.
+ * @retval HG_SUCCESS      at least one ran, or `max_count` is 0.
+ * @retval HG_TIMEOUT      none ran.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
@@ -3751,10 +3751,10 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
  * It is readable when the context has something to do. Call HG_Event_ready()
  * before each sleep on the descriptor.
  *
- * @param context  the context, which owns the descriptor
+ * @param context  the context, which owns the descriptor.
  * @return the descriptor; -1 without one: with MPI, with libfabric and
  *         NA_WAIT_SPIN, with some providers of libfabric, or on a system
- *         without epoll. Call HG_Event_progress() every millisecond then
+ *         without epoll. Call HG_Event_progress() every millisecond then.
  */
 HG_EXPORT int HG_Event_get_wait_fd(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -3762,21 +3762,21 @@ HG_EXPORT int HG_Event_get_wait_fd(
 /**
  * Prepare to sleep on the descriptor of a context.
  *
- * @param context  the context
+ * @param context  the context.
  * @return true: there is something to do, so do not sleep, but call
- *         HG_Event_progress(); false: the descriptor becomes readable
+ *         HG_Event_progress(); false: the descriptor becomes readable.
  */
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
 /**
  * Make progress without waiting.
  *
- * @param context       the context
+ * @param context       the context.
  * @param[out] count_p  how many callbacks and calls HG_Event_trigger() has to
- *                      run; NULL is allowed
- * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ *                      run; NULL is allowed.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Event_progress(
     hg_context_t *context, unsigned int *count_p);
@@ -3784,12 +3784,12 @@ HG_EXPORT hg_return_t HG_Event_progress(
 /**
  * Run callbacks and calls, without waiting.
  *
- * @param context              the context
- * @param max_count            the largest number to run
- * @param[out] actual_count_p  the number that ran; NULL is allowed
- * @retval HG_SUCCESS      done, also if none ran
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ * @param context              the context.
+ * @param max_count            the largest number to run.
+ * @param[out] actual_count_p  the number that ran; NULL is allowed.
+ * @retval HG_SUCCESS      done, also if none ran.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
@@ -3802,12 +3802,12 @@ HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
  * could execute ends at its deadline, or never, and a line is logged. Signals
  * do not end the wait.
  *
- * @param handle     the handle, of HG_Create()
- * @param in_struct  the input; NULL: none
- * @retval HG_SUCCESS  the response has arrived; HG_Get_output() decodes it
+ * @param handle     the handle, of HG_Create().
+ * @param in_struct  the input; NULL: none.
+ * @retval HG_SUCCESS  the response has arrived; HG_Get_output() decodes it.
  * @retval HG_BUSY     this thread makes progress already, or the call of the
- *                     handle is not over; nothing was sent
- * @retval others      a code of HG_Forward2(), or of the result of the call
+ *                     handle is not over; nothing was sent.
+ * @retval others      a code of HG_Forward2(), or of the result of the call.
  */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 
@@ -3862,23 +3862,23 @@ struct hg_bulk_attr {
 /**
  * Create a bulk handle of memory of this process.
  *
- * @param hg_class     the class
- * @param count        the number of segments
+ * @param hg_class     the class.
+ * @param count        the number of segments.
  * @param buf_ptrs     the segments. The array is copied, the memory is borrowed
  *                     until the handle is freed. If the array or an entry is
  *                     NULL, the library allocates the memory, zeroed, and frees
- *                     it with the handle
- * @param buf_sizes    bytes of each segment, copied; 0 is allowed
+ *                     it with the handle.
+ * @param buf_sizes    bytes of each segment, copied; 0 is allowed.
  * @param flags        HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
- *                     HG_BULK_READWRITE
- * @param[out] handle  the handle with one reference, for HG_Bulk_free()
- * @retval HG_SUCCESS       the handle is created
+ *                     HG_BULK_READWRITE.
+ * @param[out] handle  the handle with one reference, for HG_Bulk_free().
+ * @retval HG_SUCCESS       the handle is created.
  * @retval HG_INVALID_ARG   `count` is 0, the flags are unknown, or an argument
- *                          is NULL
- * @retval HG_NOMEM         out of memory
+ *                          is NULL.
+ * @retval HG_NOMEM         out of memory.
  * @retval HG_OPNOTSUPPORT  the transport is one of the application's and takes
- *                          fewer segments (max_segments)
- * @retval HG_FAULT         the class belongs to the parent process
+ *                          fewer segments (max_segments).
+ * @retval HG_FAULT         the class belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
@@ -3887,18 +3887,18 @@ HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
 /**
  * Create a bulk handle of memory with properties.
  *
- * @param hg_class     as for HG_Bulk_create()
- * @param count        as for HG_Bulk_create()
- * @param buf_ptrs     as for HG_Bulk_create()
- * @param buf_sizes    as for HG_Bulk_create()
- * @param flags        as for HG_Bulk_create()
- * @param attrs        the properties of the memory
- * @param[out] handle  the handle with one reference, for HG_Bulk_free()
- * @retval HG_SUCCESS       the handle is created
+ * @param hg_class     as for HG_Bulk_create().
+ * @param count        as for HG_Bulk_create().
+ * @param buf_ptrs     as for HG_Bulk_create().
+ * @param buf_sizes    as for HG_Bulk_create().
+ * @param flags        as for HG_Bulk_create().
+ * @param attrs        the properties of the memory.
+ * @param[out] handle  the handle with one reference, for HG_Bulk_free().
+ * @retval HG_SUCCESS       the handle is created.
  * @retval HG_OPNOTSUPPORT  the memory is not that of the host; or as
- *                          HG_Bulk_create() returns it
- * @retval HG_INVALID_ARG   `attrs` is NULL; or as HG_Bulk_create() returns it
- * @retval HG_NOMEM         out of memory
+ *                          HG_Bulk_create() returns it.
+ * @retval HG_INVALID_ARG   `attrs` is NULL; or as HG_Bulk_create() returns it.
+ * @retval HG_NOMEM         out of memory.
  */
 HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
@@ -3913,20 +3913,20 @@ HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
  *
  * A decoded handle has one reference, which HG_Free_input() drops.
  *
- * @param handle  the handle; HG_BULK_NULL does nothing
- * @retval HG_SUCCESS      the reference is dropped
- * @retval HG_INVALID_ARG  no reference is left; this is not always detected
- * @retval HG_FAULT        the handle belongs to the parent process
+ * @param handle  the handle; HG_BULK_NULL does nothing.
+ * @retval HG_SUCCESS      the reference is dropped.
+ * @retval HG_INVALID_ARG  no reference is left; this is not always detected.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 
 /**
  * Add a reference to a bulk handle.
  *
- * @param handle  the handle
- * @retval HG_SUCCESS      the reference is added
- * @retval HG_INVALID_ARG  the handle is NULL
- * @retval HG_FAULT        the handle belongs to the parent process
+ * @param handle  the handle.
+ * @retval HG_SUCCESS      the reference is added.
+ * @retval HG_INVALID_ARG  the handle is NULL.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
@@ -3938,13 +3938,13 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * only the peer that got the handle from the class, for as long as that peer
  * has it.
  *
- * @param handle   the handle, of memory of this process
- * @param context  the context whose id goes into the handle
- * @retval HG_SUCCESS      the handle is bound
+ * @param handle   the handle, of memory of this process.
+ * @param context  the context whose id goes into the handle.
+ * @retval HG_SUCCESS      the handle is bound.
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         is of another class than the context, or an argument
- *                         is NULL
- * @retval HG_FAULT        the handle belongs to the parent process
+ *                         is NULL.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
@@ -3954,38 +3954,38 @@ HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
  * The address of a handle that was passed on is resolved now, as
  * HG_Addr_lookup2() does, but without a name server.
  *
- * @param handle  the handle, bound in this or another process
+ * @param handle  the handle, bound in this or another process.
  * @return the address, borrowed from the handle; HG_ADDR_NULL if the handle is
- *         not bound, or the address is of another transport
+ *         not bound, or the address is of another transport.
  */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 
 /**
  * Get the context id that HG_Bulk_bind() put into a bulk handle.
  *
- * @param handle  the handle, bound in this or another process
- * @return the id; 0 if the handle is not bound
+ * @param handle  the handle, bound in this or another process.
+ * @return the id; 0 if the handle is not bound.
  */
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
 /**
  * Get the segments of a part of a bulk handle, without a copy.
  *
- * @param handle             the handle, of memory of this process
- * @param offset             the first byte
- * @param size               bytes; 0 does nothing
- * @param flags              ignored
- * @param max_count          entries of the arrays; 0 does nothing
+ * @param handle             the handle, of memory of this process.
+ * @param offset             the first byte.
+ * @param size               bytes; 0 does nothing.
+ * @param flags              ignored.
+ * @param max_count          entries of the arrays; 0 does nothing.
  * @param[out] buf_ptrs      the segments, valid as long as the handle; NULL is
- *                           allowed
- * @param[out] buf_sizes     bytes of each; NULL is allowed
- * @param[out] actual_count  the number of segments; NULL is allowed
- * @retval HG_SUCCESS       done
- * @retval HG_OVERFLOW      the part is past the end of the handle
- * @retval HG_OPNOTSUPPORT  the memory is a peer's
+ *                           allowed.
+ * @param[out] buf_sizes     bytes of each; NULL is allowed.
+ * @param[out] actual_count  the number of segments; NULL is allowed.
+ * @retval HG_SUCCESS       done.
+ * @retval HG_OVERFLOW      the part is past the end of the handle.
+ * @retval HG_OPNOTSUPPORT  the memory is a peer's.
  * @retval HG_NOENTRY       the handle was decoded from one of this process,
- *                          which was freed
- * @retval HG_INVALID_ARG   the handle is NULL
+ *                          which was freed.
+ * @retval HG_INVALID_ARG   the handle is NULL.
  */
 HG_EXPORT hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset,
     hg_size_t size, uint8_t flags, uint32_t max_count, void **buf_ptrs,
@@ -3994,25 +3994,25 @@ HG_EXPORT hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset,
 /**
  * Get the size of a bulk handle's memory.
  *
- * @param handle  the handle
- * @return bytes of all segments; 0 for HG_BULK_NULL
+ * @param handle  the handle.
+ * @return bytes of all segments; 0 for HG_BULK_NULL.
  */
 HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 
 /**
  * Get the number of segments of a bulk handle.
  *
- * @param handle  the handle
- * @return the number; 0 for HG_BULK_NULL
+ * @param handle  the handle.
+ * @return the number; 0 for HG_BULK_NULL.
  */
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 
 /**
  * Get the flags of a bulk handle.
  *
- * @param handle  the handle
+ * @param handle  the handle.
  * @return HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or HG_BULK_READWRITE; 0 for
- *         HG_BULK_NULL
+ *         HG_BULK_NULL.
  */
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
@@ -4021,9 +4021,9 @@ HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 /**
  * Get the size of a serialized bulk handle.
  *
- * @param handle  the handle
- * @param flags   ignored
- * @return bytes; 0 if the handle is NULL or cannot be used
+ * @param handle  the handle.
+ * @param flags   ignored.
+ * @return bytes; 0 if the handle is NULL or cannot be used.
  */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
@@ -4033,17 +4033,17 @@ HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
  *
  * A handle that came from a peer can be serialized, too.
  *
- * @param[out] buf   the bytes
- * @param buf_size   bytes of `buf`, at least HG_Bulk_get_serialize_size()
- * @param flags      ignored
- * @param handle     the handle
- * @retval HG_SUCCESS      the handle is written
- * @retval HG_OVERFLOW     `buf` is too small
+ * @param[out] buf   the bytes.
+ * @param buf_size   bytes of `buf`, at least HG_Bulk_get_serialize_size().
+ * @param flags      ignored.
+ * @param handle     the handle.
+ * @retval HG_SUCCESS      the handle is written.
+ * @retval HG_OVERFLOW     `buf` is too small.
  * @retval HG_NOENTRY      the handle was decoded from one of this process,
- *                         which was freed
- * @retval HG_NOMEM        out of memory
- * @retval HG_FAULT        the handle belongs to the parent process
- * @retval HG_INVALID_ARG  an argument is NULL
+ *                         which was freed.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_FAULT        the handle belongs to the parent process.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Bulk_serialize(
     void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle);
@@ -4051,16 +4051,16 @@ HG_EXPORT hg_return_t HG_Bulk_serialize(
 /**
  * Make a bulk handle of bytes of HG_Bulk_serialize().
  *
- * @param hg_class     the class
- * @param[out] handle  the handle, for HG_Bulk_free()
- * @param buf          the bytes
- * @param buf_size     their number; more bytes after the handle are ignored
- * @retval HG_SUCCESS         `handle` is set
- * @retval HG_PROTOCOL_ERROR  the bytes are not a whole bulk handle
- * @retval HG_NOENTRY         the handle is of this process and was freed
- * @retval HG_NOMEM           out of memory
- * @retval HG_FAULT           the class belongs to the parent process
- * @retval HG_INVALID_ARG     an argument is NULL
+ * @param hg_class     the class.
+ * @param[out] handle  the handle, for HG_Bulk_free().
+ * @param buf          the bytes.
+ * @param buf_size     their number; more bytes after the handle are ignored.
+ * @retval HG_SUCCESS         `handle` is set.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a whole bulk handle.
+ * @retval HG_NOENTRY         the handle is of this process and was freed.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_FAULT           the class belongs to the parent process.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
     hg_bulk_t *handle, const void *buf, hg_size_t buf_size);
@@ -4086,35 +4086,35 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * - HG_PERMISSION, HG_NOMEM: the peer refuses, or has no memory.
  * - HG_NODEV: the address in the handle is of another transport, or needs a
  *   name server.
- * - HG_CHECKSUM_ERROR: the data changed on the way (option bulk_checksum).
+ * - HG_CHECKSUM_ERROR: the data changed on the way (bulk_checksum).
  *
- * @param context        the context
- * @param callback       called with HG_CB_BULK; NULL is allowed
- * @param arg            passed to the callback
- * @param op             HG_BULK_PULL: from the origin; HG_BULK_PUSH: to it
+ * @param context        the context.
+ * @param callback       called with HG_CB_BULK; NULL is allowed.
+ * @param arg            passed to the callback.
+ * @param op             HG_BULK_PULL: from the origin; HG_BULK_PUSH: to it.
  * @param origin_addr    the process that created the origin handle; this
- *                       process may have got the handle from another one
- * @param origin_handle  the handle of the origin's memory
- * @param origin_offset  the first byte in the origin's memory
- * @param local_handle   the handle of memory of this process
- * @param local_offset   the first byte in the local memory
- * @param size           bytes; 0 is allowed
+ *                       process may have got the handle from another one.
+ * @param origin_handle  the handle of the origin's memory.
+ * @param origin_offset  the first byte in the origin's memory.
+ * @param local_handle   the handle of memory of this process.
+ * @param local_offset   the first byte in the local memory.
+ * @param size           bytes; 0 is allowed.
  * @param[out] op_id     for HG_Bulk_cancel(), written before the callback can
- *                       run; NULL is allowed
- * @retval HG_SUCCESS      the transfer is started
- * @retval HG_PERMISSION   the flags of a handle forbid the direction
+ *                       run; NULL is allowed.
+ * @retval HG_SUCCESS      the transfer is started.
+ * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which
- *                         was freed
+ *                         was freed.
  * @retval HG_HOSTUNREACH  the handle was passed on, and its owner does not
- *                         listen
+ *                         listen.
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
  *                         classes; the local memory is a peer's; the origin
  *                         handle is bound: HG_Bulk_bind_transfer() takes it;
  *                         the address is that of this class, and the origin's
- *                         memory is a peer's; or an argument is NULL
- * @retval HG_NOMEM        out of memory
+ *                         memory is a peer's; or an argument is NULL.
+ * @retval HG_NOMEM        out of memory.
  * @retval HG_FAULT        the bulk layer of a handle has ended, or the context
- *                         belongs to the parent process
+ *                         belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
@@ -4126,20 +4126,20 @@ HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
  *
  * The results that the callback gets are those of HG_Bulk_transfer2().
  *
- * @param context        as for HG_Bulk_transfer2()
- * @param callback       as for HG_Bulk_transfer2()
- * @param arg            as for HG_Bulk_transfer2()
- * @param op             as for HG_Bulk_transfer2()
- * @param origin_handle  the handle of the origin's memory, of HG_Bulk_bind()
- * @param origin_offset  as for HG_Bulk_transfer2()
- * @param local_handle   as for HG_Bulk_transfer2()
- * @param local_offset   as for HG_Bulk_transfer2()
- * @param size           as for HG_Bulk_transfer2()
- * @param[out] op_id     as for HG_Bulk_transfer2()
- * @retval HG_SUCCESS      the transfer is started
+ * @param context        as for HG_Bulk_transfer2().
+ * @param callback       as for HG_Bulk_transfer2().
+ * @param arg            as for HG_Bulk_transfer2().
+ * @param op             as for HG_Bulk_transfer2().
+ * @param origin_handle  the handle of the origin's memory, of HG_Bulk_bind().
+ * @param origin_offset  as for HG_Bulk_transfer2().
+ * @param local_handle   as for HG_Bulk_transfer2().
+ * @param local_offset   as for HG_Bulk_transfer2().
+ * @param size           as for HG_Bulk_transfer2().
+ * @param[out] op_id     as for HG_Bulk_transfer2().
+ * @retval HG_SUCCESS      the transfer is started.
  * @retval HG_INVALID_ARG  the origin handle is not bound; or as
- *                         HG_Bulk_transfer2() returns it
- * @retval others          as HG_Bulk_transfer2() returns them
+ *                         HG_Bulk_transfer2() returns it.
+ * @retval others          as HG_Bulk_transfer2() returns them.
  */
 HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
     hg_cb_t callback, void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
@@ -4152,20 +4152,20 @@ HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
  * Any context of the origin that makes progress serves the transfer. Otherwise
  * it is HG_Bulk_transfer2().
  *
- * @param context        as for HG_Bulk_transfer2()
- * @param callback       as for HG_Bulk_transfer2()
- * @param arg            as for HG_Bulk_transfer2()
- * @param op             as for HG_Bulk_transfer2()
- * @param origin_addr    as for HG_Bulk_transfer2()
- * @param origin_id      ignored
- * @param origin_handle  as for HG_Bulk_transfer2()
- * @param origin_offset  as for HG_Bulk_transfer2()
- * @param local_handle   as for HG_Bulk_transfer2()
- * @param local_offset   as for HG_Bulk_transfer2()
- * @param size           as for HG_Bulk_transfer2()
- * @param[out] op_id     as for HG_Bulk_transfer2()
- * @retval HG_SUCCESS  the transfer is started
- * @retval others      as HG_Bulk_transfer2() returns them
+ * @param context        as for HG_Bulk_transfer2().
+ * @param callback       as for HG_Bulk_transfer2().
+ * @param arg            as for HG_Bulk_transfer2().
+ * @param op             as for HG_Bulk_transfer2().
+ * @param origin_addr    as for HG_Bulk_transfer2().
+ * @param origin_id      ignored.
+ * @param origin_handle  as for HG_Bulk_transfer2().
+ * @param origin_offset  as for HG_Bulk_transfer2().
+ * @param local_handle   as for HG_Bulk_transfer2().
+ * @param local_offset   as for HG_Bulk_transfer2().
+ * @param size           as for HG_Bulk_transfer2().
+ * @param[out] op_id     as for HG_Bulk_transfer2().
+ * @retval HG_SUCCESS  the transfer is started.
+ * @retval others      as HG_Bulk_transfer2() returns them.
  */
 HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
     hg_cb_t callback, void *arg, hg_bulk_op_t op, hg_addr_t origin_addr,
@@ -4179,10 +4179,10 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
  * The callback runs once, with HG_CANCELED, or with the result if the transfer
  * completed first. Afterwards nothing reads or writes the local memory.
  *
- * @param op_id  the id that the function which started the transfer has set
- * @retval HG_SUCCESS      the transfer is canceled, or has ended
- * @retval HG_INVALID_ARG  it is HG_OP_ID_NULL
- * @retval HG_FAULT        the transfer belongs to the parent process
+ * @param op_id  the id that the function which started the transfer has set.
+ * @retval HG_SUCCESS      the transfer is canceled, or has ended.
+ * @retval HG_INVALID_ARG  it is HG_OP_ID_NULL.
+ * @retval HG_FAULT        the transfer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 
@@ -4229,21 +4229,21 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
  *
  * HG_Reset() keeps it.
  *
- * @param handle   of the origin
+ * @param handle   of the origin.
  * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
- *                 first
- * @retval HG_SUCCESS      the time is set
- * @retval HG_BUSY         a call of this handle is in flight
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target
+ *                 first.
+ * @retval HG_SUCCESS      the time is set.
+ * @retval HG_BUSY         a call of this handle is in flight.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
  */
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
 
 /**
  * Get the remaining time of a call.
  *
- * @param handle  of the origin or the target
+ * @param handle  of the origin or the target.
  * @return milliseconds, rounded up: 0 after the deadline, all of the time
- * before HG_Forward(). HG_NO_DEADLINE without a deadline and for HG_HANDLE_NULL
+ * before HG_Forward(). HG_NO_DEADLINE without one and for HG_HANDLE_NULL.
  */
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
 
@@ -4253,14 +4253,14 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *
  * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
  *
- * @param addr          as for HG_Forward1()
- * @param id            as for HG_Forward1()
- * @param in_struct     as for HG_Forward1()
- * @param out_struct    as for HG_Forward1()
- * @param timeout       milliseconds; 0: no deadline
- * @param[out] request  as for HG_Forward1()
- * @retval HG_SUCCESS  the call has begun
- * @retval other       as HG_Forward1()
+ * @param addr          as for HG_Forward1().
+ * @param id            as for HG_Forward1().
+ * @param in_struct     as for HG_Forward1().
+ * @param out_struct    as for HG_Forward1().
+ * @param timeout       milliseconds; 0: no deadline.
+ * @param[out] request  as for HG_Forward1().
+ * @retval HG_SUCCESS  the call has begun.
+ * @retval other       as HG_Forward1().
  */
 HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
@@ -4291,9 +4291,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * HG_Progress(context, 0) from time to time, which runs no callback and no
  * handler.
  *
- * @param handle  of the target
+ * @param handle  of the target.
  * @return HG_TRUE if the origin canceled the call or died, or the deadline is
- * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL
+ * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL.
  */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
@@ -4304,8 +4304,8 @@ HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
  * and only while the call is neither answered nor freed. It may answer the
  * call, but must not free the handle.
  *
- * @param handle  the call
- * @param arg     the argument of HG_Set_cancel_cb()
+ * @param handle  the call.
+ * @param arg     the argument of HG_Set_cancel_cb().
  */
 typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 
@@ -4318,11 +4318,11 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
  * Neither this function nor one that answers or frees the handle waits for a
  * callback that runs in another thread.
  *
- * @param handle    of the target
- * @param callback  NULL: none from now on
- * @param arg       passed to it
- * @retval HG_SUCCESS      the callback is set
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin
+ * @param handle    of the target.
+ * @param callback  NULL: none from now on.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the callback is set.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin.
  */
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
@@ -4336,13 +4336,13 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 /**
  * Answer a call with an error and a text, without an output.
  *
- * @param handle  of the target
- * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR
- * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none
- * @retval HG_SUCCESS      the answer is sent, or queued
- * @retval HG_EXIST        the call was answered already
+ * @param handle  of the target.
+ * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
+ * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
  * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
- *                         wrong
+ *                         wrong.
  */
 HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text);
@@ -4352,8 +4352,8 @@ HG_EXPORT hg_return_t HG_Respond_error(
  *
  * The text comes from the target, or from this side if it ended the call.
  *
- * @param call  a handle of the origin, or a request
- * @return the text, never NULL; "" without one, or while the call goes on
+ * @param call  a handle of the origin, or a request.
+ * @return the text, never NULL; "" without one, or while the call goes on.
  * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
  */
 HG_EXPORT const char *HG_Get_error_text(const void *call);
@@ -4373,15 +4373,15 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * It runs no handler, and no callback of the callback model. So a wait for
  * calls to this process itself does not end without another thread.
  *
- * @param addr     the peer
- * @param timeout  milliseconds; 0 tests without waiting
- * @retval HG_SUCCESS      a small call is within the limits
- * @retval HG_TIMEOUT      not within this time
- * @retval HG_INTR         a signal ended the wait
- * @retval HG_DISCONNECT   the connection to the peer is lost
+ * @param addr     the peer.
+ * @param timeout  milliseconds; 0 tests without waiting.
+ * @retval HG_SUCCESS      a small call is within the limits.
+ * @retval HG_TIMEOUT      not within this time.
+ * @retval HG_INTR         a signal ended the wait.
+ * @retval HG_DISCONNECT   the connection to the peer is lost.
  * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
- *                         only one that is being destroyed (logged)
- * @retval HG_BUSY         this thread makes progress already (logged)
+ *                         only one that is being destroyed (logged).
+ * @retval HG_BUSY         this thread makes progress already (logged).
  */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
@@ -4390,10 +4390,10 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 /**
  * Get the identity of a caller, as the transport has proved it.
  *
- * @param handle  of the target
+ * @param handle  of the target.
  * @return "uid:1000" over sm, or the name of the key with CURVE; "" if the
  * transport proves nothing, for a handle of the origin and for HG_HANDLE_NULL;
- * never NULL
+ * never NULL.
  * @lifetime Until the handle is freed, which owns the string.
  */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
@@ -4415,15 +4415,15 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * class. Other threads may do so at the same time. No context is created or
  * destroyed meanwhile. Signals do not end the wait.
  *
- * @param hg_class  the class; NULL: the layer of the request model
+ * @param hg_class  the class; NULL: the layer of the request model.
  * @param timeout   milliseconds. 0 begins the drain and tests, but runs
- *                  nothing: that is allowed everywhere
- * @retval HG_SUCCESS      no accepted call is left
- * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting
+ *                  nothing: that is allowed everywhere.
+ * @retval HG_SUCCESS      no accepted call is left.
+ * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting.
  * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
- *                         or this thread makes progress already
- * @retval HG_INVALID_ARG  there is no such class
- * @retval HG_FAULT        NULL, and the layer is not running
+ *                         or this thread makes progress already.
+ * @retval HG_INVALID_ARG  there is no such class.
+ * @retval HG_FAULT        NULL, and the layer is not running.
  */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
@@ -4464,11 +4464,11 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  * class is not free, a note stands instead. The class must not be finalized
  * meanwhile.
  *
- * @param hg_class  the class; NULL: all classes of both models
- * @param stream    where to write
- * @retval HG_SUCCESS      everything is written
- * @retval HG_AGAIN        something is missing, for lack of a lock or of memory
- * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL
+ * @param hg_class  the class; NULL: all classes of both models.
+ * @param stream    where to write.
+ * @retval HG_SUCCESS      everything is written.
+ * @retval HG_AGAIN        a part is missing, for lack of a lock or of memory.
+ * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL.
  */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
@@ -4517,10 +4517,10 @@ typedef struct hg_builtin {
 /**
  * Encode, decode or free an hg_builtin_t.
  *
- * @param proc  the proc object
- * @param data  the hg_builtin_t
- * @retval HG_SUCCESS  it is done
- * @retval other       as hg_proc_hg_string_t()
+ * @param proc  the proc object.
+ * @param data  the hg_builtin_t.
+ * @retval HG_SUCCESS  it is done.
+ * @retval other       as hg_proc_hg_string_t().
  */
 HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 
@@ -4533,9 +4533,9 @@ HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
  * one was set. Else a call that a handler makes in its thread gets that of the
  * call it executes. All others get a new one.
  *
- * @param handle  of the origin or the target
+ * @param handle  of the origin or the target.
  * @return the trace id; at the origin that of the last call, 0 before the
- * first; 0 for HG_HANDLE_NULL
+ * first; 0 for HG_HANDLE_NULL.
  */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
 
@@ -4545,10 +4545,10 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
  * A program needs it if it answers later or makes calls in callbacks.
  * HG_Reset() keeps it.
  *
- * @param handle    of the origin
- * @param trace_id  0: none from now on
- * @retval HG_SUCCESS      the trace is set
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target
+ * @param handle    of the origin.
+ * @param trace_id  0: none from now on.
+ * @retval HG_SUCCESS      the trace is set.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
  */
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 
@@ -4579,11 +4579,11 @@ struct hg_hook_info {
  * It runs in the thread that forwards, triggers, executes or answers, with no
  * lock held, and must not wait.
  *
- * @param info  the call
- * @param arg   the argument of HG_Set_hook()
+ * @param info  the call.
+ * @param arg   the argument of HG_Set_hook().
  * @return at FORWARD and HANDLE anything but HG_SUCCESS ends the call with that
  * code: HG_Forward() returns it, and no callback runs. At COMPLETE and RESPOND
- * it is ignored
+ * it is ignored.
  */
 typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
 
@@ -4595,12 +4595,12 @@ typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
  * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
  * repeated, the hook runs again.
  *
- * @param hg_class  the class; NULL: the layer of the request model
- * @param hook      NULL: none from now on
- * @param arg       passed to it
- * @retval HG_SUCCESS      the hook is set
- * @retval HG_INVALID_ARG  there is no such class
- * @retval HG_FAULT        NULL, and the layer is not running
+ * @param hg_class  the class; NULL: the layer of the request model.
+ * @param hook      NULL: none from now on.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the hook is set.
+ * @retval HG_INVALID_ARG  there is no such class.
+ * @retval HG_FAULT        NULL, and the layer is not running.
  * @threads Not while calls are in flight.
  */
 HG_EXPORT hg_return_t HG_Set_hook(
@@ -4629,17 +4629,17 @@ struct hg_histogram {
  * Classes with the option histograms measure it. Each call then reads the clock
  * twice more at its origin and three times more at its target.
  *
- * @param hg_class             the class; NULL: the layer of the request model
- * @param id                   the function
+ * @param hg_class             the class; NULL: the layer of the request model.
+ * @param id                   the function.
  * @param target               HG_FALSE: calls from here, from HG_Forward() to
  *                             the callback, with any result; HG_TRUE: calls
- *                             executed here, from arrival to answer
- * @param[in,out] histogram_p  the caller sets the member `size`
- * @retval HG_SUCCESS       `histogram_p` is filled
- * @retval HG_NOENTRY       the id is not registered
- * @retval HG_OPNOTSUPPORT  the option histograms is not set
- * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class
- * @retval HG_FAULT         NULL, and the layer is not running
+ *                             executed here, from arrival to answer.
+ * @param[in,out] histogram_p  the caller sets the member `size`.
+ * @retval HG_SUCCESS       `histogram_p` is filled.
+ * @retval HG_NOENTRY       the id is not registered.
+ * @retval HG_OPNOTSUPPORT  the option histograms is not set.
+ * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class.
+ * @retval HG_FAULT         NULL, and the layer is not running.
  */
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     hg_bool_t target, struct hg_histogram *histogram_p);
@@ -4647,10 +4647,10 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
 /**
  * Count a time in a histogram of the application.
  *
- * @param histogram  zeroed before the first time
- * @param ns         the time
- * @retval HG_SUCCESS      the time is counted
- * @retval HG_INVALID_ARG  `histogram` is NULL
+ * @param histogram  zeroed before the first time.
+ * @param ns         the time.
+ * @retval HG_SUCCESS      the time is counted.
+ * @retval HG_INVALID_ARG  `histogram` is NULL.
  * @threads One thread at a time for a histogram.
  */
 HG_EXPORT hg_return_t HG_Histogram_add(
@@ -4659,10 +4659,10 @@ HG_EXPORT hg_return_t HG_Histogram_add(
 /**
  * Get the time that a part of the calls did not exceed.
  *
- * @param histogram  the histogram
- * @param percent    50 for the median
+ * @param histogram  the histogram.
+ * @param percent    50 for the median.
  * @return nanoseconds: the upper end of a bucket, or max_ns if that is less; 0
- * without calls and for NULL
+ * without calls and for NULL.
  */
 HG_EXPORT uint64_t HG_Histogram_percentile(
     const struct hg_histogram *histogram, double percent);
@@ -4711,9 +4711,9 @@ struct hg_allocator {
  * A block is freed with the allocator that is set then. So call it before any
  * other function of the library, or when all objects are freed.
  *
- * @param allocator  copied; NULL: malloc, realloc and free
- * @retval HG_SUCCESS      the allocator is set
- * @retval HG_INVALID_ARG  a member is missing
+ * @param allocator  copied; NULL: malloc, realloc and free.
+ * @retval HG_SUCCESS      the allocator is set.
+ * @retval HG_INVALID_ARG  a member is missing.
  */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
@@ -4734,9 +4734,9 @@ enum {
  * It overrides HG_LOG_LEVEL of the environment.
  *
  * @param level  "none", "error", "warning", "info" or "debug", or a word of
- *               Mercury ("err", "min_debug"); case does not matter
- * @retval HG_SUCCESS      the level is set
- * @retval HG_INVALID_ARG  NULL, or another word
+ *               Mercury ("err", "min_debug"); case does not matter.
+ * @retval HG_SUCCESS      the level is set.
+ * @retval HG_INVALID_ARG  NULL, or another word.
  */
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
@@ -4756,9 +4756,9 @@ HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
  * this table, all log.
  *
  * @param subsys  words with commas or blanks between them, such as "rpc,bulk".
- *                "~zmq" switches one off. NULL or "": all. Copied
- * @retval HG_SUCCESS   the subsystems are selected
- * @retval HG_OVERFLOW  longer than 255 characters
+ *                "~zmq" switches one off. NULL or "": all. Copied.
+ * @retval HG_SUCCESS   the subsystems are selected.
+ * @retval HG_OVERFLOW  longer than 255 characters.
  */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
@@ -4769,8 +4769,8 @@ HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
  * It must not call the library.
  *
  * @param func  gets the level, the subsystem and the line without a newline;
- *              NULL: stderr
- * @param arg   passed to it
+ *              NULL: stderr.
+ * @param arg   passed to it.
  */
 HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),
@@ -4820,13 +4820,13 @@ typedef enum {
  * struct with HG_FREE, also if decoding failed.
  *
  * @param buf        the buffer, borrowed until hg_proc_free(); with HG_FREE it
- *                   may be NULL
- * @param size       bytes of the buffer; encoding past it returns HG_OVERFLOW
- * @param op         HG_ENCODE, HG_DECODE or HG_FREE
- * @param[out] proc  the proc object; free it with hg_proc_free()
- * @retval HG_SUCCESS      the object is created
- * @retval HG_INVALID_ARG  an argument is NULL, or `op` is no operation
- * @retval HG_NOMEM        out of memory
+ *                   may be NULL.
+ * @param size       bytes of the buffer; encoding past it returns HG_OVERFLOW.
+ * @param op         HG_ENCODE, HG_DECODE or HG_FREE.
+ * @param[out] proc  the proc object; free it with hg_proc_free().
+ * @retval HG_SUCCESS      the object is created.
+ * @retval HG_INVALID_ARG  an argument is NULL, or `op` is no operation.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
@@ -4836,25 +4836,25 @@ HG_EXPORT hg_return_t hg_proc_create(
  *
  * A proc object that was freed already is not detected.
  *
- * @param proc  the proc object; not one that a proc function was given
- * @retval HG_SUCCESS      the object is freed
- * @retval HG_INVALID_ARG  it is NULL, or belongs to a call
+ * @param proc  the proc object; not one that a proc function was given.
+ * @retval HG_SUCCESS      the object is freed.
+ * @retval HG_INVALID_ARG  it is NULL, or belongs to a call.
  */
 HG_EXPORT hg_return_t hg_proc_free(hg_proc_t proc);
 
 /**
  * Get the operation of a proc object.
  *
- * @param proc  the proc object
- * @return HG_ENCODE, HG_DECODE or HG_FREE; HG_ENCODE, logged, if `proc` is NULL
+ * @param proc  the proc object.
+ * @return HG_ENCODE, HG_DECODE or HG_FREE; HG_ENCODE (logged) for NULL.
  */
 HG_EXPORT hg_proc_op_t hg_proc_get_op(hg_proc_t proc);
 
 /**
  * Get the number of bytes that were encoded or decoded so far.
  *
- * @param proc  the proc object
- * @return the number of bytes; 0, logged, if `proc` is NULL
+ * @param proc  the proc object.
+ * @return the number of bytes; 0, logged, if `proc` is NULL.
  */
 HG_EXPORT size_t hg_proc_get_size_used(hg_proc_t proc);
 
@@ -4864,9 +4864,9 @@ HG_EXPORT size_t hg_proc_get_size_used(hg_proc_t proc);
  * A decoder compares a count that came from a peer with this number before it
  * allocates memory for that many values.
  *
- * @param proc  the proc object
+ * @param proc  the proc object.
  * @return the bytes that can still be decoded, or encoded; 0 after a step has
- *         failed; 0, logged, if `proc` is NULL
+ *         failed; 0, logged, if `proc` is NULL.
  */
 HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
 
@@ -4876,18 +4876,18 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
  * Proc functions use it to decode arrays. If decoding the arguments of a call
  * fails, the library frees what it allocated here.
  *
- * @param proc  the proc object; NULL outside of a proc function
- * @param size  bytes
+ * @param proc  the proc object; NULL outside of a proc function.
+ * @param size  bytes.
  * @return the memory, to be freed with hg_proc_release(); NULL if out of
- *         memory: the proc object has then failed with HG_NOMEM
+ *         memory: the proc object has then failed with HG_NOMEM.
  */
 HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
 
 /**
  * Free memory of hg_proc_alloc().
  *
- * @param proc  the proc object; NULL outside of a proc function
- * @param ptr   the memory; NULL does nothing
+ * @param proc  the proc object; NULL outside of a proc function.
+ * @param ptr   the memory; NULL does nothing.
  */
 HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
 
@@ -4896,13 +4896,13 @@ HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
 /**
  * Encode or decode an int8_t.
  *
- * @param proc          the proc object
- * @param[in,out] data  points to a value of the type
- * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do
- * @retval HG_OVERFLOW        fewer bytes are left than the value has
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ * @param proc          the proc object.
+ * @param[in,out] data  points to a value of the type.
+ * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do.
+ * @retval HG_OVERFLOW        fewer bytes are left than the value has.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data);
 
@@ -4947,15 +4947,15 @@ HG_EXPORT hg_return_t hg_proc_double(hg_proc_t proc, void *data);
 /**
  * Encode or decode an hg_bool_t.
  *
- * @param proc          the proc object
+ * @param proc          the proc object.
  * @param[in,out] data  points to an hg_bool_t; decoding sets HG_TRUE or
- *                      HG_FALSE
- * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do
- * @retval HG_OVERFLOW        no byte is left
- * @retval HG_PROTOCOL_ERROR  the byte that arrived is neither 0 nor 1
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ *                      HG_FALSE.
+ * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do.
+ * @retval HG_OVERFLOW        no byte is left.
+ * @retval HG_PROTOCOL_ERROR  the byte that arrived is neither 0 nor 1.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
 
@@ -4965,15 +4965,15 @@ HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
  * A NULL string stays NULL on the wire. Decoding allocates a copy. If it fails,
  * the string is NULL.
  *
- * @param proc          the proc object
+ * @param proc          the proc object.
  * @param[in,out] data  points to an hg_string_t; HG_FREE frees the string and
- *                      sets it to NULL
- * @retval HG_SUCCESS         done
- * @retval HG_OVERFLOW        fewer bytes are left than the string has
- * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ *                      sets it to NULL.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the string has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 
@@ -4988,35 +4988,35 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * memory; if the process calls itself, it is a handle of the same memory.
  * HG_BULK_NULL stays HG_BULK_NULL on the wire.
  *
- * @param proc          the proc object
+ * @param proc          the proc object.
  * @param[in,out] data  points to an hg_bulk_t; HG_FREE frees the handle and
- *                      sets it to HG_BULK_NULL
- * @retval HG_SUCCESS         done
- * @retval HG_OVERFLOW        fewer bytes are left than the handle has
- * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a bulk handle
- * @retval HG_NOENTRY         the handle is of this process and was freed
+ *                      sets it to HG_BULK_NULL.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the handle has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a bulk handle.
+ * @retval HG_NOENTRY         the handle is of this process and was freed.
  * @retval HG_FAULT           bulk transfers are not initialised, or no longer,
- *                            or the handle is of the parent of this process
+ *                            or the handle is of the parent of this process.
  * @retval HG_OPNOTSUPPORT    peers cannot reach the memory: the bulk class is
- *                            not the RPC class and does not listen
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ *                            not the RPC class and does not listen.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
 
 /**
  * Copy bytes as they are.
  *
- * @param proc         the proc object
+ * @param proc         the proc object.
  * @param[in,out] buf  the bytes; NULL is allowed if `size` is 0, or with
- *                     HG_FREE, which does nothing
- * @param size         bytes
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     fewer bytes are left
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  an argument is NULL
+ *                     HG_FREE, which does nothing.
+ * @param size         bytes.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     fewer bytes are left.
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
 
@@ -5025,13 +5025,13 @@ HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
  *
  * Encoding writes zeros. Decoding skips the bytes and counts them as decoded.
  *
- * @param proc  the proc object
- * @param size  bytes
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     fewer bytes are left
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `proc` is NULL
+ * @param proc  the proc object.
+ * @param size  bytes.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     fewer bytes are left.
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `proc` is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 
@@ -5065,10 +5065,10 @@ struct hg_proc_cursor {
 /**
  * Create a checksum.
  *
- * @param hash_method    "crc64"
- * @param[out] checksum  the checksum; free it with hg_checksum_destroy()
+ * @param hash_method    "crc64".
+ * @param[out] checksum  the checksum; free it with hg_checksum_destroy().
  * @return 0; -1 if an argument is NULL, the method is unknown, or there is no
- *         memory
+ *         memory.
  */
 HG_EXPORT int hg_checksum_init(
     const char *hash_method, hg_checksum_t *checksum);
@@ -5076,36 +5076,36 @@ HG_EXPORT int hg_checksum_init(
 /**
  * Free a checksum.
  *
- * @param checksum  the checksum
- * @return 0; -1 if it is NULL
+ * @param checksum  the checksum.
+ * @return 0; -1 if it is NULL.
  */
 HG_EXPORT int hg_checksum_destroy(hg_checksum_t checksum);
 
 /**
  * Set a checksum to that of no data.
  *
- * @param checksum  the checksum
- * @return 0; -1 if it is NULL
+ * @param checksum  the checksum.
+ * @return 0; -1 if it is NULL.
  */
 HG_EXPORT int hg_checksum_reset(hg_checksum_t checksum);
 
 /**
  * Get the size of a checksum's value.
  *
- * @param checksum  the checksum
- * @return bytes: 8; 0 if it is NULL
+ * @param checksum  the checksum.
+ * @return bytes: 8; 0 if it is NULL.
  */
 HG_EXPORT size_t hg_checksum_get_size(hg_checksum_t checksum);
 
 /**
  * Copy the value of a checksum into a buffer.
  *
- * @param checksum  the checksum
- * @param[out] buf  the value, little-endian
- * @param size      bytes of `buf`, at least 8
+ * @param checksum  the checksum.
+ * @param[out] buf  the value, little-endian.
+ * @param size      bytes of `buf`, at least 8.
  * @param finalize  0: more data may follow; else hg_checksum_reset() must come
- *                  before the next hg_checksum_update()
- * @return 0; -1 if an argument is NULL, or the buffer is too small
+ *                  before the next hg_checksum_update().
+ * @return 0; -1 if an argument is NULL, or the buffer is too small.
  */
 HG_EXPORT int hg_checksum_get(
     hg_checksum_t checksum, void *buf, size_t size, int finalize);
@@ -5113,10 +5113,10 @@ HG_EXPORT int hg_checksum_get(
 /**
  * Add data to a checksum.
  *
- * @param checksum  the checksum
- * @param data      the bytes; NULL is allowed if `size` is 0
- * @param size      bytes
- * @return 0; -1 if an argument is NULL, or the checksum is finalized
+ * @param checksum  the checksum.
+ * @param data      the bytes; NULL is allowed if `size` is 0.
+ * @param size      bytes.
+ * @return 0; -1 if an argument is NULL, or the checksum is finalized.
  */
 HG_EXPORT int hg_checksum_update(
     hg_checksum_t checksum, const void *data, size_t size);
@@ -5162,12 +5162,12 @@ typedef enum {
  * Encoding allocates an extra buffer: see hg_proc_get_extra_buf(). With
  * HG_API_VERSION 2 the name is hg_proc_create.
  *
- * @param hg_class     the class
- * @param hash         the hash to compute, or HG_NOHASH
- * @param[out] proc_p  the proc object; free it with hg_proc_free2()
- * @retval HG_SUCCESS      the object is created
- * @retval HG_INVALID_ARG  an argument is NULL
- * @retval HG_NOMEM        out of memory
+ * @param hg_class     the class.
+ * @param hash         the hash to compute, or HG_NOHASH.
+ * @param[out] proc_p  the proc object; free it with hg_proc_free2().
+ * @retval HG_SUCCESS      the object is created.
+ * @retval HG_INVALID_ARG  an argument is NULL.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t hg_proc_create2(
     hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p);
@@ -5178,16 +5178,16 @@ HG_EXPORT hg_return_t hg_proc_create2(
  * When the buffer of an encoder is full, encoding continues in an extra buffer:
  * see hg_proc_get_extra_buf().
  *
- * @param hg_class     the class
+ * @param hg_class     the class.
  * @param buf          the buffer, borrowed until hg_proc_free2() or
- *                     hg_proc_reset(); NULL if `buf_size` is 0, or with HG_FREE
- * @param buf_size     bytes of the buffer
- * @param op           HG_ENCODE, HG_DECODE or HG_FREE
- * @param hash         the hash to compute, or HG_NOHASH
- * @param[out] proc_p  the proc object; free it with hg_proc_free2()
- * @retval HG_SUCCESS      the object is created
- * @retval HG_INVALID_ARG  an argument is NULL, or `op` is no operation
- * @retval HG_NOMEM        out of memory
+ *                     hg_proc_reset(); NULL if `buf_size` is 0 or with HG_FREE.
+ * @param buf_size     bytes of the buffer.
+ * @param op           HG_ENCODE, HG_DECODE or HG_FREE.
+ * @param hash         the hash to compute, or HG_NOHASH.
+ * @param[out] proc_p  the proc object; free it with hg_proc_free2().
+ * @retval HG_SUCCESS      the object is created.
+ * @retval HG_INVALID_ARG  an argument is NULL, or `op` is no operation.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash,
@@ -5199,9 +5199,9 @@ HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
  * Its extra buffer is freed too, unless the application took it. With
  * HG_API_VERSION 2 the name is hg_proc_free.
  *
- * @param proc  the proc object; NULL does nothing
- * @retval HG_SUCCESS      the object is freed
- * @retval HG_INVALID_ARG  it belongs to a call
+ * @param proc  the proc object; NULL does nothing.
+ * @retval HG_SUCCESS      the object is freed.
+ * @retval HG_INVALID_ARG  it belongs to a call.
  */
 HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
 
@@ -5212,14 +5212,14 @@ HG_EXPORT hg_return_t hg_proc_free2(hg_proc_t proc);
  * hash method and the handle stay. An extra buffer is freed, unless the
  * application took it.
  *
- * @param proc      the proc object
+ * @param proc      the proc object.
  * @param buf       the buffer, borrowed until hg_proc_free2() or the next
- *                  reset; NULL if `buf_size` is 0, or with HG_FREE
- * @param buf_size  bytes of the buffer
- * @param op        HG_ENCODE, HG_DECODE or HG_FREE
- * @retval HG_SUCCESS      the object is reset
+ *                  reset; NULL if `buf_size` is 0 or with HG_FREE.
+ * @param buf_size  bytes of the buffer.
+ * @param op        HG_ENCODE, HG_DECODE or HG_FREE.
+ * @retval HG_SUCCESS      the object is reset.
  * @retval HG_INVALID_ARG  an argument is NULL, `op` is no operation, or the
- *                         object belongs to a call
+ *                         object belongs to a call.
  */
 HG_EXPORT hg_return_t hg_proc_reset(
     hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op);
@@ -5227,42 +5227,42 @@ HG_EXPORT hg_return_t hg_proc_reset(
 /**
  * Get the class of a proc object.
  *
- * @param proc  the proc object
+ * @param proc  the proc object.
  * @return the class of a standalone proc object, or of a call of the callback
- *         model; else NULL
+ *         model; else NULL.
  */
 HG_EXPORT hg_class_t *hg_proc_get_class(hg_proc_t proc);
 
 /**
  * Get the handle of a proc object.
  *
- * @param proc  the proc object
+ * @param proc  the proc object.
  * @return the handle that was set, or that of a call of the callback model;
- *         else HG_HANDLE_NULL
+ *         else HG_HANDLE_NULL.
  */
 HG_EXPORT hg_handle_t hg_proc_get_handle(hg_proc_t proc);
 
 /**
  * Set the handle of a standalone proc object.
  *
- * @param proc    the proc object; one of a call is not changed (logged)
- * @param handle  the handle, borrowed
+ * @param proc    the proc object; one of a call is not changed (logged).
+ * @param handle  the handle, borrowed.
  */
 HG_EXPORT void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
 
 /**
  * Get the flags of a standalone proc object.
  *
- * @param proc  the proc object
- * @return the flags that were set; 0 after hg_proc_reset(), and for a call
+ * @param proc  the proc object.
+ * @return the flags that were set; 0 after hg_proc_reset(), and for a call.
  */
 HG_EXPORT uint8_t hg_proc_get_flags(hg_proc_t proc);
 
 /**
  * Set the flags of a standalone proc object.
  *
- * @param proc   the proc object; one of a call is not changed (logged)
- * @param flags  any value: the library does not read it
+ * @param proc   the proc object; one of a call is not changed (logged).
+ * @param flags  any value: the library does not read it.
  */
 HG_EXPORT void hg_proc_set_flags(hg_proc_t proc, uint8_t flags);
 
@@ -5271,35 +5271,35 @@ HG_EXPORT void hg_proc_set_flags(hg_proc_t proc, uint8_t flags);
 /**
  * Get the size of a proc object's buffer.
  *
- * @param proc  the proc object
- * @return bytes, used or not; the buffer of an encoder may grow
+ * @param proc  the proc object.
+ * @return bytes, used or not; the buffer of an encoder may grow.
  */
 HG_EXPORT hg_size_t hg_proc_get_size(hg_proc_t proc);
 
 /**
  * Make the buffer of a proc object at least as large as given.
  *
- * @param proc      the proc object; later steps fail if this function fails
- * @param buf_size  bytes, with those that are used
- * @retval HG_SUCCESS      the buffer has the size
+ * @param proc      the proc object; later steps fail if this function fails.
+ * @param buf_size  bytes, with those that are used.
+ * @retval HG_SUCCESS      the buffer has the size.
  * @retval HG_OVERFLOW     it cannot grow: that of a decoder, or of
- *                         hg_proc_create()
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `proc` is NULL
+ *                         hg_proc_create().
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `proc` is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
 
 /**
  * Make sure that a number of bytes can be encoded or decoded.
  *
- * @param proc  the proc object; later steps fail if this function fails
- * @param size  bytes, beyond those that are used
- * @retval HG_SUCCESS      the bytes are there
- * @retval HG_OVERFLOW     fewer bytes are left
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `proc` is NULL
+ * @param proc  the proc object; later steps fail if this function fails.
+ * @param size  bytes, beyond those that are used.
+ * @retval HG_SUCCESS      the bytes are there.
+ * @retval HG_OVERFLOW     fewer bytes are left.
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `proc` is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size);
 
@@ -5309,21 +5309,21 @@ HG_EXPORT hg_return_t hg_proc_reserve(hg_proc_t proc, hg_size_t size);
  * An encoder writes the bytes there, a decoder reads them. They count as
  * encoded or decoded. Call hg_proc_restore_ptr() afterwards.
  *
- * @param proc       the proc object
- * @param data_size  bytes
+ * @param proc       the proc object.
+ * @param data_size  bytes.
  * @return the bytes, valid until the proc object is used again; NULL if fewer
- *         are left, or the proc object frees
+ *         are left, or the proc object frees.
  */
 HG_EXPORT void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
 
 /**
  * End the use of a pointer of hg_proc_save_ptr().
  *
- * @param proc       the proc object
- * @param data       the pointer
- * @param data_size  bytes
- * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  `proc` is NULL or frees
+ * @param proc       the proc object.
+ * @param data       the pointer.
+ * @param data_size  bytes.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_INVALID_ARG  `proc` is NULL or frees.
  */
 HG_EXPORT hg_return_t hg_proc_restore_ptr(
     hg_proc_t proc, void *data, hg_size_t data_size);
@@ -5334,29 +5334,29 @@ HG_EXPORT hg_return_t hg_proc_restore_ptr(
  * The extra buffer exists once the first buffer was too small. It then holds
  * everything that was encoded, from the first byte on.
  *
- * @param proc  the proc object
- * @return the extra buffer; NULL without one
+ * @param proc  the proc object.
+ * @return the extra buffer; NULL without one.
  */
 HG_EXPORT void *hg_proc_get_extra_buf(hg_proc_t proc);
 
 /**
  * Get the size of the extra buffer of a standalone encoder.
  *
- * @param proc  the proc object
- * @return bytes; 0 if there is no extra buffer
+ * @param proc  the proc object.
+ * @return bytes; 0 if there is no extra buffer.
  */
 HG_EXPORT hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
 
 /**
  * Take the extra buffer of a standalone encoder, or give it back.
  *
- * @param proc    the proc object
+ * @param proc    the proc object.
  * @param theirs  true: the application frees the buffer with free(), or with
  *                the allocator of HG_Set_allocator(); false: the proc object
- *                frees it
- * @retval HG_SUCCESS      done
+ *                frees it.
+ * @retval HG_SUCCESS      done.
  * @retval HG_INVALID_ARG  there is no extra buffer, or the object belongs to a
- *                         call
+ *                         call.
  */
 HG_EXPORT hg_return_t hg_proc_set_extra_buf_is_mine(
     hg_proc_t proc, uint8_t theirs);
@@ -5366,15 +5366,15 @@ HG_EXPORT hg_return_t hg_proc_set_extra_buf_is_mine(
  *
  * With HG_API_VERSION 2 it is also named hg_proc_raw and hg_proc_memcpy.
  *
- * @param proc           the proc object
+ * @param proc           the proc object.
  * @param[in,out] data   the bytes; NULL is allowed if `data_size` is 0, or with
- *                       HG_FREE, which does nothing
- * @param data_size      bytes
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     fewer bytes are left
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  an argument is NULL
+ *                       HG_FREE, which does nothing.
+ * @param data_size      bytes.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     fewer bytes are left.
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_bytes(
     hg_proc_t proc, void *data, hg_size_t data_size);
@@ -5387,21 +5387,21 @@ HG_EXPORT hg_return_t hg_proc_bytes(
  * It does nothing if the proc object has no hash or belongs to a call. After a
  * failed step it returns the code of that step.
  *
- * @param proc  the proc object
- * @retval HG_SUCCESS      the hash is computed
- * @retval HG_INVALID_ARG  `proc` is NULL
+ * @param proc  the proc object.
+ * @retval HG_SUCCESS      the hash is computed.
+ * @retval HG_INVALID_ARG  `proc` is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_flush(hg_proc_t proc);
 
 /**
  * Copy the hash of the last hg_proc_flush().
  *
- * @param proc       a standalone proc object
- * @param[out] hash  the hash, little-endian
- * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash
- * @retval HG_SUCCESS      the hash is copied
+ * @param proc       a standalone proc object.
+ * @param[out] hash  the hash, little-endian.
+ * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash.
+ * @retval HG_SUCCESS      the hash is copied.
  * @retval HG_INVALID_ARG  the proc object has no hash, `hash` is NULL or too
- *                         small, or the object belongs to a call
+ *                         small, or the object belongs to a call.
  */
 HG_EXPORT hg_return_t hg_proc_checksum_get(
     hg_proc_t proc, void *hash, hg_size_t hash_size);
@@ -5409,12 +5409,12 @@ HG_EXPORT hg_return_t hg_proc_checksum_get(
 /**
  * Compare the hash of the last hg_proc_flush() with another.
  *
- * @param proc       a standalone proc object
- * @param hash       the other hash, little-endian
- * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash
- * @retval HG_SUCCESS         the hashes are equal
- * @retval HG_CHECKSUM_ERROR  they differ
- * @retval HG_INVALID_ARG     as hg_proc_checksum_get() returns it
+ * @param proc       a standalone proc object.
+ * @param hash       the other hash, little-endian.
+ * @param hash_size  bytes of `hash`: at least 2, 4 or 8, by the hash.
+ * @retval HG_SUCCESS         the hashes are equal.
+ * @retval HG_CHECKSUM_ERROR  they differ.
+ * @retval HG_INVALID_ARG     as hg_proc_checksum_get() returns it.
  */
 HG_EXPORT hg_return_t hg_proc_checksum_verify(
     hg_proc_t proc, const void *hash, hg_size_t hash_size);
@@ -5424,9 +5424,9 @@ HG_EXPORT hg_return_t hg_proc_checksum_verify(
  *
  * Programs that write through hg_proc_save_ptr() call it in Mercury.
  *
- * @param proc       ignored
- * @param data       ignored
- * @param data_size  ignored
+ * @param proc       ignored.
+ * @param data       ignored.
+ * @param data_size  ignored.
  */
 HG_EXPORT void hg_proc_checksum_update(
     hg_proc_t proc, void *data, hg_size_t data_size);
@@ -5443,20 +5443,20 @@ typedef struct hg_string_object {
 /**
  * Make a string object with a NULL string.
  *
- * @param[out] string  the object
- * @retval HG_SUCCESS      the object is set
- * @retval HG_INVALID_ARG  `string` is NULL
+ * @param[out] string  the object.
+ * @retval HG_SUCCESS      the object is set.
+ * @retval HG_INVALID_ARG  `string` is NULL.
  */
 HG_EXPORT hg_return_t hg_string_object_init(hg_string_object_t *string);
 
 /**
  * Make a string object of a string.
  *
- * @param[out] string  the object
- * @param s            the string; borrowed, or taken if `is_owned` is true
- * @param is_owned     true: hg_string_object_free() frees the string
- * @retval HG_SUCCESS      the object is set
- * @retval HG_INVALID_ARG  `string` is NULL
+ * @param[out] string  the object.
+ * @param s            the string; borrowed, or taken if `is_owned` is true.
+ * @param is_owned     true: hg_string_object_free() frees the string.
+ * @retval HG_SUCCESS      the object is set.
+ * @retval HG_INVALID_ARG  `string` is NULL.
  */
 HG_EXPORT hg_return_t hg_string_object_init_char(
     hg_string_object_t *string, char *s, uint8_t is_owned);
@@ -5469,21 +5469,21 @@ HG_EXPORT hg_return_t hg_string_object_init_const_char(
 /**
  * Free the string of a string object, if the object owns it.
  *
- * @param[in,out] string  the object; `data` becomes NULL if it was freed
- * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  `string` is NULL
+ * @param[in,out] string  the object; `data` becomes NULL if it was freed.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_INVALID_ARG  `string` is NULL.
  */
 HG_EXPORT hg_return_t hg_string_object_free(hg_string_object_t *string);
 
 /**
  * Copy a string object.
  *
- * @param string           the object
+ * @param string           the object.
  * @param[out] new_string  the copy; it owns its string, which is NULL if that
- *                         of `string` is NULL
- * @retval HG_SUCCESS      the object is copied
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `new_string` is NULL
+ *                         of `string` is NULL.
+ * @retval HG_SUCCESS      the object is copied.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `new_string` is NULL.
  */
 HG_EXPORT hg_return_t hg_string_object_dup(
     hg_string_object_t string, hg_string_object_t *new_string);
@@ -5491,10 +5491,10 @@ HG_EXPORT hg_return_t hg_string_object_dup(
 /**
  * Replace the string of a string object.
  *
- * @param[in,out] string  the object
- * @param s               the new string, borrowed
+ * @param[in,out] string  the object.
+ * @param s               the new string, borrowed.
  * @return the old string, which the caller frees if the object owned it; NULL
- *         if `string` is NULL
+ *         if `string` is NULL.
  */
 HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
 
@@ -5503,14 +5503,14 @@ HG_EXPORT char *hg_string_object_swap(hg_string_object_t *string, char *s);
  *
  * On the wire it equals an hg_string_t. A decoded object owns its string.
  *
- * @param proc            the proc object
- * @param[in,out] string  points to an hg_string_object_t
- * @retval HG_SUCCESS         done
- * @retval HG_OVERFLOW        fewer bytes are left than the string has
- * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ * @param proc            the proc object.
+ * @param[in,out] string  points to an hg_string_object_t.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the string has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
 
@@ -5809,9 +5809,9 @@ typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
 /**
  * Create a context: a queue of completions.
  *
- * @param na_class  the class
- * @return the context, or NULL on failure; the log has the cause
- * @lifetime until NA_Context_destroy(), which comes before NA_Finalize()
+ * @param na_class  the class.
+ * @return the context, or NULL on failure; the log has the cause.
+ * @lifetime until NA_Context_destroy(), which comes before NA_Finalize().
  */
 NA_EXPORT na_context_t *NA_Context_create(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -5822,11 +5822,11 @@ NA_EXPORT na_context_t *NA_Context_create(
  * Operations in flight are dropped: their callbacks never run. Their buffers
  * may be used again when the function returns.
  *
- * @param na_class  the class of the context
- * @param context   the context
- * @retval NA_SUCCESS      the context is gone
- * @retval NA_BUSY         a thread makes progress on it, or runs its callbacks
- * @retval NA_INVALID_ARG  it is NULL, destroyed, or of another class
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @retval NA_SUCCESS      the context is gone.
+ * @retval NA_BUSY         a thread makes progress on it, or runs its callbacks.
+ * @retval NA_INVALID_ARG  it is NULL, destroyed, or of another class.
  */
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context);
@@ -5847,16 +5847,16 @@ NA_EXPORT na_return_t NA_Context_destroy(
  * libfabric do not report a refusal: there the lookup of an address without a
  * listener takes `lookup_ms`.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs with the result; may be NULL
- * @param arg         passed to the callback
- * @param name        an address string; copied
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS           the lookup has started
- * @retval NA_INVALID_ARG       an argument is NULL, or the name is malformed
- * @retval NA_PROTONOSUPPORT    the name is of another transport
- * @retval NA_NOMEM             out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs with the result; may be NULL.
+ * @param arg         passed to the callback.
+ * @param name        an address string; copied.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS           the lookup has started.
+ * @retval NA_INVALID_ARG       an argument is NULL, or the name is malformed.
+ * @retval NA_PROTONOSUPPORT    the name is of another transport.
+ * @retval NA_NOMEM             out of memory.
  */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
@@ -5865,9 +5865,9 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
 /**
  * Return the size of a serialized address.
  *
- * @param na_class  the class
- * @param addr      the address
- * @return bytes; 0 on failure
+ * @param na_class  the class.
+ * @param addr      the address.
+ * @return bytes; 0 on failure.
  */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
@@ -5875,13 +5875,13 @@ NA_EXPORT na_size_t NA_Addr_get_serialize_size(
 /**
  * Write an address as bytes, which are its address string.
  *
- * @param na_class  the class
- * @param[out] buf  where the bytes go
- * @param buf_size  bytes at `buf`; at least NA_Addr_get_serialize_size()
- * @param addr      the address
- * @retval NA_SUCCESS      the bytes are at `buf`
- * @retval NA_MSGSIZE      the buffer is too small
- * @retval NA_INVALID_ARG  an argument is NULL
+ * @param na_class  the class.
+ * @param[out] buf  where the bytes go.
+ * @param buf_size  bytes at `buf`; at least NA_Addr_get_serialize_size().
+ * @param addr      the address.
+ * @retval NA_SUCCESS      the bytes are at `buf`.
+ * @retval NA_MSGSIZE      the buffer is too small.
+ * @retval NA_INVALID_ARG  an argument is NULL.
  */
 NA_EXPORT na_return_t NA_Addr_serialize(
     na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr);
@@ -5892,15 +5892,15 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * This is NA_Addr_lookup_wait() with a timeout of `lookup_ms`, and returns its
  * codes.
  *
- * @param na_class   the class, of the transport that wrote the bytes
- * @param[out] addr  a reference of the address
- * @param buf        the bytes
- * @param buf_size   their number
- * @retval NA_SUCCESS         the peer was found
- * @retval NA_PROTOCOL_ERROR  the bytes are no string
- * @retval NA_HOSTUNREACH     the peer cannot be reached
- * @retval NA_TIMEOUT         the peer did not answer in time
- * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed
+ * @param na_class   the class, of the transport that wrote the bytes.
+ * @param[out] addr  a reference of the address.
+ * @param buf        the bytes.
+ * @param buf_size   their number.
+ * @retval NA_SUCCESS         the peer was found.
+ * @retval NA_PROTOCOL_ERROR  the bytes are no string.
+ * @retval NA_HOSTUNREACH     the peer cannot be reached.
+ * @retval NA_TIMEOUT         the peer did not answer in time.
+ * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed.
  */
 NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
@@ -5914,16 +5914,16 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * find another address of the same peer. Calls that used the connection end
  * with HG_DISCONNECT.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the connection is closed; may be NULL
- * @param arg         passed to the callback
- * @param addr        the address
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS       closing has started
- * @retval NA_OPNOTSUPPORT  the transport has no connections
- * @retval NA_DISCONNECT    the peer is gone
- * @retval NA_INVALID_ARG   an argument is NULL, or of another class
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the connection is closed; may be NULL.
+ * @param arg         passed to the callback.
+ * @param addr        the address.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS       closing has started.
+ * @retval NA_OPNOTSUPPORT  the transport has no connections.
+ * @retval NA_DISCONNECT    the peer is gone.
+ * @retval NA_INVALID_ARG   an argument is NULL, or of another class.
  * @source Nemesis Network Module API, "vc_terminate"
  */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
@@ -5935,8 +5935,8 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 /**
  * Return the size of the largest expected message.
  *
- * @param na_class  the class
- * @return bytes; 0 for NULL
+ * @param na_class  the class.
+ * @return bytes; 0 for NULL.
  */
 NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -5944,8 +5944,8 @@ NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
 /**
  * Return the size of the largest unexpected message.
  *
- * @param na_class  the class
- * @return bytes; 0 for NULL
+ * @param na_class  the class.
+ * @return bytes; 0 for NULL.
  */
 NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -5953,8 +5953,8 @@ NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
 /**
  * Return the largest tag.
  *
- * @param na_class  the class
- * @return the tag, 2^k - 1; 0 for NULL
+ * @param na_class  the class.
+ * @return the tag, 2^k - 1; 0 for NULL.
  */
 NA_EXPORT na_tag_t NA_Msg_get_max_tag(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -5965,20 +5965,20 @@ NA_EXPORT na_tag_t NA_Msg_get_max_tag(
  * The transport sends from it and receives into it without registering it
  * first.
  *
- * @param na_class  the class
- * @param size      bytes
- * @return the buffer, or NULL: out of memory
- * @lifetime until NA_Msg_buf_free()
+ * @param na_class  the class.
+ * @param size      bytes.
+ * @return the buffer, or NULL: out of memory.
+ * @lifetime until NA_Msg_buf_free().
  */
 NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
 
 /**
  * Free a message buffer.
  *
- * @param na_class  the class
- * @param buf       a buffer of NA_Msg_buf_alloc()
- * @retval NA_SUCCESS      the buffer is gone
- * @retval NA_INVALID_ARG  an argument is NULL
+ * @param na_class  the class.
+ * @param buf       a buffer of NA_Msg_buf_alloc().
+ * @retval NA_SUCCESS      the buffer is gone.
+ * @retval NA_INVALID_ARG  an argument is NULL.
  */
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
 
@@ -5988,22 +5988,22 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
  * The callback reports that `buf` may be used again, not that the message has
  * arrived. Its result is NA_DISCONNECT if the peer died first.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the buffer is free; may be NULL
- * @param arg         passed to the callback
- * @param buf         the message; borrowed until the callback
- * @param buf_size    bytes; at most NA_Msg_get_max_unexpected_size()
- * @param dest        the receiver
- * @param tag         passed to the receiver; at most NA_Msg_get_max_tag()
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the buffer is free; may be NULL.
+ * @param arg         passed to the callback.
+ * @param buf         the message; borrowed until the callback.
+ * @param buf_size    bytes; at most NA_Msg_get_max_unexpected_size().
+ * @param dest        the receiver.
+ * @param tag         passed to the receiver; at most NA_Msg_get_max_tag().
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
@@ -6015,16 +6015,16 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
  * The receives of a context are served in the order in which they were posted.
  * A message larger than the buffer is lost, and the callback gets NA_MSGSIZE.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs with a struct na_cb_info_recv_unexpected
- * @param arg         passed to the callback
- * @param[out] buf    where the message goes; borrowed until the callback
- * @param buf_size    bytes at `buf`
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the receive is posted
- * @retval NA_NOMEM        out of memory
- * @retval NA_INVALID_ARG  an argument is NULL, or of another class
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs with a struct na_cb_info_recv_unexpected.
+ * @param arg         passed to the callback.
+ * @param[out] buf    where the message goes; borrowed until the callback.
+ * @param buf_size    bytes at `buf`.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the receive is posted.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, or of another class.
  */
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
@@ -6037,22 +6037,22 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
  * destination, within `max_queue_bytes`. Everything else is as with
  * NA_Msg_send_unexpected().
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the buffer is free; may be NULL
- * @param arg         passed to the callback
- * @param buf         the message; borrowed until the callback
- * @param buf_size    bytes; at most NA_Msg_get_max_expected_size()
- * @param dest        the receiver
- * @param tag         the tag of the receive; at most NA_Msg_get_max_tag()
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the buffer is free; may be NULL.
+ * @param arg         passed to the callback.
+ * @param buf         the message; borrowed until the callback.
+ * @param buf_size    bytes; at most NA_Msg_get_max_expected_size().
+ * @param dest        the receiver.
+ * @param tag         the tag of the receive; at most NA_Msg_get_max_tag().
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
@@ -6064,20 +6064,20 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
  * The callback gets NA_DISCONNECT if the source dies first, and NA_MSGSIZE if
  * the message was larger than the buffer; that message is lost.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs with a struct na_cb_info_recv_expected
- * @param arg         passed to the callback
- * @param[out] buf    where the message goes; borrowed until the callback
- * @param buf_size    bytes at `buf`
- * @param source      the sender
- * @param tag         the tag of the message
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the receive is posted
- * @retval NA_DISCONNECT   the source is gone
- * @retval NA_NOMEM        out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs with a struct na_cb_info_recv_expected.
+ * @param arg         passed to the callback.
+ * @param[out] buf    where the message goes; borrowed until the callback.
+ * @param buf_size    bytes at `buf`.
+ * @param source      the sender.
+ * @param tag         the tag of the message.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the receive is posted.
+ * @retval NA_DISCONNECT   the source is gone.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
@@ -6089,23 +6089,23 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
  * The message is the concatenation of the segments. Everything else is as with
  * NA_Msg_send_unexpected().
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the memory is free; may be NULL
- * @param arg         passed to the callback
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the memory is free; may be NULL.
+ * @param arg         passed to the callback.
  * @param segments    the array is copied; the memory is borrowed until the
- *                    callback
- * @param count       segments in the array
- * @param dest        the receiver
- * @param tag         passed to the receiver
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ *                    callback.
+ * @param count       segments in the array.
+ * @param dest        the receiver.
+ * @param tag         passed to the receiver.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
@@ -6118,23 +6118,23 @@ NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
  * The message is the concatenation of the segments. Everything else is as with
  * NA_Msg_send_expected().
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the memory is free; may be NULL
- * @param arg         passed to the callback
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the memory is free; may be NULL.
+ * @param arg         passed to the callback.
  * @param segments    the array is copied; the memory is borrowed until the
- *                    callback
- * @param count       segments in the array
- * @param dest        the receiver
- * @param tag         the tag of the receive
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ *                    callback.
+ * @param count       segments in the array.
+ * @param dest        the receiver.
+ * @param tag         the tag of the receive.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
@@ -6148,15 +6148,15 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
  *
  * The memory stays the application's. A size of 0 is allowed.
  *
- * @param na_class         the class
- * @param buf              the memory; must outlive the handle
- * @param buf_size         bytes
+ * @param na_class         the class.
+ * @param buf              the memory; must outlive the handle.
+ * @param buf_size         bytes.
  * @param flags            what peers may do: one of NA_MEM_...
- * @param[out] mem_handle  the handle
- * @retval NA_SUCCESS      the handle exists
- * @retval NA_NOMEM        out of memory
- * @retval NA_INVALID_ARG  an argument is NULL, or `flags` is none of the three
- * @lifetime until NA_Mem_handle_free()
+ * @param[out] mem_handle  the handle.
+ * @retval NA_SUCCESS      the handle exists.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, or `flags` is another value.
+ * @lifetime until NA_Mem_handle_free().
  */
 NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
     na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle);
@@ -6167,17 +6167,17 @@ NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
  * Offsets into the handle count through the segments as if they were
  * contiguous.
  *
- * @param na_class         the class
+ * @param na_class         the class.
  * @param segments         the array is copied, its memory must outlive the
- *                         handle
- * @param segment_count    segments in the array
+ *                         handle.
+ * @param segment_count    segments in the array.
  * @param flags            what peers may do: one of NA_MEM_...
- * @param[out] mem_handle  the handle
- * @retval NA_SUCCESS       the handle exists
- * @retval NA_OPNOTSUPPORT  the transport does not take so many segments
- * @retval NA_NOMEM         out of memory
- * @retval NA_INVALID_ARG   an argument is NULL, or `flags` is none of the three
- * @lifetime until NA_Mem_handle_free()
+ * @param[out] mem_handle  the handle.
+ * @retval NA_SUCCESS       the handle exists.
+ * @retval NA_OPNOTSUPPORT  the transport does not take so many segments.
+ * @retval NA_NOMEM         out of memory.
+ * @retval NA_INVALID_ARG   an argument is NULL, or `flags` is another value.
+ * @lifetime until NA_Mem_handle_free().
  */
 NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
     struct na_segment *segments, na_size_t segment_count, unsigned long flags,
@@ -6186,11 +6186,11 @@ NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
 /**
  * Free a memory handle, and deregister it first if it is registered.
  *
- * @param na_class    the class
- * @param mem_handle  the handle, of local or remote memory
- * @retval NA_SUCCESS      the handle is gone
- * @retval NA_BUSY         an operation of this process uses it
- * @retval NA_INVALID_ARG  it is NULL, or of another class
+ * @param na_class    the class.
+ * @param mem_handle  the handle, of local or remote memory.
+ * @retval NA_SUCCESS      the handle is gone.
+ * @retval NA_BUSY         an operation of this process uses it.
+ * @retval NA_INVALID_ARG  it is NULL, or of another class.
  * @lifetime A freed handle must not be used: it is not detected.
  */
 NA_EXPORT na_return_t NA_Mem_handle_free(
@@ -6199,12 +6199,12 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
 /**
  * Let peers reach the memory of a handle.
  *
- * @param na_class    the class
- * @param mem_handle  a handle of local memory
- * @retval NA_SUCCESS      peers that get the serialized handle reach the memory
- * @retval NA_EXIST        it is registered already
- * @retval NA_NOMEM        out of memory, or of what the network registers
- * @retval NA_INVALID_ARG  it is NULL, of another class, or of remote memory
+ * @param na_class    the class.
+ * @param mem_handle  a handle of local memory.
+ * @retval NA_SUCCESS      peers with the serialized handle reach the memory.
+ * @retval NA_EXIST        it is registered already.
+ * @retval NA_NOMEM        out of memory, or of what the network registers.
+ * @retval NA_INVALID_ARG  it is NULL, of another class, or of remote memory.
  */
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle);
@@ -6223,11 +6223,11 @@ NA_EXPORT na_return_t NA_Mem_register(
  * when it continues. After `death_ms` a line in the log names that process.
  * Only peers to which the memory was described are waited for.
  *
- * @param na_class    the class
- * @param mem_handle  a registered handle
- * @retval NA_SUCCESS      no peer reaches the memory
- * @retval NA_NOENTRY      it is not registered, or of remote memory
- * @retval NA_INVALID_ARG  it is NULL, or of another class
+ * @param na_class    the class.
+ * @param mem_handle  a registered handle.
+ * @retval NA_SUCCESS      no peer reaches the memory.
+ * @retval NA_NOENTRY      it is not registered, or of remote memory.
+ * @retval NA_INVALID_ARG  it is NULL, or of another class.
  */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
@@ -6235,9 +6235,9 @@ NA_EXPORT na_return_t NA_Mem_deregister(
 /**
  * Return the size of a serialized memory handle.
  *
- * @param na_class    the class
- * @param mem_handle  a registered handle
- * @return bytes; 0 on failure
+ * @param na_class    the class.
+ * @param mem_handle  a registered handle.
+ * @return bytes; 0 on failure.
  */
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     na_class_t *na_class, na_mem_handle_t mem_handle) NA_WARN_UNUSED_RESULT;
@@ -6245,14 +6245,14 @@ NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
 /**
  * Write a registered handle as bytes for a peer.
  *
- * @param na_class    the class
- * @param[out] buf    where the bytes go
+ * @param na_class    the class.
+ * @param[out] buf    where the bytes go.
  * @param buf_size    bytes at `buf`; at least
- *                    NA_Mem_handle_get_serialize_size()
- * @param mem_handle  a registered handle
- * @retval NA_SUCCESS      the bytes are at `buf`
- * @retval NA_MSGSIZE      the buffer is too small
- * @retval NA_INVALID_ARG  an argument is NULL, or the handle is not registered
+ *                    NA_Mem_handle_get_serialize_size().
+ * @param mem_handle  a registered handle.
+ * @retval NA_SUCCESS      the bytes are at `buf`.
+ * @retval NA_MSGSIZE      the buffer is too small.
+ * @retval NA_INVALID_ARG  an argument is NULL, or the handle is not registered.
  */
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     na_size_t buf_size, na_mem_handle_t mem_handle);
@@ -6262,15 +6262,15 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
  *
  * The bytes are checked.
  *
- * @param na_class         the class
- * @param[out] mem_handle  the handle of remote memory
- * @param buf              the bytes
- * @param buf_size         their number
- * @retval NA_SUCCESS         the handle exists
- * @retval NA_PROTOCOL_ERROR  the bytes are malformed
- * @retval NA_NOMEM           out of memory
- * @retval NA_INVALID_ARG     an argument is NULL
- * @lifetime until NA_Mem_handle_free()
+ * @param na_class         the class.
+ * @param[out] mem_handle  the handle of remote memory.
+ * @param buf              the bytes.
+ * @param buf_size         their number.
+ * @retval NA_SUCCESS         the handle exists.
+ * @retval NA_PROTOCOL_ERROR  the bytes are malformed.
+ * @retval NA_NOMEM           out of memory.
+ * @retval NA_INVALID_ARG     an argument is NULL.
+ * @lifetime until NA_Mem_handle_free().
  */
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
@@ -6287,25 +6287,25 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * too many transfers of this peer; NA_DISCONNECT, the peer is gone. Over
  * libfabric a transfer of 0 bytes succeeds without asking the target.
  *
- * @param na_class           the class
- * @param context            where the operation completes
- * @param callback           runs with the result; may be NULL
- * @param arg                passed to the callback
- * @param local_mem_handle   local memory; need not be registered
- * @param local_offset       bytes from its begin
- * @param remote_mem_handle  of NA_Mem_handle_deserialize()
- * @param remote_offset      bytes from its begin
- * @param data_size          bytes to move
- * @param remote_addr        the peer that owns the remote memory
- * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_OVERFLOW     it reaches past the end of a handle
- * @retval NA_PERMISSION   the flags of a handle forbid it
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class           the class.
+ * @param context            where the operation completes.
+ * @param callback           runs with the result; may be NULL.
+ * @param arg                passed to the callback.
+ * @param local_mem_handle   local memory; need not be registered.
+ * @param local_offset       bytes from its begin.
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize().
+ * @param remote_offset      bytes from its begin.
+ * @param data_size          bytes to move.
+ * @param remote_addr        the peer that owns the remote memory.
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_OVERFLOW     it reaches past the end of a handle.
+ * @retval NA_PERMISSION   the flags of a handle forbid it.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or a handle is
- *                         of the wrong side
+ *                         of the wrong side.
  */
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
@@ -6318,25 +6318,25 @@ NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
  *
  * The codes of the callback are those of NA_Put().
  *
- * @param na_class           the class
- * @param context            where the operation completes
- * @param callback           runs when the data is in local memory
- * @param arg                passed to the callback
- * @param local_mem_handle   local memory; need not be registered
- * @param local_offset       bytes from its begin
- * @param remote_mem_handle  of NA_Mem_handle_deserialize()
- * @param remote_offset      bytes from its begin
- * @param data_size          bytes to move
- * @param remote_addr        the peer that owns the remote memory
- * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_OVERFLOW     it reaches past the end of a handle
- * @retval NA_PERMISSION   the flags of a handle forbid it
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class           the class.
+ * @param context            where the operation completes.
+ * @param callback           runs when the data is in local memory.
+ * @param arg                passed to the callback.
+ * @param local_mem_handle   local memory; need not be registered.
+ * @param local_offset       bytes from its begin.
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize().
+ * @param remote_offset      bytes from its begin.
+ * @param data_size          bytes to move.
+ * @param remote_addr        the peer that owns the remote memory.
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_OVERFLOW     it reaches past the end of a handle.
+ * @retval NA_PERMISSION   the flags of a handle forbid it.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or a handle is
- *                         of the wrong side
+ *                         of the wrong side.
  */
 NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
@@ -6351,13 +6351,13 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
  *
  * It also serves the RMA of peers and messages for other contexts.
  *
- * @param na_class  the class of the context
- * @param context   the context
- * @param timeout   milliseconds to wait at most; 0 does not wait
- * @retval NA_SUCCESS      a completion is ready
- * @retval NA_TIMEOUT      none came in this time
- * @retval NA_INTR         a signal handler ran while the thread slept
- * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @param timeout   milliseconds to wait at most; 0 does not wait.
+ * @retval NA_SUCCESS      a completion is ready.
+ * @retval NA_TIMEOUT      none came in this time.
+ * @retval NA_INTR         a signal handler ran while the thread slept.
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class.
  * @threads Any. One thread progresses a context at a time; others wait for its
  * result.
  */
@@ -6367,14 +6367,14 @@ NA_EXPORT na_return_t NA_Progress(
 /**
  * Run callbacks of completed operations.
  *
- * @param context            the context
- * @param timeout            milliseconds to wait for the first completion
- * @param max_count          callbacks to run at most
- * @param[out] actual_count  how many ran; may be NULL
- * @retval NA_SUCCESS      at least one callback ran, or `max_count` is 0
- * @retval NA_TIMEOUT      no operation completed in this time
- * @retval NA_INTR         a signal handler ran while the thread slept
- * @retval NA_INVALID_ARG  the context is NULL
+ * @param context            the context.
+ * @param timeout            milliseconds to wait for the first completion.
+ * @param max_count          callbacks to run at most.
+ * @param[out] actual_count  how many ran; may be NULL.
+ * @retval NA_SUCCESS      at least one callback ran, or `max_count` is 0.
+ * @retval NA_TIMEOUT      no operation completed in this time.
+ * @retval NA_INTR         a signal handler ran while the thread slept.
+ * @retval NA_INVALID_ARG  the context is NULL.
  */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
@@ -6385,13 +6385,13 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
  * The callback runs once in any case, with NA_CANCELED or with the result that
  * came first.
  *
- * @param na_class  the class of the context
- * @param context   the context of the operation
- * @param op_id     the operation
- * @retval NA_SUCCESS      the callback is to come
+ * @param na_class  the class of the context.
+ * @param context   the context of the operation.
+ * @param op_id     the operation.
+ * @retval NA_SUCCESS      the callback is to come.
  * @retval NA_NOENTRY      the operation has ended, does not exist, or cannot be
- *                         canceled and ends by itself; not logged
- * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class
+ *                         canceled and ends by itself; not logged.
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class.
  */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
@@ -6402,19 +6402,19 @@ NA_EXPORT na_return_t NA_Cancel(
  * When it is readable, call NA_Progress() with a timeout of 0. Before each
  * sleep on it, call NA_Poll_try_wait().
  *
- * @param na_class  the class of the context
- * @param context   the context, which owns the descriptor
+ * @param na_class  the class of the context.
+ * @param context   the context, which owns the descriptor.
  * @return the descriptor, or -1: the transport has none (MPI, libfabric with
- * NA_WAIT_SPIN, some providers), or the system has no epoll
+ * NA_WAIT_SPIN, some providers), or the system has no epoll.
  */
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
 
 /**
  * Ask whether an event loop may sleep on the descriptor of a context.
  *
- * @param na_class  the class of the context
- * @param context   the context
- * @return NA_TRUE: it may sleep; NA_FALSE: call NA_Progress() first
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @return NA_TRUE: it may sleep; NA_FALSE: call NA_Progress() first.
  */
 NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context);
@@ -7976,11 +7976,11 @@ struct na_core {
  * Registering a name again replaces the transport for classes opened later. The
  * table may be shorter than the library's: the missing slots are NULL.
  *
- * @param plugin  the table; borrowed until the process ends
- * @retval NA_SUCCESS      classes of its protocols can be opened
+ * @param plugin  the table; borrowed until the process ends.
+ * @retval NA_SUCCESS      classes of its protocols can be opened.
  * @retval NA_INVALID_ARG  NULL, another `abi`, a wrong `size`, or a required
- *                         slot is missing
- * @retval NA_AGAIN        32 transports are registered
+ *                         slot is missing.
+ * @retval NA_AGAIN        32 transports are registered.
  */
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
@@ -7992,9 +7992,9 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
  * "mux_sent_zmq+tcp", the bytes of messages sent, and "mux_moved_zmq+tcp", the
  * bytes of puts and gets that were started here.
  *
- * @param na_class  the class
- * @param name      the name of the counter
- * @return the value; 0 if nothing was counted
+ * @param na_class  the class.
+ * @param name      the name of the counter.
+ * @return the value; 0 if nothing was counted.
  */
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name);
 

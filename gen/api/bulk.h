@@ -48,12 +48,12 @@ typedef struct hg_bulk_segment {
  * looked up the peer's bulk class (NA_Addr_lookup_wait()), since the peer then
  * uses that connection.
  *
- * @param na_class  borrowed until HG_Bulk_finalize()
- * @retval HG_SUCCESS      the bulk layer is running
- * @retval HG_EXIST        it is running already
- * @retval HG_INVALID_ARG  NULL, or a class that is closed
- * @retval HG_NOMEM        out of memory
- * @retval HG_FAULT        the parent process had a layer when it forked
+ * @param na_class  borrowed until HG_Bulk_finalize().
+ * @retval HG_SUCCESS      the bulk layer is running.
+ * @retval HG_EXIST        it is running already.
+ * @retval HG_INVALID_ARG  NULL, or a class that is closed.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_FAULT        the parent process had a layer when it forked.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
@@ -64,9 +64,9 @@ HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
  * Bulk handles that were not freed can still be freed, and their memory and
  * sizes read. All else fails for them.
  *
- * @retval HG_SUCCESS  the bulk layer has ended
- * @retval HG_FAULT    it is not running
- * @retval HG_BUSY     HG_Finalize() was not called
+ * @retval HG_SUCCESS  the bulk layer has ended.
+ * @retval HG_FAULT    it is not running.
+ * @retval HG_BUSY     HG_Finalize() was not called.
  * @threads No other thread calls a function of this layer meanwhile.
  * @source Mercury design report, "Mercury bulk API"
  */
@@ -81,21 +81,21 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void);
  * with its parent, and blocks below 1 MiB stay with the class for later
  * handles.
  *
- * @param count        segments, at least one
+ * @param count        segments, at least one.
  * @param buf_ptrs     their addresses, copied; the memory is borrowed until the
- *                     handle is freed. NULL: all addresses are NULL
- * @param buf_sizes    their sizes in bytes, copied
+ *                     handle is freed. NULL: all addresses are NULL.
+ * @param buf_sizes    their sizes in bytes, copied.
  * @param flags        HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
- *                     HG_BULK_READWRITE
- * @param[out] handle  for HG_Bulk_handle_free()
- * @retval HG_SUCCESS       the handle is created
+ *                     HG_BULK_READWRITE.
+ * @param[out] handle  for HG_Bulk_handle_free().
+ * @retval HG_SUCCESS       the handle is created.
  * @retval HG_INVALID_ARG   no segment, unknown flags, sizes that overflow, or a
- *                          NULL
- * @retval HG_NOMEM         out of memory
- * @retval HG_FAULT         the bulk layer is not running
+ *                          NULL.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_FAULT         the bulk layer is not running.
  * @retval HG_OPNOTSUPPORT  peers cannot reach a bulk class that does not listen
  *                          (see HG_Bulk_init()), or the transport supports
- *                          fewer segments
+ *                          fewer segments.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
@@ -117,10 +117,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create(size_t count, void **buf_ptrs,
  * HG_Bulk_handle_deserialize(). Freeing the original waits for a copy through
  * such a handle. Later transfers with it fail with HG_NOENTRY.
  *
- * @param handle  taken
- * @retval HG_SUCCESS      the handle is freed
- * @retval HG_INVALID_ARG  HG_BULK_NULL
- * @retval HG_FAULT        the layer belongs to the parent process
+ * @param handle  taken.
+ * @retval HG_SUCCESS      the handle is freed.
+ * @retval HG_INVALID_ARG  HG_BULK_NULL.
+ * @retval HG_FAULT        the layer belongs to the parent process.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
@@ -128,20 +128,20 @@ HG_EXPORT hg_return_t HG_Bulk_handle_free(hg_bulk_t handle);
 /**
  * Get the addresses behind a range of a handle, without a copy.
  *
- * @param handle             of memory of this process
- * @param offset             where the range begins
- * @param size               its bytes
- * @param flags              HG_BULK_..., the access that is needed
- * @param max_count          elements in the arrays
- * @param[out] buf_ptrs      the addresses
- * @param[out] buf_sizes     their sizes
- * @param[out] actual_count  how many there are, at most max_count
- * @retval HG_SUCCESS       the arrays are filled
- * @retval HG_OVERFLOW      the range ends behind the memory
- * @retval HG_PERMISSION    the handle does not allow `flags`
- * @retval HG_OPNOTSUPPORT  the memory is a peer's
- * @retval HG_NOENTRY       the handle that this one was decoded from is freed
- * @retval HG_INVALID_ARG   an argument is NULL
+ * @param handle             of memory of this process.
+ * @param offset             where the range begins.
+ * @param size               its bytes.
+ * @param flags              HG_BULK_..., the access that is needed.
+ * @param max_count          elements in the arrays.
+ * @param[out] buf_ptrs      the addresses.
+ * @param[out] buf_sizes     their sizes.
+ * @param[out] actual_count  how many there are, at most max_count.
+ * @retval HG_SUCCESS       the arrays are filled.
+ * @retval HG_OVERFLOW      the range ends behind the memory.
+ * @retval HG_PERMISSION    the handle does not allow `flags`.
+ * @retval HG_OPNOTSUPPORT  the memory is a peer's.
+ * @retval HG_NOENTRY       the handle that this one was decoded from is freed.
+ * @retval HG_INVALID_ARG   an argument is NULL.
  * @lifetime The addresses are valid until the handle is freed.
  * @source Mercury design report, "Mercury bulk API"
  */
@@ -152,24 +152,24 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
 /**
  * Get the bytes that a handle describes.
  *
- * @param handle  of this process or a peer
- * @return the bytes; 0 for HG_BULK_NULL
+ * @param handle  of this process or a peer.
+ * @return the bytes; 0 for HG_BULK_NULL.
  */
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle);
 
 /**
  * Get the number of segments that a handle describes.
  *
- * @param handle  of this process or a peer
- * @return the number; 0 for HG_BULK_NULL
+ * @param handle  of this process or a peer.
+ * @return the number; 0 for HG_BULK_NULL.
  */
 HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle);
 
 /**
  * Get the size of a handle as bytes.
  *
- * @param handle  of this process or a peer
- * @return the size; 0 for HG_BULK_NULL, or if the bulk layer is not running
+ * @param handle  of this process or a peer.
+ * @return the size; 0 for HG_BULK_NULL, or if the bulk layer is not running.
  */
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
 
@@ -179,15 +179,15 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
  * Arguments of type hg_bulk_t do this by themselves. A handle that came from a
  * peer may be sent to another one.
  *
- * @param[out] buf  the bytes
- * @param buf_size  at least HG_Bulk_handle_get_serialize_size()
- * @param handle    of this process or a peer
- * @retval HG_SUCCESS       `buf` holds the handle
- * @retval HG_MSGSIZE       `buf_size` is too small
- * @retval HG_INVALID_ARG   an argument is NULL
- * @retval HG_NOENTRY       the handle that this one was decoded from is freed
- * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class
- * @retval HG_FAULT         the bulk layer, or that of the handle, has ended
+ * @param[out] buf  the bytes.
+ * @param buf_size  at least HG_Bulk_handle_get_serialize_size().
+ * @param handle    of this process or a peer.
+ * @retval HG_SUCCESS       `buf` holds the handle.
+ * @retval HG_MSGSIZE       `buf_size` is too small.
+ * @retval HG_INVALID_ARG   an argument is NULL.
+ * @retval HG_NOENTRY       the handle that this one was decoded from is freed.
+ * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class.
+ * @retval HG_FAULT         the bulk layer, or that of the handle, has ended.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
@@ -196,15 +196,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
 /**
  * Create a handle from the bytes of HG_Bulk_handle_serialize().
  *
- * @param[out] handle  for HG_Bulk_handle_free()
- * @param buf          the bytes, borrowed
- * @param buf_size     how many
- * @retval HG_SUCCESS         the handle is created
- * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle
- * @retval HG_NOENTRY         a handle of this process that was freed
- * @retval HG_INVALID_ARG     an argument is NULL
- * @retval HG_NOMEM           out of memory
- * @retval HG_FAULT           the bulk layer is not running
+ * @param[out] handle  for HG_Bulk_handle_free().
+ * @param buf          the bytes, borrowed.
+ * @param buf_size     how many.
+ * @retval HG_SUCCESS         the handle is created.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle.
+ * @retval HG_NOENTRY         a handle of this process that was freed.
+ * @retval HG_INVALID_ARG     an argument is NULL.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_FAULT           the bulk layer is not running.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
@@ -228,28 +228,28 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * move the data themselves (sm, libfabric, self) refuse the option. A copy
  * within this process has no CRC64.
  *
- * @param op             HG_BULK_PULL reads from the origin, HG_BULK_PUSH writes
- * @param origin_addr    the origin's address on the RPC class; borrowed
- * @param origin_handle  the origin's memory
- * @param origin_offset  where to begin there
- * @param local_handle   memory of this process; keep it until the end
- * @param local_offset   where to begin there
- * @param size           bytes
- * @param[out] request   for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
- * @retval HG_SUCCESS         the transfer has begun
- * @retval HG_OVERFLOW        past the end of a handle
- * @retval HG_PERMISSION      the flags of a handle forbid this direction
+ * @param op             HG_BULK_PULL reads the origin, HG_BULK_PUSH writes.
+ * @param origin_addr    the origin's address on the RPC class; borrowed.
+ * @param origin_handle  the origin's memory.
+ * @param origin_offset  where to begin there.
+ * @param local_handle   memory of this process; keep it until the end.
+ * @param local_offset   where to begin there.
+ * @param size           bytes.
+ * @param[out] request   for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS         the transfer has begun.
+ * @retval HG_OVERFLOW        past the end of a handle.
+ * @retval HG_PERMISSION      the flags of a handle forbid this direction.
  * @retval HG_NOENTRY         the local memory was withdrawn: the handle that
- *                            this one was decoded from is freed
+ *                            this one was decoded from is freed.
  * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
  *                            peer's; or the address is of this process, and the
- *                            origin's memory is a peer's
+ *                            origin's memory is a peer's.
  * @retval HG_HOSTUNREACH     the handle was passed on, and its owner does not
- *                            listen
+ *                            listen.
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
- *                            class
- * @retval HG_FAULT           the bulk layer of a handle has ended
- * @retval HG_NOMEM           out of memory
+ *                            class.
+ * @retval HG_FAULT           the bulk layer of a handle has ended.
+ * @retval HG_NOMEM           out of memory.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
@@ -264,29 +264,29 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * waited for again. The function makes progress, and runs no handler.
  *
  * @param request      of HG_Bulk_transfer(); taken if the transfer has
- *                     completed
- * @param timeout      milliseconds; 0 tests without waiting
+ *                     completed.
+ * @param timeout      milliseconds; 0 tests without waiting.
  * @param[out] status  HG_TRUE once the transfer has completed; HG_STATUS_IGNORE
- *                     if it is not needed
- * @retval HG_SUCCESS         all bytes are moved
- * @retval HG_TIMEOUT         HG_FALSE: not completed in this time
- * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait()
+ *                     if it is not needed.
+ * @retval HG_SUCCESS         all bytes are moved.
+ * @retval HG_TIMEOUT         HG_FALSE: not completed in this time.
+ * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait().
  * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
- *                            or this thread makes progress already (logged)
+ *                            or this thread makes progress already (logged).
  * @retval HG_NOENTRY         the origin freed its handle, or has another
- *                            address
- * @retval HG_CANCELED        the local handle was freed
- * @retval HG_DISCONNECT      the origin is dead
+ *                            address.
+ * @retval HG_CANCELED        the local handle was freed.
+ * @retval HG_DISCONNECT      the origin is dead.
  * @retval HG_HOSTUNREACH     the origin was never reached, or its bulk class
- *                            neither listens nor is connected
+ *                            neither listens nor is connected.
  * @retval HG_NODEV           this bulk class cannot use the address in the
- *                            handle
- * @retval HG_AGAIN           the origin has too many transfers
- * @retval HG_PERMISSION      the origin does not allow it
+ *                            handle.
+ * @retval HG_AGAIN           the origin has too many transfers.
+ * @retval HG_PERMISSION      the origin does not allow it.
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
- *                            bulk_checksum), counted as bulk_damaged
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     NULL, or an earlier wait or HG_Finalize() freed it
+ *                            bulk_checksum), counted as bulk_damaged.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     NULL, or freed by a wait or by HG_Finalize().
  * @threads Any thread. One thread at a time waits for a transfer.
  * @source Mercury design report, "Mercury bulk API"
  */
@@ -299,12 +299,12 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
  * Create a bulk handle from an array of segments.
  *
  * @param segments     the array, copied; the memory is borrowed until the
- *                     handle is freed
- * @param count        its elements
+ *                     handle is freed.
+ * @param count        its elements.
  * @param flags        HG_BULK_...
- * @param[out] handle  for HG_Bulk_handle_free()
- * @retval HG_SUCCESS  the handle is created
- * @retval other       as HG_Bulk_handle_create()
+ * @param[out] handle  for HG_Bulk_handle_free().
+ * @retval HG_SUCCESS  the handle is created.
+ * @retval other       as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
@@ -314,12 +314,12 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
 /**
  * Create a bulk handle of one segment.
  *
- * @param buf                its address; NULL: the library allocates it
- * @param size               its bytes
+ * @param buf                its address; NULL: the library allocates it.
+ * @param size               its bytes.
  * @param flags              HG_BULK_...
- * @param[out] block_handle  for HG_Bulk_block_handle_free()
- * @retval HG_SUCCESS  the handle is created
- * @retval other       as HG_Bulk_handle_create()
+ * @param[out] block_handle  for HG_Bulk_block_handle_free().
+ * @retval HG_SUCCESS  the handle is created.
+ * @retval other       as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
@@ -328,9 +328,9 @@ HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
 /**
  * Free a bulk handle of one segment, as HG_Bulk_handle_free() does.
  *
- * @param block_handle  taken
- * @retval HG_SUCCESS      the handle is freed
- * @retval HG_INVALID_ARG  HG_BULK_NULL
+ * @param block_handle  taken.
+ * @retval HG_SUCCESS      the handle is freed.
+ * @retval HG_INVALID_ARG  HG_BULK_NULL.
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
@@ -338,8 +338,8 @@ HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
 /**
  * Get the bytes that a bulk handle of one segment describes.
  *
- * @param block_handle  the handle
- * @return the bytes; 0 for HG_BULK_NULL
+ * @param block_handle  the handle.
+ * @return the bytes; 0 for HG_BULK_NULL.
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
@@ -347,15 +347,15 @@ HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
 /**
  * Start to read memory of the origin: HG_Bulk_transfer() with HG_BULK_PULL.
  *
- * @param addr          the origin's address on the RPC class
- * @param handle        the origin's memory
- * @param offset        where to begin there
- * @param block_handle  memory of this process
- * @param block_offset  where to begin there
- * @param size          bytes
- * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
- * @retval HG_SUCCESS  the transfer has begun
- * @retval other       as HG_Bulk_transfer1()
+ * @param addr          the origin's address on the RPC class.
+ * @param handle        the origin's memory.
+ * @param offset        where to begin there.
+ * @param block_handle  memory of this process.
+ * @param block_offset  where to begin there.
+ * @param size          bytes.
+ * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS  the transfer has begun.
+ * @retval other       as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
@@ -365,15 +365,15 @@ HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
 /**
  * Start to write memory of the origin: HG_Bulk_transfer() with HG_BULK_PUSH.
  *
- * @param addr          the origin's address on the RPC class
- * @param handle        the origin's memory
- * @param offset        where to begin there
- * @param block_handle  memory of this process
- * @param block_offset  where to begin there
- * @param size          bytes
- * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure
- * @retval HG_SUCCESS  the transfer has begun
- * @retval other       as HG_Bulk_transfer1()
+ * @param addr          the origin's address on the RPC class.
+ * @param handle        the origin's memory.
+ * @param offset        where to begin there.
+ * @param block_handle  memory of this process.
+ * @param block_offset  where to begin there.
+ * @param size          bytes.
+ * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS  the transfer has begun.
+ * @retval other       as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,

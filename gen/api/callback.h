@@ -303,13 +303,13 @@ struct na_protocol_info {
  * The name of a transport alone ("zmq", "na") selects none, as in Mercury.
  *
  * @param info_string              a protocol to select: "tcp", "zmq+tcp"; NULL
- *                                 selects all
+ *                                 selects all.
  * @param[out] na_protocol_info_p  the list, for HG_Free_na_protocol_info();
- *                                 NULL if it is empty
- * @retval HG_SUCCESS      `na_protocol_info_p` is set
+ *                                 NULL if it is empty.
+ * @retval HG_SUCCESS      `na_protocol_info_p` is set.
  * @retval HG_INVALID_ARG  `info_string` is malformed, or `na_protocol_info_p`
- *                         is NULL
- * @retval HG_NOMEM        out of memory
+ *                         is NULL.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     const char *info_string, struct na_protocol_info **na_protocol_info_p);
@@ -317,7 +317,7 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
 /**
  * Free a list of HG_Get_na_protocol_info(), with its strings.
  *
- * @param na_protocol_info  the list; NULL does nothing
+ * @param na_protocol_info  the list; NULL does nothing.
  */
 HG_EXPORT void HG_Free_na_protocol_info(
     struct na_protocol_info *na_protocol_info);
@@ -345,14 +345,14 @@ HG_EXPORT void HG_Cleanup(void);
 /**
  * Set the log level, as HG_Set_log_level() does.
  *
- * @param level  "none", "error", "warning", "info" or "debug"; NULL is "none"
+ * @param level  "none", "error", "warning", "info" or "debug"; NULL is "none".
  */
 HG_EXPORT void HG_Set_log_level2(const char *level);
 
 /**
  * Select the subsystems that log, as HG_Set_log_subsys() does.
  *
- * @param subsys  the list of subsystems; NULL or "" selects all
+ * @param subsys  the list of subsystems; NULL or "" selects all.
  */
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
 
@@ -363,7 +363,7 @@ HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
  *
  * @param log_func  the function; NULL restores the default. It may run on any
  *                  thread, during any call, under locks of the library, and
- *                  must not call the library
+ *                  must not call the library.
  */
 HG_EXPORT void HG_Set_log_func2(
     int (*log_func)(FILE *stream, const char *format, ...));
@@ -371,17 +371,17 @@ HG_EXPORT void HG_Set_log_func2(
 /**
  * Set the stream for the lines of one level.
  *
- * @param level   "error", "warning" or "debug"; "info" lines go with "debug"
- * @param stream  borrowed for as long as the library logs; NULL: stderr
+ * @param level   "error", "warning" or "debug"; "info" lines go with "debug".
+ * @param stream  borrowed for as long as the library logs; NULL: stderr.
  */
 HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
 
 /**
  * Get the name of a code: "HG_TIMEOUT".
  *
- * @param errnum  the code
+ * @param errnum  the code.
  * @return the name that Mercury gives it; "HG_DISCONNECT" for 23; NULL for a
- *         number that is no code
+ *         number that is no code.
  */
 HG_EXPORT const char *HG_Error_to_string2(
     hg_return_t errnum) HG_WARN_UNUSED_RESULT;
@@ -389,10 +389,10 @@ HG_EXPORT const char *HG_Error_to_string2(
 /**
  * Get the release of Mercury whose interface this is: 2.4.1.
  *
- * @param[out] major_p  2; NULL is allowed
- * @param[out] minor_p  4; NULL is allowed
- * @param[out] patch_p  1; NULL is allowed
- * @retval HG_SUCCESS  always
+ * @param[out] major_p  2; NULL is allowed.
+ * @param[out] minor_p  4; NULL is allowed.
+ * @param[out] patch_p  1; NULL is allowed.
+ * @retval HG_SUCCESS  always.
  */
 HG_EXPORT hg_return_t HG_Version_get2(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);
@@ -414,10 +414,10 @@ HG_EXPORT hg_return_t HG_Version_get2(
  *
  * With HG_API_VERSION 2 the name is HG_Init.
  *
- * @param na_info_string  the address string, as for NA_Initialize()
- * @param na_listen       true for a server, false for a client
+ * @param na_info_string  the address string, as for NA_Initialize().
+ * @param na_listen       true for a server, false for a client.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
- *         cause)
+ *         cause).
  */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
@@ -425,12 +425,12 @@ HG_EXPORT hg_class_t *HG_Init2(
 /**
  * Open a class with the options of programs before Mercury 2.3.
  *
- * @param na_info_string  the address string, as for NA_Initialize()
- * @param na_listen       true for a server, false for a client
+ * @param na_info_string  the address string, as for NA_Initialize().
+ * @param na_listen       true for a server, false for a client.
  * @param hg_init_info    the options: members up to `stats` are read; NULL: the
- *                        defaults
+ *                        defaults.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
- *         cause)
+ *         cause).
  */
 HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
     const struct hg_init_info *hg_init_info) HG_WARN_UNUSED_RESULT;
@@ -443,15 +443,15 @@ HG_EXPORT hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
  * members of a version never change. A program works with a later library that
  * has more options.
  *
- * @param na_info_string  the address string, as for NA_Initialize()
- * @param na_listen       true for a server, false for a client
+ * @param na_info_string  the address string, as for NA_Initialize().
+ * @param na_listen       true for a server, false for a client.
  * @param version         the version of Mercury of the options:
- *                        HG_VERSION(major, minor)
- * @param hg_init_info    the options; NULL: the defaults, with any version
+ *                        HG_VERSION(major, minor).
+ * @param hg_init_info    the options; NULL: the defaults, with any version.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
  *         cause): also if the version is 0 or later than this header's, or
  *         `bulk_checksum` is set and the transport moves bulk data itself (see
- *         HG_Bulk_transfer1())
+ *         HG_Bulk_transfer1()).
  */
 HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
     uint8_t na_listen, unsigned int version,
@@ -464,12 +464,12 @@ HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
  * close and open classes as often as it likes. With HG_API_VERSION 2 the name
  * is HG_Finalize.
  *
- * @param hg_class  the class; NULL does nothing
- * @retval HG_SUCCESS      the class is closed
+ * @param hg_class  the class; NULL does nothing.
+ * @retval HG_SUCCESS      the class is closed.
  * @retval HG_BUSY         the class has a context, an address, or a bulk handle
- *                         left: nothing has changed, and the log has the first
- * @retval HG_INVALID_ARG  no such class is open
- * @retval HG_FAULT        the class belongs to the parent process
+ *                         left: nothing has changed, and the log has the first.
+ * @retval HG_INVALID_ARG  no such class is open.
+ * @retval HG_FAULT        the class belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 
@@ -487,14 +487,14 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * program that includes mercury.h calls them in a source file that includes
  * only hg.h.
  *
- * @param hg_class  the class; it has no context yet
- * @param options   the options, copied
- * @retval HG_SUCCESS       the options are set
- * @retval HG_BUSY          the class has a context
+ * @param hg_class  the class; it has no context yet.
+ * @param options   the options, copied.
+ * @retval HG_SUCCESS       the options are set.
+ * @retval HG_BUSY          the class has a context.
  * @retval HG_INVALID_ARG   an argument is NULL, or options->size is
- *                          not sizeof(struct hg_options)
+ *                          not sizeof(struct hg_options).
  * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
- *                          data itself
+ *                          data itself.
  */
 HG_EXPORT hg_return_t HG_Class_set_options(
     hg_class_t *hg_class, const struct hg_options *options);
@@ -502,11 +502,11 @@ HG_EXPORT hg_return_t HG_Class_set_options(
 /**
  * Get the options of a class, with the defaults filled in.
  *
- * @param hg_class         the class
- * @param[in,out] options  the caller sets options->size to sizeof(*options)
- * @retval HG_SUCCESS      `options` is set
+ * @param hg_class         the class.
+ * @param[in,out] options  the caller sets options->size to sizeof(*options).
+ * @retval HG_SUCCESS      `options` is set.
  * @retval HG_INVALID_ARG  an argument is NULL, or options->size is
- *                         not sizeof(struct hg_options)
+ *                         not sizeof(struct hg_options).
  */
 HG_EXPORT hg_return_t HG_Class_get_options(
     const hg_class_t *hg_class, struct hg_options *options);
@@ -517,8 +517,8 @@ HG_EXPORT hg_return_t HG_Class_get_options(
  *
  * The transport of the protocol sm is "na", as in Mercury.
  *
- * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is NULL or closed
+ * @param hg_class  the class.
+ * @return the name, owned by the class; NULL if the class is NULL or closed.
  */
 HG_EXPORT const char *HG_Class_get_name(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -526,8 +526,8 @@ HG_EXPORT const char *HG_Class_get_name(
 /**
  * Get the name of the protocol: "sm", "tcp" and others.
  *
- * @param hg_class  the class
- * @return the name, owned by the class; NULL if the class is NULL or closed
+ * @param hg_class  the class.
+ * @return the name, owned by the class; NULL if the class is NULL or closed.
  */
 HG_EXPORT const char *HG_Class_get_protocol(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -535,8 +535,8 @@ HG_EXPORT const char *HG_Class_get_protocol(
 /**
  * Test whether peers can look the class up.
  *
- * @param hg_class  the class
- * @return true if it was opened to listen
+ * @param hg_class  the class.
+ * @return true if it was opened to listen.
  */
 HG_EXPORT bool HG_Class_is_listening(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -546,8 +546,8 @@ HG_EXPORT bool HG_Class_is_listening(
  *
  * The library moves a larger input by a bulk transfer.
  *
- * @param hg_class  the class
- * @return bytes
+ * @param hg_class  the class.
+ * @return bytes.
  */
 HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -557,8 +557,8 @@ HG_EXPORT hg_size_t HG_Class_get_input_eager_size(
  *
  * The library moves a larger output by a bulk transfer.
  *
- * @param hg_class  the class
- * @return bytes
+ * @param hg_class  the class.
+ * @return bytes.
  */
 HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -569,11 +569,11 @@ HG_EXPORT hg_size_t HG_Class_get_output_eager_size(
  * The application writes and reads a header there, through HG_Get_input_buf().
  * The bytes are zero if it does not write them. Both sides set the same number.
  *
- * @param hg_class  the class; it has no call in flight
- * @param offset    bytes, at most the eager size
- * @retval HG_SUCCESS      the offset is set
+ * @param hg_class  the class; it has no call in flight.
+ * @param offset    bytes, at most the eager size.
+ * @retval HG_SUCCESS      the offset is set.
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is NULL or closed
+ *                         class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_input_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -584,11 +584,11 @@ HG_EXPORT hg_return_t HG_Class_set_input_offset(
  * The application writes and reads a header there, through HG_Get_output_buf().
  * The bytes are zero if it does not write them. Both sides set the same number.
  *
- * @param hg_class  the class; it has no call in flight
- * @param offset    bytes, at most the eager size
- * @retval HG_SUCCESS      the offset is set
+ * @param hg_class  the class; it has no call in flight.
+ * @param offset    bytes, at most the eager size.
+ * @retval HG_SUCCESS      the offset is set.
  * @retval HG_INVALID_ARG  the offset is larger than the eager size, or the
- *                         class is NULL or closed
+ *                         class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_output_offset(
     hg_class_t *hg_class, hg_size_t offset);
@@ -596,11 +596,11 @@ HG_EXPORT hg_return_t HG_Class_set_output_offset(
 /**
  * Attach data of the application to a class.
  *
- * @param hg_class       the class
- * @param data           the data; it replaces earlier data, which is not freed
- * @param free_callback  HG_Finalize2() calls it with the data; NULL is allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class       the class.
+ * @param data           the data; it replaces earlier data, which is not freed.
+ * @param free_callback  HG_Finalize2() calls it with the data; NULL is allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_data(
     hg_class_t *hg_class, void *data, void (*free_callback)(void *));
@@ -608,8 +608,8 @@ HG_EXPORT hg_return_t HG_Class_set_data(
 /**
  * Get the data of HG_Class_set_data().
  *
- * @param hg_class  the class
- * @return the data; NULL if none was set
+ * @param hg_class  the class.
+ * @return the data; NULL if none was set.
  */
 HG_EXPORT void *HG_Class_get_data(
     const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -630,10 +630,10 @@ struct hg_diag_counters {
 /**
  * Get the counters of a class.
  *
- * @param hg_class            the class
- * @param[out] diag_counters  the counters
- * @retval HG_SUCCESS      `diag_counters` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class            the class.
+ * @param[out] diag_counters  the counters.
+ * @retval HG_SUCCESS      `diag_counters` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Class_get_counters(
     const hg_class_t *hg_class, struct hg_diag_counters *diag_counters);
@@ -648,11 +648,11 @@ HG_EXPORT void HG_Diag_dump_counters(void);
  * before the handle is used. If it returns another code than HG_SUCCESS,
  * HG_Create() returns that code, and a call that arrived is answered with it.
  *
- * @param hg_class  the class
- * @param callback  the function; NULL: none
- * @param arg       passed to it
- * @retval HG_SUCCESS      the function is set
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class  the class.
+ * @param callback  the function; NULL: none.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the function is set.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     hg_return_t (*callback)(hg_handle_t, void *), void *arg);

@@ -47,23 +47,23 @@ struct hg_bulk_attr {
 /**
  * Create a bulk handle of memory of this process.
  *
- * @param hg_class     the class
- * @param count        the number of segments
+ * @param hg_class     the class.
+ * @param count        the number of segments.
  * @param buf_ptrs     the segments. The array is copied, the memory is borrowed
  *                     until the handle is freed. If the array or an entry is
  *                     NULL, the library allocates the memory, zeroed, and frees
- *                     it with the handle
- * @param buf_sizes    bytes of each segment, copied; 0 is allowed
+ *                     it with the handle.
+ * @param buf_sizes    bytes of each segment, copied; 0 is allowed.
  * @param flags        HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
- *                     HG_BULK_READWRITE
- * @param[out] handle  the handle with one reference, for HG_Bulk_free()
- * @retval HG_SUCCESS       the handle is created
+ *                     HG_BULK_READWRITE.
+ * @param[out] handle  the handle with one reference, for HG_Bulk_free().
+ * @retval HG_SUCCESS       the handle is created.
  * @retval HG_INVALID_ARG   `count` is 0, the flags are unknown, or an argument
- *                          is NULL
- * @retval HG_NOMEM         out of memory
+ *                          is NULL.
+ * @retval HG_NOMEM         out of memory.
  * @retval HG_OPNOTSUPPORT  the transport is one of the application's and takes
- *                          fewer segments (max_segments)
- * @retval HG_FAULT         the class belongs to the parent process
+ *                          fewer segments (max_segments).
+ * @retval HG_FAULT         the class belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
@@ -72,18 +72,18 @@ HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
 /**
  * Create a bulk handle of memory with properties.
  *
- * @param hg_class     as for HG_Bulk_create()
- * @param count        as for HG_Bulk_create()
- * @param buf_ptrs     as for HG_Bulk_create()
- * @param buf_sizes    as for HG_Bulk_create()
- * @param flags        as for HG_Bulk_create()
- * @param attrs        the properties of the memory
- * @param[out] handle  the handle with one reference, for HG_Bulk_free()
- * @retval HG_SUCCESS       the handle is created
+ * @param hg_class     as for HG_Bulk_create().
+ * @param count        as for HG_Bulk_create().
+ * @param buf_ptrs     as for HG_Bulk_create().
+ * @param buf_sizes    as for HG_Bulk_create().
+ * @param flags        as for HG_Bulk_create().
+ * @param attrs        the properties of the memory.
+ * @param[out] handle  the handle with one reference, for HG_Bulk_free().
+ * @retval HG_SUCCESS       the handle is created.
  * @retval HG_OPNOTSUPPORT  the memory is not that of the host; or as
- *                          HG_Bulk_create() returns it
- * @retval HG_INVALID_ARG   `attrs` is NULL; or as HG_Bulk_create() returns it
- * @retval HG_NOMEM         out of memory
+ *                          HG_Bulk_create() returns it.
+ * @retval HG_INVALID_ARG   `attrs` is NULL; or as HG_Bulk_create() returns it.
+ * @retval HG_NOMEM         out of memory.
  */
 HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,
@@ -98,20 +98,20 @@ HG_EXPORT hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count,
  *
  * A decoded handle has one reference, which HG_Free_input() drops.
  *
- * @param handle  the handle; HG_BULK_NULL does nothing
- * @retval HG_SUCCESS      the reference is dropped
- * @retval HG_INVALID_ARG  no reference is left; this is not always detected
- * @retval HG_FAULT        the handle belongs to the parent process
+ * @param handle  the handle; HG_BULK_NULL does nothing.
+ * @retval HG_SUCCESS      the reference is dropped.
+ * @retval HG_INVALID_ARG  no reference is left; this is not always detected.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_free(hg_bulk_t handle);
 
 /**
  * Add a reference to a bulk handle.
  *
- * @param handle  the handle
- * @retval HG_SUCCESS      the reference is added
- * @retval HG_INVALID_ARG  the handle is NULL
- * @retval HG_FAULT        the handle belongs to the parent process
+ * @param handle  the handle.
+ * @retval HG_SUCCESS      the reference is added.
+ * @retval HG_INVALID_ARG  the handle is NULL.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
 
@@ -123,13 +123,13 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * only the peer that got the handle from the class, for as long as that peer
  * has it.
  *
- * @param handle   the handle, of memory of this process
- * @param context  the context whose id goes into the handle
- * @retval HG_SUCCESS      the handle is bound
+ * @param handle   the handle, of memory of this process.
+ * @param context  the context whose id goes into the handle.
+ * @retval HG_SUCCESS      the handle is bound.
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         is of another class than the context, or an argument
- *                         is NULL
- * @retval HG_FAULT        the handle belongs to the parent process
+ *                         is NULL.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
 
@@ -139,38 +139,38 @@ HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
  * The address of a handle that was passed on is resolved now, as
  * HG_Addr_lookup2() does, but without a name server.
  *
- * @param handle  the handle, bound in this or another process
+ * @param handle  the handle, bound in this or another process.
  * @return the address, borrowed from the handle; HG_ADDR_NULL if the handle is
- *         not bound, or the address is of another transport
+ *         not bound, or the address is of another transport.
  */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 
 /**
  * Get the context id that HG_Bulk_bind() put into a bulk handle.
  *
- * @param handle  the handle, bound in this or another process
- * @return the id; 0 if the handle is not bound
+ * @param handle  the handle, bound in this or another process.
+ * @return the id; 0 if the handle is not bound.
  */
 HG_EXPORT uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
 
 /**
  * Get the segments of a part of a bulk handle, without a copy.
  *
- * @param handle             the handle, of memory of this process
- * @param offset             the first byte
- * @param size               bytes; 0 does nothing
- * @param flags              ignored
- * @param max_count          entries of the arrays; 0 does nothing
+ * @param handle             the handle, of memory of this process.
+ * @param offset             the first byte.
+ * @param size               bytes; 0 does nothing.
+ * @param flags              ignored.
+ * @param max_count          entries of the arrays; 0 does nothing.
  * @param[out] buf_ptrs      the segments, valid as long as the handle; NULL is
- *                           allowed
- * @param[out] buf_sizes     bytes of each; NULL is allowed
- * @param[out] actual_count  the number of segments; NULL is allowed
- * @retval HG_SUCCESS       done
- * @retval HG_OVERFLOW      the part is past the end of the handle
- * @retval HG_OPNOTSUPPORT  the memory is a peer's
+ *                           allowed.
+ * @param[out] buf_sizes     bytes of each; NULL is allowed.
+ * @param[out] actual_count  the number of segments; NULL is allowed.
+ * @retval HG_SUCCESS       done.
+ * @retval HG_OVERFLOW      the part is past the end of the handle.
+ * @retval HG_OPNOTSUPPORT  the memory is a peer's.
  * @retval HG_NOENTRY       the handle was decoded from one of this process,
- *                          which was freed
- * @retval HG_INVALID_ARG   the handle is NULL
+ *                          which was freed.
+ * @retval HG_INVALID_ARG   the handle is NULL.
  */
 HG_EXPORT hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset,
     hg_size_t size, uint8_t flags, uint32_t max_count, void **buf_ptrs,
@@ -179,25 +179,25 @@ HG_EXPORT hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset,
 /**
  * Get the size of a bulk handle's memory.
  *
- * @param handle  the handle
- * @return bytes of all segments; 0 for HG_BULK_NULL
+ * @param handle  the handle.
+ * @return bytes of all segments; 0 for HG_BULK_NULL.
  */
 HG_EXPORT hg_size_t HG_Bulk_get_size(hg_bulk_t handle);
 
 /**
  * Get the number of segments of a bulk handle.
  *
- * @param handle  the handle
- * @return the number; 0 for HG_BULK_NULL
+ * @param handle  the handle.
+ * @return the number; 0 for HG_BULK_NULL.
  */
 HG_EXPORT uint32_t HG_Bulk_get_segment_count(hg_bulk_t handle);
 
 /**
  * Get the flags of a bulk handle.
  *
- * @param handle  the handle
+ * @param handle  the handle.
  * @return HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or HG_BULK_READWRITE; 0 for
- *         HG_BULK_NULL
+ *         HG_BULK_NULL.
  */
 HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 
@@ -206,9 +206,9 @@ HG_EXPORT uint8_t HG_Bulk_get_flags(hg_bulk_t handle);
 /**
  * Get the size of a serialized bulk handle.
  *
- * @param handle  the handle
- * @param flags   ignored
- * @return bytes; 0 if the handle is NULL or cannot be used
+ * @param handle  the handle.
+ * @param flags   ignored.
+ * @return bytes; 0 if the handle is NULL or cannot be used.
  */
 HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
     hg_bulk_t handle, unsigned long flags);
@@ -218,17 +218,17 @@ HG_EXPORT hg_size_t HG_Bulk_get_serialize_size(
  *
  * A handle that came from a peer can be serialized, too.
  *
- * @param[out] buf   the bytes
- * @param buf_size   bytes of `buf`, at least HG_Bulk_get_serialize_size()
- * @param flags      ignored
- * @param handle     the handle
- * @retval HG_SUCCESS      the handle is written
- * @retval HG_OVERFLOW     `buf` is too small
+ * @param[out] buf   the bytes.
+ * @param buf_size   bytes of `buf`, at least HG_Bulk_get_serialize_size().
+ * @param flags      ignored.
+ * @param handle     the handle.
+ * @retval HG_SUCCESS      the handle is written.
+ * @retval HG_OVERFLOW     `buf` is too small.
  * @retval HG_NOENTRY      the handle was decoded from one of this process,
- *                         which was freed
- * @retval HG_NOMEM        out of memory
- * @retval HG_FAULT        the handle belongs to the parent process
- * @retval HG_INVALID_ARG  an argument is NULL
+ *                         which was freed.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_FAULT        the handle belongs to the parent process.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Bulk_serialize(
     void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle);
@@ -236,16 +236,16 @@ HG_EXPORT hg_return_t HG_Bulk_serialize(
 /**
  * Make a bulk handle of bytes of HG_Bulk_serialize().
  *
- * @param hg_class     the class
- * @param[out] handle  the handle, for HG_Bulk_free()
- * @param buf          the bytes
- * @param buf_size     their number; more bytes after the handle are ignored
- * @retval HG_SUCCESS         `handle` is set
- * @retval HG_PROTOCOL_ERROR  the bytes are not a whole bulk handle
- * @retval HG_NOENTRY         the handle is of this process and was freed
- * @retval HG_NOMEM           out of memory
- * @retval HG_FAULT           the class belongs to the parent process
- * @retval HG_INVALID_ARG     an argument is NULL
+ * @param hg_class     the class.
+ * @param[out] handle  the handle, for HG_Bulk_free().
+ * @param buf          the bytes.
+ * @param buf_size     their number; more bytes after the handle are ignored.
+ * @retval HG_SUCCESS         `handle` is set.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a whole bulk handle.
+ * @retval HG_NOENTRY         the handle is of this process and was freed.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_FAULT           the class belongs to the parent process.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
     hg_bulk_t *handle, const void *buf, hg_size_t buf_size);
@@ -271,35 +271,35 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * - HG_PERMISSION, HG_NOMEM: the peer refuses, or has no memory.
  * - HG_NODEV: the address in the handle is of another transport, or needs a
  *   name server.
- * - HG_CHECKSUM_ERROR: the data changed on the way (option bulk_checksum).
+ * - HG_CHECKSUM_ERROR: the data changed on the way (bulk_checksum).
  *
- * @param context        the context
- * @param callback       called with HG_CB_BULK; NULL is allowed
- * @param arg            passed to the callback
- * @param op             HG_BULK_PULL: from the origin; HG_BULK_PUSH: to it
+ * @param context        the context.
+ * @param callback       called with HG_CB_BULK; NULL is allowed.
+ * @param arg            passed to the callback.
+ * @param op             HG_BULK_PULL: from the origin; HG_BULK_PUSH: to it.
  * @param origin_addr    the process that created the origin handle; this
- *                       process may have got the handle from another one
- * @param origin_handle  the handle of the origin's memory
- * @param origin_offset  the first byte in the origin's memory
- * @param local_handle   the handle of memory of this process
- * @param local_offset   the first byte in the local memory
- * @param size           bytes; 0 is allowed
+ *                       process may have got the handle from another one.
+ * @param origin_handle  the handle of the origin's memory.
+ * @param origin_offset  the first byte in the origin's memory.
+ * @param local_handle   the handle of memory of this process.
+ * @param local_offset   the first byte in the local memory.
+ * @param size           bytes; 0 is allowed.
  * @param[out] op_id     for HG_Bulk_cancel(), written before the callback can
- *                       run; NULL is allowed
- * @retval HG_SUCCESS      the transfer is started
- * @retval HG_PERMISSION   the flags of a handle forbid the direction
+ *                       run; NULL is allowed.
+ * @retval HG_SUCCESS      the transfer is started.
+ * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which
- *                         was freed
+ *                         was freed.
  * @retval HG_HOSTUNREACH  the handle was passed on, and its owner does not
- *                         listen
+ *                         listen.
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
  *                         classes; the local memory is a peer's; the origin
  *                         handle is bound: HG_Bulk_bind_transfer() takes it;
  *                         the address is that of this class, and the origin's
- *                         memory is a peer's; or an argument is NULL
- * @retval HG_NOMEM        out of memory
+ *                         memory is a peer's; or an argument is NULL.
+ * @retval HG_NOMEM        out of memory.
  * @retval HG_FAULT        the bulk layer of a handle has ended, or the context
- *                         belongs to the parent process
+ *                         belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
     void *arg, hg_bulk_op_t op, hg_addr_t origin_addr, hg_bulk_t origin_handle,
@@ -311,20 +311,20 @@ HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
  *
  * The results that the callback gets are those of HG_Bulk_transfer2().
  *
- * @param context        as for HG_Bulk_transfer2()
- * @param callback       as for HG_Bulk_transfer2()
- * @param arg            as for HG_Bulk_transfer2()
- * @param op             as for HG_Bulk_transfer2()
- * @param origin_handle  the handle of the origin's memory, of HG_Bulk_bind()
- * @param origin_offset  as for HG_Bulk_transfer2()
- * @param local_handle   as for HG_Bulk_transfer2()
- * @param local_offset   as for HG_Bulk_transfer2()
- * @param size           as for HG_Bulk_transfer2()
- * @param[out] op_id     as for HG_Bulk_transfer2()
- * @retval HG_SUCCESS      the transfer is started
+ * @param context        as for HG_Bulk_transfer2().
+ * @param callback       as for HG_Bulk_transfer2().
+ * @param arg            as for HG_Bulk_transfer2().
+ * @param op             as for HG_Bulk_transfer2().
+ * @param origin_handle  the handle of the origin's memory, of HG_Bulk_bind().
+ * @param origin_offset  as for HG_Bulk_transfer2().
+ * @param local_handle   as for HG_Bulk_transfer2().
+ * @param local_offset   as for HG_Bulk_transfer2().
+ * @param size           as for HG_Bulk_transfer2().
+ * @param[out] op_id     as for HG_Bulk_transfer2().
+ * @retval HG_SUCCESS      the transfer is started.
  * @retval HG_INVALID_ARG  the origin handle is not bound; or as
- *                         HG_Bulk_transfer2() returns it
- * @retval others          as HG_Bulk_transfer2() returns them
+ *                         HG_Bulk_transfer2() returns it.
+ * @retval others          as HG_Bulk_transfer2() returns them.
  */
 HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
     hg_cb_t callback, void *arg, hg_bulk_op_t op, hg_bulk_t origin_handle,
@@ -337,20 +337,20 @@ HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
  * Any context of the origin that makes progress serves the transfer. Otherwise
  * it is HG_Bulk_transfer2().
  *
- * @param context        as for HG_Bulk_transfer2()
- * @param callback       as for HG_Bulk_transfer2()
- * @param arg            as for HG_Bulk_transfer2()
- * @param op             as for HG_Bulk_transfer2()
- * @param origin_addr    as for HG_Bulk_transfer2()
- * @param origin_id      ignored
- * @param origin_handle  as for HG_Bulk_transfer2()
- * @param origin_offset  as for HG_Bulk_transfer2()
- * @param local_handle   as for HG_Bulk_transfer2()
- * @param local_offset   as for HG_Bulk_transfer2()
- * @param size           as for HG_Bulk_transfer2()
- * @param[out] op_id     as for HG_Bulk_transfer2()
- * @retval HG_SUCCESS  the transfer is started
- * @retval others      as HG_Bulk_transfer2() returns them
+ * @param context        as for HG_Bulk_transfer2().
+ * @param callback       as for HG_Bulk_transfer2().
+ * @param arg            as for HG_Bulk_transfer2().
+ * @param op             as for HG_Bulk_transfer2().
+ * @param origin_addr    as for HG_Bulk_transfer2().
+ * @param origin_id      ignored.
+ * @param origin_handle  as for HG_Bulk_transfer2().
+ * @param origin_offset  as for HG_Bulk_transfer2().
+ * @param local_handle   as for HG_Bulk_transfer2().
+ * @param local_offset   as for HG_Bulk_transfer2().
+ * @param size           as for HG_Bulk_transfer2().
+ * @param[out] op_id     as for HG_Bulk_transfer2().
+ * @retval HG_SUCCESS  the transfer is started.
+ * @retval others      as HG_Bulk_transfer2() returns them.
  */
 HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
     hg_cb_t callback, void *arg, hg_bulk_op_t op, hg_addr_t origin_addr,
@@ -364,10 +364,10 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
  * The callback runs once, with HG_CANCELED, or with the result if the transfer
  * completed first. Afterwards nothing reads or writes the local memory.
  *
- * @param op_id  the id that the function which started the transfer has set
- * @retval HG_SUCCESS      the transfer is canceled, or has ended
- * @retval HG_INVALID_ARG  it is HG_OP_ID_NULL
- * @retval HG_FAULT        the transfer belongs to the parent process
+ * @param op_id  the id that the function which started the transfer has set.
+ * @retval HG_SUCCESS      the transfer is canceled, or has ended.
+ * @retval HG_INVALID_ARG  it is HG_OP_ID_NULL.
+ * @retval HG_FAULT        the transfer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 

@@ -16,9 +16,9 @@
  * The id is 0 if the class has no other context. Callers that select no id call
  * context 0.
  *
- * @param hg_class  the class
+ * @param hg_class  the class.
  * @return the context, for HG_Context_destroy(); NULL on failure: the class has
- *         max_contexts, or the process has 4,096 classes and contexts
+ *         max_contexts, or the process has 4,096 classes and contexts.
  */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -26,11 +26,11 @@ HG_EXPORT hg_context_t *HG_Context_create(
 /**
  * Create a context with a given id.
  *
- * @param hg_class  the class
- * @param id        the id
+ * @param hg_class  the class.
+ * @param id        the id.
  * @return the context, for HG_Context_destroy(); NULL on failure: another
  *         context of the class has the id, the class has max_contexts, or the
- *         process has 4,096 classes and contexts
+ *         process has 4,096 classes and contexts.
  */
 HG_EXPORT hg_context_t *HG_Context_create_id(
     hg_class_t *hg_class, uint8_t id) HG_WARN_UNUSED_RESULT;
@@ -40,9 +40,9 @@ HG_EXPORT hg_context_t *HG_Context_create_id(
  *
  * Callers get HG_CANCELED. It cannot be undone.
  *
- * @param context  the context
- * @retval HG_SUCCESS      the context accepts no calls
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
+ * @param context  the context.
+ * @retval HG_SUCCESS      the context accepts no calls.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
 
@@ -54,22 +54,22 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
  * until all handles of the context are destroyed. Then it frees the context and
  * the data that was set.
  *
- * @param context  the context
- * @retval HG_SUCCESS      the context is destroyed
+ * @param context  the context.
+ * @retval HG_SUCCESS      the context is destroyed.
  * @retval HG_BUSY         a thread makes progress or waits in the context, also
  *                         in HG_Wait_room(), or a callback runs: nothing has
  *                         changed; or handles are left after 5 s: the context
- *                         exists, and accepts no calls
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ *                         exists, and accepts no calls.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Context_destroy(hg_context_t *context);
 
 /**
  * Get the class of a context.
  *
- * @param context  the context
- * @return the class; NULL if the context is NULL or destroyed
+ * @param context  the context.
+ * @return the class; NULL if the context is NULL or destroyed.
  */
 HG_EXPORT hg_class_t *HG_Context_get_class(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -77,8 +77,8 @@ HG_EXPORT hg_class_t *HG_Context_get_class(
 /**
  * Get the id of a context.
  *
- * @param context  the context
- * @return the id; 0 if the context is NULL or destroyed
+ * @param context  the context.
+ * @return the id; 0 if the context is NULL or destroyed.
  */
 HG_EXPORT uint8_t HG_Context_get_id(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -86,12 +86,12 @@ HG_EXPORT uint8_t HG_Context_get_id(
 /**
  * Attach data of the application to a context.
  *
- * @param context        the context
- * @param data           the data; it replaces earlier data, which is not freed
+ * @param context        the context.
+ * @param data           the data; it replaces earlier data, which is not freed.
  * @param free_callback  HG_Context_destroy() calls it with the data; NULL is
- *                       allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
+ *                       allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Context_set_data(
     hg_context_t *context, void *data, void (*free_callback)(void *));
@@ -99,8 +99,8 @@ HG_EXPORT hg_return_t HG_Context_set_data(
 /**
  * Get the data of HG_Context_set_data().
  *
- * @param context  the context
- * @return the data; NULL if none was set
+ * @param context  the context.
+ * @return the data; NULL if none was set.
  */
 HG_EXPORT void *HG_Context_get_data(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -122,13 +122,13 @@ HG_EXPORT void *HG_Context_get_data(
  *
  * To register the name again replaces the proc functions and the callback.
  *
- * @param hg_class     the class
- * @param func_name    the name, copied
- * @param in_proc_cb   the proc function of the input; NULL: no input
- * @param out_proc_cb  the proc function of the output; NULL: no output
- * @param rpc_cb       executes the calls; NULL at a client
+ * @param hg_class     the class.
+ * @param func_name    the name, copied.
+ * @param in_proc_cb   the proc function of the input; NULL: no input.
+ * @param out_proc_cb  the proc function of the output; NULL: no output.
+ * @param rpc_cb       executes the calls; NULL at a client.
  * @return the id; 0 if out of memory, if an argument is NULL, if another name
- *         has the id, or if the name is reserved for the library
+ *         has the id, or if the name is reserved for the library.
  */
 HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
@@ -140,14 +140,14 @@ HG_EXPORT hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
  * To register the id again replaces the proc functions and the callback. With
  * HG_API_VERSION 2 the name is HG_Register.
  *
- * @param hg_class     the class
- * @param id           the id, the same on both sides; not 0
- * @param in_proc_cb   the proc function of the input; NULL: no input
- * @param out_proc_cb  the proc function of the output; NULL: no output
- * @param rpc_cb       executes the calls; NULL at a client
- * @retval HG_SUCCESS      the function is registered
- * @retval HG_INVALID_ARG  the id is 0, or the class is NULL or closed
- * @retval HG_NOMEM        out of memory
+ * @param hg_class     the class.
+ * @param id           the id, the same on both sides; not 0.
+ * @param in_proc_cb   the proc function of the input; NULL: no input.
+ * @param out_proc_cb  the proc function of the output; NULL: no output.
+ * @param rpc_cb       executes the calls; NULL at a client.
+ * @retval HG_SUCCESS      the function is registered.
+ * @retval HG_INVALID_ARG  the id is 0, or the class is NULL or closed.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
@@ -158,23 +158,23 @@ HG_EXPORT hg_return_t HG_Register2(hg_class_t *hg_class, hg_id_t id,
  * Calls of the function end with HG_NOENTRY: those of peers, and those that
  * this class would start.
  *
- * @param hg_class  the class
- * @param id        the id; its handles must be destroyed before
- * @retval HG_SUCCESS      the function is removed
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class  the class.
+ * @param id        the id; its handles must be destroyed before.
+ * @retval HG_SUCCESS      the function is removed.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id);
 
 /**
  * Test whether a name is registered.
  *
- * @param hg_class     the class
- * @param func_name    the name
- * @param[out] id_p    the id, also if it is not registered; NULL is allowed
- * @param[out] flag_p  HG_TRUE if it is registered
- * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class     the class.
+ * @param func_name    the name.
+ * @param[out] id_p    the id, also if it is not registered; NULL is allowed.
+ * @param[out] flag_p  HG_TRUE if it is registered.
+ * @retval HG_SUCCESS      `flag_p` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered_name(hg_class_t *hg_class,
     const char *func_name, hg_id_t *id_p, uint8_t *flag_p);
@@ -182,11 +182,11 @@ HG_EXPORT hg_return_t HG_Registered_name(hg_class_t *hg_class,
 /**
  * Test whether an id is registered.
  *
- * @param hg_class     the class
- * @param id           the id
- * @param[out] flag_p  HG_TRUE if it is registered
- * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class     the class.
+ * @param id           the id.
+ * @param[out] flag_p  HG_TRUE if it is registered.
+ * @retval HG_SUCCESS      `flag_p` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered(
     hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p);
@@ -194,14 +194,14 @@ HG_EXPORT hg_return_t HG_Registered(
 /**
  * Get the proc functions of an id.
  *
- * @param hg_class            the class
- * @param id                  the id
+ * @param hg_class            the class.
+ * @param id                  the id.
  * @param[out] flag_p         HG_TRUE if it is registered; only then the others
- *                            are set
- * @param[out] in_proc_cb_p   that of the input; NULL is allowed
- * @param[out] out_proc_cb_p  that of the output; NULL is allowed
- * @retval HG_SUCCESS      `flag_p` is set
- * @retval HG_INVALID_ARG  the class is NULL or closed, or `flag_p` is NULL
+ *                            are set.
+ * @param[out] in_proc_cb_p   that of the input; NULL is allowed.
+ * @param[out] out_proc_cb_p  that of the output; NULL is allowed.
+ * @retval HG_SUCCESS      `flag_p` is set.
+ * @retval HG_INVALID_ARG  the class is NULL or closed, or `flag_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p);
@@ -209,14 +209,14 @@ HG_EXPORT hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
 /**
  * Attach data of the application to a function.
  *
- * @param hg_class       the class
- * @param id             the id
- * @param data           the data; it replaces earlier data, which is not freed
+ * @param hg_class       the class.
+ * @param id             the id.
+ * @param data           the data; it replaces earlier data, which is not freed.
  * @param free_callback  HG_Deregister() or HG_Finalize2() calls it with the
- *                       data; NULL is allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ *                       data; NULL is allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
     void *data, void (*free_callback)(void *));
@@ -224,9 +224,9 @@ HG_EXPORT hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id,
 /**
  * Get the data of HG_Register_data().
  *
- * @param hg_class  the class
- * @param id        the id
- * @return the data; NULL if none was set, or the id is not registered
+ * @param hg_class  the class.
+ * @param id        the id.
+ * @return the data; NULL if none was set, or the id is not registered.
  */
 HG_EXPORT void *HG_Registered_data(
     hg_class_t *hg_class, hg_id_t id) HG_WARN_UNUSED_RESULT;
@@ -238,12 +238,12 @@ HG_EXPORT void *HG_Registered_data(
  * the input has left. At the target HG_Respond() returns HG_OPNOTSUPPORT. A
  * handle gets the setting when it is created or reset.
  *
- * @param hg_class  the class
- * @param id        the id
- * @param disable   true: one-way
- * @retval HG_SUCCESS      it is set
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  the class is NULL or closed
+ * @param hg_class  the class.
+ * @param id        the id.
+ * @param disable   true: one-way.
+ * @retval HG_SUCCESS      it is set.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  the class is NULL or closed.
  */
 HG_EXPORT hg_return_t HG_Registered_disable_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t disable);
@@ -251,12 +251,12 @@ HG_EXPORT hg_return_t HG_Registered_disable_response(
 /**
  * Test whether calls of a function are one-way.
  *
- * @param hg_class         the class
- * @param id               the id
- * @param[out] disabled_p  HG_TRUE if they are
- * @retval HG_SUCCESS      `disabled_p` is set
- * @retval HG_NOENTRY      the id is not registered
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class         the class.
+ * @param id               the id.
+ * @param[out] disabled_p  HG_TRUE if they are.
+ * @retval HG_SUCCESS      `disabled_p` is set.
+ * @retval HG_NOENTRY      the id is not registered.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Registered_disabled_response(
     hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p);
@@ -283,16 +283,16 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * HG_API_VERSION 2 the name is HG_Addr_lookup, unless the program defines a
  * macro of that name.
  *
- * @param context        the context
- * @param callback       called with HG_CB_LOOKUP
- * @param arg            passed to the callback
- * @param name           the address string, copied
- * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed
- * @retval HG_SUCCESS      the lookup is started
- * @retval HG_NODEV        this class cannot read the address string
+ * @param context        the context.
+ * @param callback       called with HG_CB_LOOKUP.
+ * @param arg            passed to the callback.
+ * @param name           the address string, copied.
+ * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed.
+ * @retval HG_SUCCESS      the lookup is started.
+ * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
- *                         NULL
- * @retval HG_NOMEM        out of memory
+ *                         NULL.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
     void *arg, const char *name, hg_op_id_t *op_id_p);
@@ -306,15 +306,15 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * HG_Addr_cmp() compares the address by its name. The function makes no
  * progress. A host name may need a name server.
  *
- * @param hg_class     the class
- * @param name         the address string
- * @param[out] addr_p  the address, for HG_Addr_free()
- * @retval HG_SUCCESS      the address is usable
- * @retval HG_NODEV        this class cannot read the address string
+ * @param hg_class     the class.
+ * @param name         the address string.
+ * @param[out] addr_p  the address, for HG_Addr_free().
+ * @retval HG_SUCCESS      the address is usable.
+ * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
- *                         NULL
- * @retval HG_HOSTUNREACH  there is no such host
- * @retval HG_NOMEM        out of memory
+ *                         NULL.
+ * @retval HG_HOSTUNREACH  there is no such host.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
@@ -322,12 +322,12 @@ HG_EXPORT hg_return_t HG_Addr_lookup2(
 /**
  * Drop a reference to an address.
  *
- * @param hg_class  the class
- * @param addr      the address; HG_ADDR_NULL does nothing
- * @retval HG_SUCCESS      the reference is dropped
+ * @param hg_class  the class.
+ * @param addr      the address; HG_ADDR_NULL does nothing.
+ * @retval HG_SUCCESS      the reference is dropped.
  * @retval HG_INVALID_ARG  the application has no reference, as to an address of
- *                         HG_Get_info(), or the address is of another class
- * @retval HG_FAULT        the class belongs to the parent process
+ *                         HG_Get_info(), or the address is of another class.
+ * @retval HG_FAULT        the class belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
 
@@ -342,32 +342,32 @@ HG_EXPORT hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr);
  * being connected it has no effect either: the calls wait for the connection,
  * and HG_Cancel() ends them.
  *
- * @param hg_class  the class
- * @param addr      the address
- * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  the address is NULL or of another class
+ * @param hg_class  the class.
+ * @param addr      the address.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_INVALID_ARG  the address is NULL or of another class.
  */
 HG_EXPORT hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr);
 
 /**
  * Get the address of the class itself.
  *
- * @param hg_class     the class
- * @param[out] addr_p  a reference, for HG_Addr_free()
- * @retval HG_SUCCESS      `addr_p` is set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param hg_class     the class.
+ * @param[out] addr_p  a reference, for HG_Addr_free().
+ * @retval HG_SUCCESS      `addr_p` is set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
 
 /**
  * Get another reference to an address.
  *
- * @param hg_class         the class
- * @param addr             the address
- * @param[out] new_addr_p  a reference, for HG_Addr_free()
- * @retval HG_SUCCESS      `new_addr_p` is set
+ * @param hg_class         the class.
+ * @param addr             the address.
+ * @param[out] new_addr_p  a reference, for HG_Addr_free().
+ * @retval HG_SUCCESS      `new_addr_p` is set.
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 HG_EXPORT hg_return_t HG_Addr_dup(
     hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p);
@@ -375,10 +375,10 @@ HG_EXPORT hg_return_t HG_Addr_dup(
 /**
  * Test whether two addresses are of the same peer.
  *
- * @param hg_class  the class
- * @param addr1     an address or HG_ADDR_NULL
- * @param addr2     another address or HG_ADDR_NULL
- * @return HG_TRUE if they are, or both are HG_ADDR_NULL
+ * @param hg_class  the class.
+ * @param addr1     an address or HG_ADDR_NULL.
+ * @param addr2     another address or HG_ADDR_NULL.
+ * @return HG_TRUE if they are, or both are HG_ADDR_NULL.
  */
 HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
     hg_addr_t addr2) HG_WARN_UNUSED_RESULT;
@@ -386,16 +386,16 @@ HG_EXPORT uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1,
 /**
  * Write an address as a string.
  *
- * @param hg_class             the class
+ * @param hg_class             the class.
  * @param[out] buf             the string with its terminating NUL; NULL: only
- *                             `buf_size_p` is set
+ *                             `buf_size_p` is set.
  * @param[in,out] buf_size_p   in: bytes of `buf`; out: bytes of the string with
- *                             its NUL
- * @param addr                 the address
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     `buf` is too small; `buf_size_p` is set
+ *                             its NUL.
+ * @param addr                 the address.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     `buf` is too small; `buf_size_p` is set.
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 HG_EXPORT hg_return_t HG_Addr_to_string(
     hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p, hg_addr_t addr);
@@ -425,15 +425,15 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * The handle holds a reference to the address. It can be used for one call
  * after another.
  *
- * @param context        the context; the callbacks of the handle run there
- * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later
- * @param id             the function; 0: HG_Reset() sets it later
- * @param[out] handle_p  the handle with one reference, for HG_Destroy()
- * @retval HG_SUCCESS      the handle is created
- * @retval HG_NOENTRY      the id is not registered
+ * @param context        the context; the callbacks of the handle run there.
+ * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later.
+ * @param id             the function; 0: HG_Reset() sets it later.
+ * @param[out] handle_p  the handle with one reference, for HG_Destroy().
+ * @retval HG_SUCCESS      the handle is created.
+ * @retval HG_NOENTRY      the id is not registered.
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
- * @retval HG_NOMEM        out of memory
+ *                         class.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p);
@@ -447,10 +447,10 @@ HG_EXPORT hg_return_t HG_Create(
  * returns instead. There one additional HG_Destroy() does nothing and returns
  * HG_SUCCESS: in Mercury such a call has two references.
  *
- * @param handle  the handle; HG_HANDLE_NULL does nothing
- * @retval HG_SUCCESS      the reference is dropped
- * @retval HG_INVALID_ARG  there is no reference to drop
- * @retval HG_FAULT        the handle belongs to the parent process
+ * @param handle  the handle; HG_HANDLE_NULL does nothing.
+ * @retval HG_SUCCESS      the reference is dropped.
+ * @retval HG_INVALID_ARG  there is no reference to drop.
+ * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 
@@ -460,23 +460,23 @@ HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
  * The handle becomes as new, with the context id 0 at the target. Its data
  * stays.
  *
- * @param handle  the handle, of HG_Create()
- * @param addr    the peer; HG_ADDR_NULL: as before
- * @param id      the function; 0: as before
- * @retval HG_SUCCESS      the handle is reset
- * @retval HG_BUSY         its call or its callback is not over
- * @retval HG_NOENTRY      the id is not registered
+ * @param handle  the handle, of HG_Create().
+ * @param addr    the peer; HG_ADDR_NULL: as before.
+ * @param id      the function; 0: as before.
+ * @retval HG_SUCCESS      the handle is reset.
+ * @retval HG_BUSY         its call or its callback is not over.
+ * @retval HG_NOENTRY      the id is not registered.
  * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived; or the
- *                         address is of another class
+ *                         address is of another class.
  */
 HG_EXPORT hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 
 /**
  * Add a reference to a handle.
  *
- * @param handle  the handle
- * @retval HG_SUCCESS      the reference is added
- * @retval HG_INVALID_ARG  the handle is NULL or destroyed
+ * @param handle  the handle.
+ * @retval HG_SUCCESS      the reference is added.
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
 
@@ -486,16 +486,16 @@ HG_EXPORT hg_return_t HG_Ref_incr(hg_handle_t handle);
  * After the callback of a call, and after HG_Forward2() has failed, it is 1
  * again if the application took no other.
  *
- * @param handle  the handle
- * @return the number; -1 for HG_HANDLE_NULL
+ * @param handle  the handle.
+ * @return the number; -1 for HG_HANDLE_NULL.
  */
 HG_EXPORT int32_t HG_Ref_get(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /**
  * Get the properties of a handle: the class, the context, the peer, the id.
  *
- * @param handle  the handle
- * @return the properties, valid as long as the handle; NULL for HG_HANDLE_NULL
+ * @param handle  the handle.
+ * @return the properties, valid as long as the handle; NULL for HG_HANDLE_NULL.
  */
 HG_EXPORT const struct hg_info *HG_Get_info(
     hg_handle_t handle) HG_WARN_UNUSED_RESULT;
@@ -505,12 +505,12 @@ HG_EXPORT const struct hg_info *HG_Get_info(
  *
  * HG_Reset() keeps the data.
  *
- * @param handle         the handle
- * @param data           the data; it replaces earlier data, which is not freed
+ * @param handle         the handle.
+ * @param data           the data; it replaces earlier data, which is not freed.
  * @param free_callback  called with the data when the handle is freed; NULL is
- *                       allowed
- * @retval HG_SUCCESS      the data is set
- * @retval HG_INVALID_ARG  the handle is NULL or destroyed
+ *                       allowed.
+ * @retval HG_SUCCESS      the data is set.
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Set_data(
     hg_handle_t handle, void *data, void (*free_callback)(void *));
@@ -518,8 +518,8 @@ HG_EXPORT hg_return_t HG_Set_data(
 /**
  * Get the data of HG_Set_data().
  *
- * @param handle  the handle
- * @return the data; NULL if none was set
+ * @param handle  the handle.
+ * @return the data; NULL if none was set.
  */
 HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
@@ -529,10 +529,10 @@ HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
  * Call it before HG_Forward2(). A call to a context that does not exist waits
  * at the target until the context is created.
  *
- * @param handle  the handle, of HG_Create()
- * @param id      the id of HG_Context_create_id(); 0 by default
- * @retval HG_SUCCESS      the id is set
- * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived
+ * @param handle  the handle, of HG_Create().
+ * @param id      the id of HG_Context_create_id(); 0 by default.
+ * @retval HG_SUCCESS      the id is set.
+ * @retval HG_INVALID_ARG  the handle is NULL, or of a call that arrived.
  */
 HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 
@@ -556,8 +556,8 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
  * The bytes of HG_Class_set_input_offset() count, as in Mercury, unless the
  * input was too large for the message.
  *
- * @param handle  the handle
- * @return bytes; 0 if there is no input, or it was released
+ * @param handle  the handle.
+ * @return bytes; 0 if there is no input, or it was released.
  */
 HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
 
@@ -567,8 +567,8 @@ HG_EXPORT hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
  * The bytes of HG_Class_set_output_offset() count, as in Mercury, unless the
  * output was too large for the message.
  *
- * @param handle  the handle
- * @return bytes; 0 if there is no output
+ * @param handle  the handle.
+ * @return bytes; 0 if there is no output.
  */
 HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 
@@ -578,22 +578,22 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * On success the handle has one more reference, until HG_Free_input(). On
  * failure nothing stays allocated.
  *
- * @param handle          the handle, at the target
- * @param[out] in_struct  the input
- * @retval HG_SUCCESS         `in_struct` is set
+ * @param handle          the handle, at the target.
+ * @param[out] in_struct  the input.
+ * @retval HG_SUCCESS         `in_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
- *                            two sides register different types
+ *                            two sides register different types.
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
- *                            class has HG_CHECKSUM_RPC_PAYLOAD
- * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
+ *                            class has HG_CHECKSUM_RPC_PAYLOAD.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
  * @retval HG_NOENTRY         the input has a bulk handle of this process, which
- *                            was freed
+ *                            was freed.
  * @retval HG_FAULT           the function has no input proc, or the message was
- *                            released
- * @retval HG_NOMEM           out of memory
+ *                            released.
+ * @retval HG_NOMEM           out of memory.
  * @retval HG_INVALID_ARG     the handle is of HG_Create(), or an argument is
- *                            NULL
- * @retval others             the code of a proc function of the application
+ *                            NULL.
+ * @retval others             the code of a proc function of the application.
  */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 
@@ -606,14 +606,14 @@ HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
- * @param handle             the handle
- * @param[in,out] in_struct  the input
- * @retval HG_SUCCESS      the input is freed
- * @retval HG_FAULT        the function has no input proc
+ * @param handle             the handle.
+ * @param[in,out] in_struct  the input.
+ * @retval HG_SUCCESS      the input is freed.
+ * @retval HG_FAULT        the function has no input proc.
  * @retval HG_INVALID_ARG  every decoded input was freed already, or an argument
- *                         is NULL; no reference is dropped
+ *                         is NULL; no reference is dropped.
  * @retval others          the code of a proc function of the application; the
- *                         reference is dropped
+ *                         reference is dropped.
  */
 HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 
@@ -624,22 +624,22 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * one more reference, until HG_Free_output(). On failure nothing stays
  * allocated.
  *
- * @param handle           the handle, at the origin
- * @param[out] out_struct  the output
- * @retval HG_SUCCESS         `out_struct` is set
+ * @param handle           the handle, at the origin.
+ * @param[out] out_struct  the output.
+ * @retval HG_SUCCESS         `out_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
- *                            two sides register different types
+ *                            two sides register different types.
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
- *                            class has HG_CHECKSUM_RPC_PAYLOAD
- * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type
+ *                            class has HG_CHECKSUM_RPC_PAYLOAD.
+ * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
  * @retval HG_NOENTRY         the output has a bulk handle of this process,
- *                            which was freed
+ *                            which was freed.
  * @retval HG_FAULT           the function has no output proc, or the call has
- *                            no response
- * @retval HG_NOMEM           out of memory
+ *                            no response.
+ * @retval HG_NOMEM           out of memory.
  * @retval HG_INVALID_ARG     the handle is of a call that arrived, or an
- *                            argument is NULL
- * @retval others             the code of a proc function of the application
+ *                            argument is NULL.
+ * @retval others             the code of a proc function of the application.
  */
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
 
@@ -652,14 +652,14 @@ HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
- * @param handle              the handle
- * @param[in,out] out_struct  the output
- * @retval HG_SUCCESS      the output is freed
- * @retval HG_FAULT        the function has no output proc
+ * @param handle              the handle.
+ * @param[in,out] out_struct  the output.
+ * @retval HG_SUCCESS      the output is freed.
+ * @retval HG_FAULT        the function has no output proc.
  * @retval HG_INVALID_ARG  every decoded output was freed already, or an
- *                         argument is NULL; no reference is dropped
+ *                         argument is NULL; no reference is dropped.
  * @retval others          the code of a proc function of the application; the
- *                         reference is dropped
+ *                         reference is dropped.
  */
 HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 
@@ -670,16 +670,16 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_input_offset().
  *
- * @param handle              the handle
+ * @param handle              the handle.
  * @param[out] in_buf_p       the message, valid until the handle is reset or
  *                            freed, the message is released, or a larger one is
- *                            encoded
- * @param[out] in_buf_size_p  bytes; NULL is allowed
- * @retval HG_SUCCESS      `in_buf_p` is set
+ *                            encoded.
+ * @param[out] in_buf_size_p  bytes; NULL is allowed.
+ * @retval HG_SUCCESS      `in_buf_p` is set.
  * @retval HG_BUSY         at the origin: the call is not over, and the buffer
- *                         was not requested before
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL
+ *                         was not requested before.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_input_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
@@ -691,15 +691,15 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_output_offset().
  *
- * @param handle               the handle
+ * @param handle               the handle.
  * @param[out] out_buf_p       the message, valid until the handle is reset or
- *                             freed, or a larger one is encoded
- * @param[out] out_buf_size_p  bytes; NULL is allowed
- * @retval HG_SUCCESS      `out_buf_p` is set
+ *                             freed, or a larger one is encoded.
+ * @param[out] out_buf_size_p  bytes; NULL is allowed.
+ * @retval HG_SUCCESS      `out_buf_p` is set.
  * @retval HG_BUSY         at the target: the call was answered, and the buffer
- *                         was not requested before
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL
+ *                         was not requested before.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
@@ -707,12 +707,12 @@ HG_EXPORT hg_return_t HG_Get_output_buf(
 /**
  * Get an encoded input that was too large for the message.
  *
- * @param handle              the handle
+ * @param handle              the handle.
  * @param[out] in_buf_p       the input, valid as for HG_Get_input_buf(); NULL
- *                            if it was not too large
- * @param[out] in_buf_size_p  bytes, or 0; NULL is allowed
- * @retval HG_SUCCESS      `in_buf_p` is set
- * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL
+ *                            if it was not too large.
+ * @param[out] in_buf_size_p  bytes, or 0; NULL is allowed.
+ * @retval HG_SUCCESS      `in_buf_p` is set.
+ * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_input_extra_buf(
     hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p);
@@ -720,12 +720,12 @@ HG_EXPORT hg_return_t HG_Get_input_extra_buf(
 /**
  * Get an encoded output that was too large for the message.
  *
- * @param handle               the handle
+ * @param handle               the handle.
  * @param[out] out_buf_p       the output, valid as for HG_Get_output_buf();
- *                             NULL if it was not too large
- * @param[out] out_buf_size_p  bytes, or 0; NULL is allowed
- * @retval HG_SUCCESS      `out_buf_p` is set
- * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL
+ *                             NULL if it was not too large.
+ * @param[out] out_buf_size_p  bytes, or 0; NULL is allowed.
+ * @retval HG_SUCCESS      `out_buf_p` is set.
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
  */
 HG_EXPORT hg_return_t HG_Get_output_extra_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
@@ -736,9 +736,9 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  * The message of HG_Get_input_buf() is no longer valid, and the input cannot be
  * decoded again.
  *
- * @param handle  the handle, at the target
- * @retval HG_SUCCESS      the message is released
- * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create()
+ * @param handle  the handle, at the target.
+ * @retval HG_SUCCESS      the message is released.
+ * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create().
  */
 HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 
@@ -780,23 +780,23 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * - Another code: that of the function that executed the call, or that of
  *   HG_Addr_lookup1() if the address was not connected.
  *
- * @param handle     the handle, of HG_Create()
- * @param callback   called with HG_CB_FORWARD; NULL is allowed
- * @param arg        passed to the callback
- * @param in_struct  the input; NULL: none
- * @retval HG_SUCCESS      the call is started
- * @retval HG_BUSY         the call of the handle is not over
- * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room()
- * @retval HG_NOENTRY      the function was deregistered
+ * @param handle     the handle, of HG_Create().
+ * @param callback   called with HG_CB_FORWARD; NULL is allowed.
+ * @param arg        passed to the callback.
+ * @param in_struct  the input; NULL: none.
+ * @retval HG_SUCCESS      the call is started.
+ * @retval HG_BUSY         the call of the handle is not over.
+ * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
+ * @retval HG_NOENTRY      the function was deregistered.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has
- *                         no_overflow
- * @retval HG_MSGSIZE      the input exceeds max_args_size
- * @retval HG_FAULT        the handle has no function
- * @retval HG_NOMEM        out of memory
+ *                         no_overflow.
+ * @retval HG_MSGSIZE      the input exceeds max_args_size.
+ * @retval HG_FAULT        the handle has no function.
+ * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  the handle is NULL, has no address, or is of a call
- *                         that arrived
+ *                         that arrived.
  * @retval others          the code of a proc function or hook of the
- *                         application
+ *                         application.
  */
 HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
@@ -809,22 +809,22 @@ HG_EXPORT hg_return_t HG_Forward2(
  * the caller no longer waits, or the code of the lost connection. After a
  * failure other than HG_EXIST the call is still unanswered.
  *
- * @param handle      the handle, at the target
- * @param callback    called with HG_CB_RESPOND; NULL is allowed
- * @param arg         passed to the callback
+ * @param handle      the handle, at the target.
+ * @param callback    called with HG_CB_RESPOND; NULL is allowed.
+ * @param arg         passed to the callback.
  * @param out_struct  the output, encoded before the function returns; NULL:
- *                    none
- * @retval HG_SUCCESS       the response is started
- * @retval HG_EXIST         the call was answered already
- * @retval HG_OPNOTSUPPORT  the call is one-way
+ *                    none.
+ * @retval HG_SUCCESS       the response is started.
+ * @retval HG_EXIST         the call was answered already.
+ * @retval HG_OPNOTSUPPORT  the call is one-way.
  * @retval HG_AGAIN         too many large outputs wait to be fetched by the
- *                          caller
+ *                          caller.
  * @retval HG_OVERFLOW      the output does not fit a message, and the class has
- *                          no_overflow
- * @retval HG_MSGSIZE       the output exceeds max_args_size
- * @retval HG_NOMEM         out of memory
- * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create()
- * @retval others           the code of a proc function of the application
+ *                          no_overflow.
+ * @retval HG_MSGSIZE       the output exceeds max_args_size.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create().
+ * @retval others           the code of a proc function of the application.
  */
 HG_EXPORT hg_return_t HG_Respond(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct);
@@ -836,9 +836,9 @@ HG_EXPORT hg_return_t HG_Respond(
  * completed first. The target gets a message. A handle at the target is not
  * changed.
  *
- * @param handle  the handle
- * @retval HG_SUCCESS      the call is canceled, or none was in flight
- * @retval HG_INVALID_ARG  the handle is NULL or destroyed
+ * @param handle  the handle.
+ * @retval HG_SUCCESS      the call is canceled, or none was in flight.
+ * @retval HG_INVALID_ARG  the handle is NULL or destroyed.
  */
 HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
 
@@ -870,13 +870,13 @@ HG_EXPORT hg_return_t HG_Cancel(hg_handle_t handle);
  *
  * It returns at once if HG_Trigger() has something to run already.
  *
- * @param context  the context
- * @param timeout  milliseconds; 0 does not wait
- * @retval HG_SUCCESS      HG_Trigger() has something to run
+ * @param context  the context.
+ * @param timeout  milliseconds; 0 does not wait.
+ * @retval HG_SUCCESS      HG_Trigger() has something to run.
  * @retval HG_TIMEOUT      it has nothing, or a signal ended the wait; call
- *                         HG_Progress() again
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ *                         HG_Progress() again.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 
@@ -885,14 +885,14 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
  *
  * It makes no progress.
  *
- * @param context              the context
- * @param timeout              milliseconds to wait for the first one
- * @param max_count            the largest number to run
- * @param[out] actual_count_p  the number that ran; NULL is allowed
- * @retval HG_SUCCESS      at least one ran, or `max_count` is 0
- * @retval HG_TIMEOUT      none ran
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ * @param context              the context.
+ * @param timeout              milliseconds to wait for the first one.
+ * @param max_count            the largest number to run.
+ * @param[out] actual_count_p  the number that ran; NULL is allowed.
+ * @retval HG_SUCCESS      at least one ran, or `max_count` is 0.
+ * @retval HG_TIMEOUT      none ran.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count_p);
@@ -903,10 +903,10 @@ HG_EXPORT hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout,
  * It is readable when the context has something to do. Call HG_Event_ready()
  * before each sleep on the descriptor.
  *
- * @param context  the context, which owns the descriptor
+ * @param context  the context, which owns the descriptor.
  * @return the descriptor; -1 without one: with MPI, with libfabric and
  *         NA_WAIT_SPIN, with some providers of libfabric, or on a system
- *         without epoll. Call HG_Event_progress() every millisecond then
+ *         without epoll. Call HG_Event_progress() every millisecond then.
  */
 HG_EXPORT int HG_Event_get_wait_fd(
     const hg_context_t *context) HG_WARN_UNUSED_RESULT;
@@ -914,21 +914,21 @@ HG_EXPORT int HG_Event_get_wait_fd(
 /**
  * Prepare to sleep on the descriptor of a context.
  *
- * @param context  the context
+ * @param context  the context.
  * @return true: there is something to do, so do not sleep, but call
- *         HG_Event_progress(); false: the descriptor becomes readable
+ *         HG_Event_progress(); false: the descriptor becomes readable.
  */
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
 /**
  * Make progress without waiting.
  *
- * @param context       the context
+ * @param context       the context.
  * @param[out] count_p  how many callbacks and calls HG_Event_trigger() has to
- *                      run; NULL is allowed
- * @retval HG_SUCCESS      done
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ *                      run; NULL is allowed.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Event_progress(
     hg_context_t *context, unsigned int *count_p);
@@ -936,12 +936,12 @@ HG_EXPORT hg_return_t HG_Event_progress(
 /**
  * Run callbacks and calls, without waiting.
  *
- * @param context              the context
- * @param max_count            the largest number to run
- * @param[out] actual_count_p  the number that ran; NULL is allowed
- * @retval HG_SUCCESS      done, also if none ran
- * @retval HG_INVALID_ARG  the context is NULL or destroyed
- * @retval HG_FAULT        the context belongs to the parent process
+ * @param context              the context.
+ * @param max_count            the largest number to run.
+ * @param[out] actual_count_p  the number that ran; NULL is allowed.
+ * @retval HG_SUCCESS      done, also if none ran.
+ * @retval HG_INVALID_ARG  the context is NULL or destroyed.
+ * @retval HG_FAULT        the context belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
     unsigned int max_count, unsigned int *actual_count_p);
@@ -954,12 +954,12 @@ HG_EXPORT hg_return_t HG_Event_trigger(hg_context_t *context,
  * could execute ends at its deadline, or never, and a line is logged. Signals
  * do not end the wait.
  *
- * @param handle     the handle, of HG_Create()
- * @param in_struct  the input; NULL: none
- * @retval HG_SUCCESS  the response has arrived; HG_Get_output() decodes it
+ * @param handle     the handle, of HG_Create().
+ * @param in_struct  the input; NULL: none.
+ * @retval HG_SUCCESS  the response has arrived; HG_Get_output() decodes it.
  * @retval HG_BUSY     this thread makes progress already, or the call of the
- *                     handle is not over; nothing was sent
- * @retval others      a code of HG_Forward2(), or of the result of the call
+ *                     handle is not over; nothing was sent.
+ * @retval others      a code of HG_Forward2(), or of the result of the call.
  */
 HG_EXPORT hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct);
 

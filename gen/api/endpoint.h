@@ -180,9 +180,9 @@ struct na_init_info {
  * call others; these can answer and move its memory. A process can have 4,096
  * classes and contexts.
  *
- * @param info_string  the address string; NULL or "": the default transport
- * @param listen       NA_TRUE for a server, NA_FALSE for a client
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param info_string  the address string; NULL or "": the default transport.
+ * @param listen       NA_TRUE for a server, NA_FALSE for a client.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  */
 NA_EXPORT na_class_t *NA_Initialize(
     const char *info_string, na_bool_t listen) NA_WARN_UNUSED_RESULT;
@@ -190,10 +190,10 @@ NA_EXPORT na_class_t *NA_Initialize(
 /**
  * Open a class with options.
  *
- * @param info_string  as for NA_Initialize()
- * @param listen       as for NA_Initialize()
- * @param info         the options, copied; NULL: the defaults
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param info_string  as for NA_Initialize().
+ * @param listen       as for NA_Initialize().
+ * @param info         the options, copied; NULL: the defaults.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  */
 NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
     na_bool_t listen, const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
@@ -212,9 +212,9 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
  * receive with MPI_ANY_TAG. If another function opens mpi+static://, that holds
  * for MPI_COMM_WORLD.
  *
- * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD
- * @param flags       0 or NA_MPI_LISTEN
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD.
+ * @param flags       0 or NA_MPI_LISTEN.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  * @source Mercury design report, na_mpi_init
  */
 NA_EXPORT na_class_t *NA_MPI_Init(
@@ -223,10 +223,10 @@ NA_EXPORT na_class_t *NA_MPI_Init(
 /**
  * Open mpi+static:// in a communicator, with options.
  *
- * @param intra_comm  as for NA_MPI_Init()
- * @param flags       as for NA_MPI_Init()
- * @param info        the options, copied; NULL: the defaults
- * @return the class, for NA_Finalize(); NULL on failure (the log has the cause)
+ * @param intra_comm  as for NA_MPI_Init().
+ * @param flags       as for NA_MPI_Init().
+ * @param info        the options, copied; NULL: the defaults.
+ * @return the class, for NA_Finalize(); NULL on failure (logged).
  */
 NA_EXPORT na_class_t *NA_MPI_Init_opt(MPI_Comm *intra_comm, int flags,
     const struct na_init_info *info) NA_WARN_UNUSED_RESULT;
@@ -239,46 +239,46 @@ NA_EXPORT na_class_t *NA_MPI_Init_opt(MPI_Comm *intra_comm, int flags,
  * Addresses and memory handles that were not freed are released, with one
  * warning.
  *
- * @param na_class  the class; taken
- * @retval NA_SUCCESS      the class is closed
+ * @param na_class  the class; taken.
+ * @retval NA_SUCCESS      the class is closed.
  * @retval NA_BUSY         a context of the application exists, or HG_Finalize()
- *                         or HG_Bulk_finalize() was not called
- * @retval NA_INVALID_ARG  NULL, or it was closed already
- * @retval NA_FAULT        the class belongs to the parent process
+ *                         or HG_Bulk_finalize() was not called.
+ * @retval NA_INVALID_ARG  NULL, or it was closed already.
+ * @retval NA_FAULT        the class belongs to the parent process.
  */
 NA_EXPORT na_return_t NA_Finalize(na_class_t *na_class);
 
 /**
  * Get the name of the transport: "self", "sm", "zmq", "ofi", "mpi".
  *
- * @param na_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @param na_class  the class.
+ * @return the name, owned by the class; NULL if the class is wrong.
  */
 NA_EXPORT const char *NA_Get_class_name(const na_class_t *na_class);
 
 /**
  * Get the name of the protocol: "self", "sm", "tcp" and others.
  *
- * @param na_class  the class
- * @return the name, owned by the class; NULL if the class is wrong
+ * @param na_class  the class.
+ * @return the name, owned by the class; NULL if the class is wrong.
  */
 NA_EXPORT const char *NA_Get_class_protocol(const na_class_t *na_class);
 
 /**
  * Test whether peers can look the class up.
  *
- * @param na_class  the class
- * @return NA_TRUE if it was opened to listen
+ * @param na_class  the class.
+ * @return NA_TRUE if it was opened to listen.
  */
 NA_EXPORT na_bool_t NA_Is_listening(const na_class_t *na_class);
 
 /**
  * Test whether operations to one peer keep their order.
  *
- * @param na_class  the class
+ * @param na_class  the class.
  * @return 1: messages and RMA operations take effect in the order in which they
  * were started; 0: RMA operations in flight may overtake each other, but
- * messages of one kind with the same tag keep their order
+ * messages of one kind with the same tag keep their order.
  */
 NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 
@@ -298,23 +298,23 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
  *
- * @param na_class    the class
- * @param name        the address string of the peer; borrowed
- * @param timeout_ms  milliseconds
- * @param[out] addr   a reference, for NA_Addr_free()
- * @retval NA_SUCCESS         the peer is connected
- * @retval NA_TIMEOUT         not within timeout_ms (logged)
+ * @param na_class    the class.
+ * @param name        the address string of the peer; borrowed.
+ * @param timeout_ms  milliseconds.
+ * @param[out] addr   a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS         the peer is connected.
+ * @retval NA_TIMEOUT         not within timeout_ms (logged).
  * @retval NA_HOSTUNREACH     it refuses, hangs up, or is silent for longer than
- *                            lookup_ms; or there is no such host
- * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL
- * @retval NA_PROTONOSUPPORT  the name is for another transport
- * @retval NA_INTR            a signal ended the wait
- * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol
+ *                            lookup_ms; or there is no such host.
+ * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
+ * @retval NA_PROTONOSUPPORT  the name is for another transport.
+ * @retval NA_INTR            a signal ended the wait.
+ * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol.
  * @retval NA_AGAIN           one side has no file descriptor left, or 8,192
- *                            peers over sm, or the class has no context left
- * @retval NA_ACCESS          the operating system denies access to the peer
- * @retval NA_PERMISSION      sm: the user of one side does not admit the other
- * @retval NA_NOMEM           out of memory
+ *                            peers over sm, or the class has no context left.
+ * @retval NA_ACCESS          the operating system denies access to the peer.
+ * @retval NA_PERMISSION      sm: the user of one side does not admit the other.
+ * @retval NA_NOMEM           out of memory.
  */
 NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
@@ -327,14 +327,14 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
  * again, NA_Addr_cmp() compares it by its name, and messages are not
  * recognised as its peer's. A host name may need a name server.
  *
- * @param na_class   the class
- * @param name       the address string of the peer; borrowed
- * @param[out] addr  a reference, for NA_Addr_free()
- * @retval NA_SUCCESS         the address is usable
- * @retval NA_HOSTUNREACH     no such host
- * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL
- * @retval NA_PROTONOSUPPORT  the name is for another transport
- * @retval NA_NOMEM           out of memory
+ * @param na_class   the class.
+ * @param name       the address string of the peer; borrowed.
+ * @param[out] addr  a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS         the address is usable.
+ * @retval NA_HOSTUNREACH     no such host.
+ * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
+ * @retval NA_PROTONOSUPPORT  the name is for another transport.
+ * @retval NA_NOMEM           out of memory.
  */
 NA_EXPORT na_return_t NA_Addr_resolve(
     na_class_t *na_class, const char *name, na_addr_t *addr);
@@ -344,34 +344,34 @@ NA_EXPORT na_return_t NA_Addr_resolve(
  *
  * Operations in flight keep references of their own.
  *
- * @param na_class  the class
- * @param addr      the address; the reference is taken
- * @retval NA_SUCCESS      the reference is dropped
+ * @param na_class  the class.
+ * @param addr      the address; the reference is taken.
+ * @retval NA_SUCCESS      the reference is dropped.
  * @retval NA_INVALID_ARG  the application has no reference left, or never had
- *                         one: HG_Handler_get_addr() gives none
- * @retval NA_FAULT        the class belongs to the parent process
+ *                         one: HG_Handler_get_addr() gives none.
+ * @retval NA_FAULT        the class belongs to the parent process.
  */
 NA_EXPORT na_return_t NA_Addr_free(na_class_t *na_class, na_addr_t addr);
 
 /**
  * Get the address of the class itself, listening or not.
  *
- * @param na_class   the class
- * @param[out] addr  a reference, for NA_Addr_free()
- * @retval NA_SUCCESS      `addr` is set
- * @retval NA_INVALID_ARG  an argument is NULL
+ * @param na_class   the class.
+ * @param[out] addr  a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS      `addr` is set.
+ * @retval NA_INVALID_ARG  an argument is NULL.
  */
 NA_EXPORT na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t *addr);
 
 /**
  * Get another reference to an address.
  *
- * @param na_class       the class
- * @param addr           the address
- * @param[out] new_addr  a reference, for NA_Addr_free()
- * @retval NA_SUCCESS      `new_addr` is set
+ * @param na_class       the class.
+ * @param addr           the address.
+ * @param[out] new_addr  a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS      `new_addr` is set.
  * @retval NA_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 NA_EXPORT na_return_t NA_Addr_dup(
     na_class_t *na_class, na_addr_t addr, na_addr_t *new_addr);
@@ -379,9 +379,9 @@ NA_EXPORT na_return_t NA_Addr_dup(
 /**
  * Test whether an address is that of the class itself.
  *
- * @param na_class  the class
- * @param addr      the address
- * @return NA_TRUE if it is
+ * @param na_class  the class.
+ * @param addr      the address.
+ * @return NA_TRUE if it is.
  */
 NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
 
@@ -392,10 +392,10 @@ NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
  * where a peer died is another peer. Two addresses of one peer by different
  * transports of the class do not compare as equal.
  *
- * @param na_class  the class
- * @param addr1     an address
- * @param addr2     another address
- * @return NA_TRUE if they are
+ * @param na_class  the class.
+ * @param addr1     an address.
+ * @param addr2     another address.
+ * @return NA_TRUE if they are.
  */
 NA_EXPORT na_bool_t NA_Addr_cmp(
     na_class_t *na_class, na_addr_t addr1, na_addr_t addr2);
@@ -403,14 +403,14 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
 /**
  * Write an address as a string.
  *
- * @param na_class  the class
- * @param[out] buf  the string with its terminating NUL
- * @param buf_size  bytes in `buf`; NA_MAX_ADDR_LEN is always enough
- * @param addr      the address
- * @retval NA_SUCCESS      `buf` holds the string
- * @retval NA_MSGSIZE      `buf` is too small
+ * @param na_class  the class.
+ * @param[out] buf  the string with its terminating NUL.
+ * @param buf_size  bytes in `buf`; NA_MAX_ADDR_LEN is always enough.
+ * @param addr      the address.
+ * @retval NA_SUCCESS      `buf` holds the string.
+ * @retval NA_MSGSIZE      `buf` is too small.
  * @retval NA_INVALID_ARG  an argument is NULL, or the address is of another
- *                         class
+ *                         class.
  */
 NA_EXPORT na_return_t NA_Addr_to_string(
     na_class_t *na_class, char *buf, na_size_t buf_size, na_addr_t addr);

@@ -107,16 +107,16 @@ typedef enum hg_return hg_return_t;
 /**
  * Get a short text for a code of NA.
  *
- * @param ret  any number
- * @return the text, never NULL; "unknown error" for a number that is no code
+ * @param ret  any number.
+ * @return the text, never NULL; "unknown error" for a number that is no code.
  */
 NA_EXPORT const char *NA_Error_to_string(na_return_t ret);
 
 /**
  * Get a short text for a code.
  *
- * @param ret  any number
- * @return the text, never NULL; "unknown error" for a number that is no code
+ * @param ret  any number.
+ * @return the text, never NULL; "unknown error" for a number that is no code.
  */
 HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
 
@@ -138,7 +138,7 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  * - Other functions never clear it. They set it when they refuse an argument or
  *   fail to decode.
  *
- * @return the text, never NULL; "" without a failure
+ * @return the text, never NULL; "" without a failure.
  * @threads Each thread has its own text.
  * @lifetime Until the next call of the library in this thread.
  */
@@ -152,11 +152,11 @@ HG_EXPORT const char *HG_Get_last_error_text(void);
 /**
  * Get the version of the library, which may be newer than the header.
  *
- * @param[out] major_p  the first number
- * @param[out] minor_p  the second number
- * @param[out] patch_p  the third number
- * @retval HG_SUCCESS      all three are set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param[out] major_p  the first number.
+ * @param[out] minor_p  the second number.
+ * @param[out] patch_p  the third number.
+ * @retval HG_SUCCESS      all three are set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t HG_Version_get(
     unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p);

@@ -39,21 +39,21 @@
  *
  * HG_Reset() keeps it.
  *
- * @param handle   of the origin
+ * @param handle   of the origin.
  * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
- *                 first
- * @retval HG_SUCCESS      the time is set
- * @retval HG_BUSY         a call of this handle is in flight
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target
+ *                 first.
+ * @retval HG_SUCCESS      the time is set.
+ * @retval HG_BUSY         a call of this handle is in flight.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
  */
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
 
 /**
  * Get the remaining time of a call.
  *
- * @param handle  of the origin or the target
+ * @param handle  of the origin or the target.
  * @return milliseconds, rounded up: 0 after the deadline, all of the time
- * before HG_Forward(). HG_NO_DEADLINE without a deadline and for HG_HANDLE_NULL
+ * before HG_Forward(). HG_NO_DEADLINE without one and for HG_HANDLE_NULL.
  */
 HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
 
@@ -63,14 +63,14 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *
  * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
  *
- * @param addr          as for HG_Forward1()
- * @param id            as for HG_Forward1()
- * @param in_struct     as for HG_Forward1()
- * @param out_struct    as for HG_Forward1()
- * @param timeout       milliseconds; 0: no deadline
- * @param[out] request  as for HG_Forward1()
- * @retval HG_SUCCESS  the call has begun
- * @retval other       as HG_Forward1()
+ * @param addr          as for HG_Forward1().
+ * @param id            as for HG_Forward1().
+ * @param in_struct     as for HG_Forward1().
+ * @param out_struct    as for HG_Forward1().
+ * @param timeout       milliseconds; 0: no deadline.
+ * @param[out] request  as for HG_Forward1().
+ * @retval HG_SUCCESS  the call has begun.
+ * @retval other       as HG_Forward1().
  */
 HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
@@ -101,9 +101,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * HG_Progress(context, 0) from time to time, which runs no callback and no
  * handler.
  *
- * @param handle  of the target
+ * @param handle  of the target.
  * @return HG_TRUE if the origin canceled the call or died, or the deadline is
- * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL
+ * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL.
  */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
@@ -114,8 +114,8 @@ HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
  * and only while the call is neither answered nor freed. It may answer the
  * call, but must not free the handle.
  *
- * @param handle  the call
- * @param arg     the argument of HG_Set_cancel_cb()
+ * @param handle  the call.
+ * @param arg     the argument of HG_Set_cancel_cb().
  */
 typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 
@@ -128,11 +128,11 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
  * Neither this function nor one that answers or frees the handle waits for a
  * callback that runs in another thread.
  *
- * @param handle    of the target
- * @param callback  NULL: none from now on
- * @param arg       passed to it
- * @retval HG_SUCCESS      the callback is set
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin
+ * @param handle    of the target.
+ * @param callback  NULL: none from now on.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the callback is set.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin.
  */
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
@@ -146,13 +146,13 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 /**
  * Answer a call with an error and a text, without an output.
  *
- * @param handle  of the target
- * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR
- * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none
- * @retval HG_SUCCESS      the answer is sent, or queued
- * @retval HG_EXIST        the call was answered already
+ * @param handle  of the target.
+ * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
+ * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
  * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
- *                         wrong
+ *                         wrong.
  */
 HG_EXPORT hg_return_t HG_Respond_error(
     hg_handle_t handle, hg_return_t code, const char *text);
@@ -162,8 +162,8 @@ HG_EXPORT hg_return_t HG_Respond_error(
  *
  * The text comes from the target, or from this side if it ended the call.
  *
- * @param call  a handle of the origin, or a request
- * @return the text, never NULL; "" without one, or while the call goes on
+ * @param call  a handle of the origin, or a request.
+ * @return the text, never NULL; "" without one, or while the call goes on.
  * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
  */
 HG_EXPORT const char *HG_Get_error_text(const void *call);
@@ -183,15 +183,15 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * It runs no handler, and no callback of the callback model. So a wait for
  * calls to this process itself does not end without another thread.
  *
- * @param addr     the peer
- * @param timeout  milliseconds; 0 tests without waiting
- * @retval HG_SUCCESS      a small call is within the limits
- * @retval HG_TIMEOUT      not within this time
- * @retval HG_INTR         a signal ended the wait
- * @retval HG_DISCONNECT   the connection to the peer is lost
+ * @param addr     the peer.
+ * @param timeout  milliseconds; 0 tests without waiting.
+ * @retval HG_SUCCESS      a small call is within the limits.
+ * @retval HG_TIMEOUT      not within this time.
+ * @retval HG_INTR         a signal ended the wait.
+ * @retval HG_DISCONNECT   the connection to the peer is lost.
  * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
- *                         only one that is being destroyed (logged)
- * @retval HG_BUSY         this thread makes progress already (logged)
+ *                         only one that is being destroyed (logged).
+ * @retval HG_BUSY         this thread makes progress already (logged).
  */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
@@ -200,10 +200,10 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 /**
  * Get the identity of a caller, as the transport has proved it.
  *
- * @param handle  of the target
+ * @param handle  of the target.
  * @return "uid:1000" over sm, or the name of the key with CURVE; "" if the
  * transport proves nothing, for a handle of the origin and for HG_HANDLE_NULL;
- * never NULL
+ * never NULL.
  * @lifetime Until the handle is freed, which owns the string.
  */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
@@ -225,15 +225,15 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * class. Other threads may do so at the same time. No context is created or
  * destroyed meanwhile. Signals do not end the wait.
  *
- * @param hg_class  the class; NULL: the layer of the request model
+ * @param hg_class  the class; NULL: the layer of the request model.
  * @param timeout   milliseconds. 0 begins the drain and tests, but runs
- *                  nothing: that is allowed everywhere
- * @retval HG_SUCCESS      no accepted call is left
- * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting
+ *                  nothing: that is allowed everywhere.
+ * @retval HG_SUCCESS      no accepted call is left.
+ * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting.
  * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
- *                         or this thread makes progress already
- * @retval HG_INVALID_ARG  there is no such class
- * @retval HG_FAULT        NULL, and the layer is not running
+ *                         or this thread makes progress already.
+ * @retval HG_INVALID_ARG  there is no such class.
+ * @retval HG_FAULT        NULL, and the layer is not running.
  */
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
 
@@ -274,11 +274,11 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  * class is not free, a note stands instead. The class must not be finalized
  * meanwhile.
  *
- * @param hg_class  the class; NULL: all classes of both models
- * @param stream    where to write
- * @retval HG_SUCCESS      everything is written
- * @retval HG_AGAIN        something is missing, for lack of a lock or of memory
- * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL
+ * @param hg_class  the class; NULL: all classes of both models.
+ * @param stream    where to write.
+ * @retval HG_SUCCESS      everything is written.
+ * @retval HG_AGAIN        a part is missing, for lack of a lock or of memory.
+ * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL.
  */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
 
@@ -327,10 +327,10 @@ typedef struct hg_builtin {
 /**
  * Encode, decode or free an hg_builtin_t.
  *
- * @param proc  the proc object
- * @param data  the hg_builtin_t
- * @retval HG_SUCCESS  it is done
- * @retval other       as hg_proc_hg_string_t()
+ * @param proc  the proc object.
+ * @param data  the hg_builtin_t.
+ * @retval HG_SUCCESS  it is done.
+ * @retval other       as hg_proc_hg_string_t().
  */
 HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 
@@ -343,9 +343,9 @@ HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
  * one was set. Else a call that a handler makes in its thread gets that of the
  * call it executes. All others get a new one.
  *
- * @param handle  of the origin or the target
+ * @param handle  of the origin or the target.
  * @return the trace id; at the origin that of the last call, 0 before the
- * first; 0 for HG_HANDLE_NULL
+ * first; 0 for HG_HANDLE_NULL.
  */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
 
@@ -355,10 +355,10 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
  * A program needs it if it answers later or makes calls in callbacks.
  * HG_Reset() keeps it.
  *
- * @param handle    of the origin
- * @param trace_id  0: none from now on
- * @retval HG_SUCCESS      the trace is set
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target
+ * @param handle    of the origin.
+ * @param trace_id  0: none from now on.
+ * @retval HG_SUCCESS      the trace is set.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
  */
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 
@@ -389,11 +389,11 @@ struct hg_hook_info {
  * It runs in the thread that forwards, triggers, executes or answers, with no
  * lock held, and must not wait.
  *
- * @param info  the call
- * @param arg   the argument of HG_Set_hook()
+ * @param info  the call.
+ * @param arg   the argument of HG_Set_hook().
  * @return at FORWARD and HANDLE anything but HG_SUCCESS ends the call with that
  * code: HG_Forward() returns it, and no callback runs. At COMPLETE and RESPOND
- * it is ignored
+ * it is ignored.
  */
 typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
 
@@ -405,12 +405,12 @@ typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
  * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
  * repeated, the hook runs again.
  *
- * @param hg_class  the class; NULL: the layer of the request model
- * @param hook      NULL: none from now on
- * @param arg       passed to it
- * @retval HG_SUCCESS      the hook is set
- * @retval HG_INVALID_ARG  there is no such class
- * @retval HG_FAULT        NULL, and the layer is not running
+ * @param hg_class  the class; NULL: the layer of the request model.
+ * @param hook      NULL: none from now on.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the hook is set.
+ * @retval HG_INVALID_ARG  there is no such class.
+ * @retval HG_FAULT        NULL, and the layer is not running.
  * @threads Not while calls are in flight.
  */
 HG_EXPORT hg_return_t HG_Set_hook(
@@ -439,17 +439,17 @@ struct hg_histogram {
  * Classes with the option histograms measure it. Each call then reads the clock
  * twice more at its origin and three times more at its target.
  *
- * @param hg_class             the class; NULL: the layer of the request model
- * @param id                   the function
+ * @param hg_class             the class; NULL: the layer of the request model.
+ * @param id                   the function.
  * @param target               HG_FALSE: calls from here, from HG_Forward() to
  *                             the callback, with any result; HG_TRUE: calls
- *                             executed here, from arrival to answer
- * @param[in,out] histogram_p  the caller sets the member `size`
- * @retval HG_SUCCESS       `histogram_p` is filled
- * @retval HG_NOENTRY       the id is not registered
- * @retval HG_OPNOTSUPPORT  the option histograms is not set
- * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class
- * @retval HG_FAULT         NULL, and the layer is not running
+ *                             executed here, from arrival to answer.
+ * @param[in,out] histogram_p  the caller sets the member `size`.
+ * @retval HG_SUCCESS       `histogram_p` is filled.
+ * @retval HG_NOENTRY       the id is not registered.
+ * @retval HG_OPNOTSUPPORT  the option histograms is not set.
+ * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class.
+ * @retval HG_FAULT         NULL, and the layer is not running.
  */
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     hg_bool_t target, struct hg_histogram *histogram_p);
@@ -457,10 +457,10 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
 /**
  * Count a time in a histogram of the application.
  *
- * @param histogram  zeroed before the first time
- * @param ns         the time
- * @retval HG_SUCCESS      the time is counted
- * @retval HG_INVALID_ARG  `histogram` is NULL
+ * @param histogram  zeroed before the first time.
+ * @param ns         the time.
+ * @retval HG_SUCCESS      the time is counted.
+ * @retval HG_INVALID_ARG  `histogram` is NULL.
  * @threads One thread at a time for a histogram.
  */
 HG_EXPORT hg_return_t HG_Histogram_add(
@@ -469,10 +469,10 @@ HG_EXPORT hg_return_t HG_Histogram_add(
 /**
  * Get the time that a part of the calls did not exceed.
  *
- * @param histogram  the histogram
- * @param percent    50 for the median
+ * @param histogram  the histogram.
+ * @param percent    50 for the median.
  * @return nanoseconds: the upper end of a bucket, or max_ns if that is less; 0
- * without calls and for NULL
+ * without calls and for NULL.
  */
 HG_EXPORT uint64_t HG_Histogram_percentile(
     const struct hg_histogram *histogram, double percent);

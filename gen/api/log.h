@@ -40,9 +40,9 @@ struct hg_allocator {
  * A block is freed with the allocator that is set then. So call it before any
  * other function of the library, or when all objects are freed.
  *
- * @param allocator  copied; NULL: malloc, realloc and free
- * @retval HG_SUCCESS      the allocator is set
- * @retval HG_INVALID_ARG  a member is missing
+ * @param allocator  copied; NULL: malloc, realloc and free.
+ * @retval HG_SUCCESS      the allocator is set.
+ * @retval HG_INVALID_ARG  a member is missing.
  */
 HG_EXPORT hg_return_t HG_Set_allocator(const struct hg_allocator *allocator);
 
@@ -63,9 +63,9 @@ enum {
  * It overrides HG_LOG_LEVEL of the environment.
  *
  * @param level  "none", "error", "warning", "info" or "debug", or a word of
- *               Mercury ("err", "min_debug"); case does not matter
- * @retval HG_SUCCESS      the level is set
- * @retval HG_INVALID_ARG  NULL, or another word
+ *               Mercury ("err", "min_debug"); case does not matter.
+ * @retval HG_SUCCESS      the level is set.
+ * @retval HG_INVALID_ARG  NULL, or another word.
  */
 HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
 
@@ -85,9 +85,9 @@ HG_EXPORT hg_return_t HG_Set_log_level(const char *level);
  * this table, all log.
  *
  * @param subsys  words with commas or blanks between them, such as "rpc,bulk".
- *                "~zmq" switches one off. NULL or "": all. Copied
- * @retval HG_SUCCESS   the subsystems are selected
- * @retval HG_OVERFLOW  longer than 255 characters
+ *                "~zmq" switches one off. NULL or "": all. Copied.
+ * @retval HG_SUCCESS   the subsystems are selected.
+ * @retval HG_OVERFLOW  longer than 255 characters.
  */
 HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
@@ -98,8 +98,8 @@ HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
  * It must not call the library.
  *
  * @param func  gets the level, the subsystem and the line without a newline;
- *              NULL: stderr
- * @param arg   passed to it
+ *              NULL: stderr.
+ * @param arg   passed to it.
  */
 HG_EXPORT void HG_Set_log_func(
     void (*func)(int level, const char *subsys, const char *line, void *arg),

@@ -102,9 +102,9 @@ typedef na_return_t (*na_cb_t)(const struct na_cb_info *info);
 /**
  * Create a context: a queue of completions.
  *
- * @param na_class  the class
- * @return the context, or NULL on failure; the log has the cause
- * @lifetime until NA_Context_destroy(), which comes before NA_Finalize()
+ * @param na_class  the class.
+ * @return the context, or NULL on failure; the log has the cause.
+ * @lifetime until NA_Context_destroy(), which comes before NA_Finalize().
  */
 NA_EXPORT na_context_t *NA_Context_create(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -115,11 +115,11 @@ NA_EXPORT na_context_t *NA_Context_create(
  * Operations in flight are dropped: their callbacks never run. Their buffers
  * may be used again when the function returns.
  *
- * @param na_class  the class of the context
- * @param context   the context
- * @retval NA_SUCCESS      the context is gone
- * @retval NA_BUSY         a thread makes progress on it, or runs its callbacks
- * @retval NA_INVALID_ARG  it is NULL, destroyed, or of another class
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @retval NA_SUCCESS      the context is gone.
+ * @retval NA_BUSY         a thread makes progress on it, or runs its callbacks.
+ * @retval NA_INVALID_ARG  it is NULL, destroyed, or of another class.
  */
 NA_EXPORT na_return_t NA_Context_destroy(
     na_class_t *na_class, na_context_t *context);
@@ -140,16 +140,16 @@ NA_EXPORT na_return_t NA_Context_destroy(
  * libfabric do not report a refusal: there the lookup of an address without a
  * listener takes `lookup_ms`.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs with the result; may be NULL
- * @param arg         passed to the callback
- * @param name        an address string; copied
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS           the lookup has started
- * @retval NA_INVALID_ARG       an argument is NULL, or the name is malformed
- * @retval NA_PROTONOSUPPORT    the name is of another transport
- * @retval NA_NOMEM             out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs with the result; may be NULL.
+ * @param arg         passed to the callback.
+ * @param name        an address string; copied.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS           the lookup has started.
+ * @retval NA_INVALID_ARG       an argument is NULL, or the name is malformed.
+ * @retval NA_PROTONOSUPPORT    the name is of another transport.
+ * @retval NA_NOMEM             out of memory.
  */
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const char *name,
@@ -158,9 +158,9 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
 /**
  * Return the size of a serialized address.
  *
- * @param na_class  the class
- * @param addr      the address
- * @return bytes; 0 on failure
+ * @param na_class  the class.
+ * @param addr      the address.
+ * @return bytes; 0 on failure.
  */
 NA_EXPORT na_size_t NA_Addr_get_serialize_size(
     na_class_t *na_class, na_addr_t addr);
@@ -168,13 +168,13 @@ NA_EXPORT na_size_t NA_Addr_get_serialize_size(
 /**
  * Write an address as bytes, which are its address string.
  *
- * @param na_class  the class
- * @param[out] buf  where the bytes go
- * @param buf_size  bytes at `buf`; at least NA_Addr_get_serialize_size()
- * @param addr      the address
- * @retval NA_SUCCESS      the bytes are at `buf`
- * @retval NA_MSGSIZE      the buffer is too small
- * @retval NA_INVALID_ARG  an argument is NULL
+ * @param na_class  the class.
+ * @param[out] buf  where the bytes go.
+ * @param buf_size  bytes at `buf`; at least NA_Addr_get_serialize_size().
+ * @param addr      the address.
+ * @retval NA_SUCCESS      the bytes are at `buf`.
+ * @retval NA_MSGSIZE      the buffer is too small.
+ * @retval NA_INVALID_ARG  an argument is NULL.
  */
 NA_EXPORT na_return_t NA_Addr_serialize(
     na_class_t *na_class, void *buf, na_size_t buf_size, na_addr_t addr);
@@ -185,15 +185,15 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * This is NA_Addr_lookup_wait() with a timeout of `lookup_ms`, and returns its
  * codes.
  *
- * @param na_class   the class, of the transport that wrote the bytes
- * @param[out] addr  a reference of the address
- * @param buf        the bytes
- * @param buf_size   their number
- * @retval NA_SUCCESS         the peer was found
- * @retval NA_PROTOCOL_ERROR  the bytes are no string
- * @retval NA_HOSTUNREACH     the peer cannot be reached
- * @retval NA_TIMEOUT         the peer did not answer in time
- * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed
+ * @param na_class   the class, of the transport that wrote the bytes.
+ * @param[out] addr  a reference of the address.
+ * @param buf        the bytes.
+ * @param buf_size   their number.
+ * @retval NA_SUCCESS         the peer was found.
+ * @retval NA_PROTOCOL_ERROR  the bytes are no string.
+ * @retval NA_HOSTUNREACH     the peer cannot be reached.
+ * @retval NA_TIMEOUT         the peer did not answer in time.
+ * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed.
  */
 NA_EXPORT na_return_t NA_Addr_deserialize(
     na_class_t *na_class, na_addr_t *addr, const void *buf, na_size_t buf_size);
@@ -207,16 +207,16 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * find another address of the same peer. Calls that used the connection end
  * with HG_DISCONNECT.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the connection is closed; may be NULL
- * @param arg         passed to the callback
- * @param addr        the address
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS       closing has started
- * @retval NA_OPNOTSUPPORT  the transport has no connections
- * @retval NA_DISCONNECT    the peer is gone
- * @retval NA_INVALID_ARG   an argument is NULL, or of another class
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the connection is closed; may be NULL.
+ * @param arg         passed to the callback.
+ * @param addr        the address.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS       closing has started.
+ * @retval NA_OPNOTSUPPORT  the transport has no connections.
+ * @retval NA_DISCONNECT    the peer is gone.
+ * @retval NA_INVALID_ARG   an argument is NULL, or of another class.
  * @source Nemesis Network Module API, "vc_terminate"
  */
 NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
@@ -228,8 +228,8 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
 /**
  * Return the size of the largest expected message.
  *
- * @param na_class  the class
- * @return bytes; 0 for NULL
+ * @param na_class  the class.
+ * @return bytes; 0 for NULL.
  */
 NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -237,8 +237,8 @@ NA_EXPORT na_size_t NA_Msg_get_max_expected_size(
 /**
  * Return the size of the largest unexpected message.
  *
- * @param na_class  the class
- * @return bytes; 0 for NULL
+ * @param na_class  the class.
+ * @return bytes; 0 for NULL.
  */
 NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -246,8 +246,8 @@ NA_EXPORT na_size_t NA_Msg_get_max_unexpected_size(
 /**
  * Return the largest tag.
  *
- * @param na_class  the class
- * @return the tag, 2^k - 1; 0 for NULL
+ * @param na_class  the class.
+ * @return the tag, 2^k - 1; 0 for NULL.
  */
 NA_EXPORT na_tag_t NA_Msg_get_max_tag(
     na_class_t *na_class) NA_WARN_UNUSED_RESULT;
@@ -258,20 +258,20 @@ NA_EXPORT na_tag_t NA_Msg_get_max_tag(
  * The transport sends from it and receives into it without registering it
  * first.
  *
- * @param na_class  the class
- * @param size      bytes
- * @return the buffer, or NULL: out of memory
- * @lifetime until NA_Msg_buf_free()
+ * @param na_class  the class.
+ * @param size      bytes.
+ * @return the buffer, or NULL: out of memory.
+ * @lifetime until NA_Msg_buf_free().
  */
 NA_EXPORT void *NA_Msg_buf_alloc(na_class_t *na_class, na_size_t size);
 
 /**
  * Free a message buffer.
  *
- * @param na_class  the class
- * @param buf       a buffer of NA_Msg_buf_alloc()
- * @retval NA_SUCCESS      the buffer is gone
- * @retval NA_INVALID_ARG  an argument is NULL
+ * @param na_class  the class.
+ * @param buf       a buffer of NA_Msg_buf_alloc().
+ * @retval NA_SUCCESS      the buffer is gone.
+ * @retval NA_INVALID_ARG  an argument is NULL.
  */
 NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
 
@@ -281,22 +281,22 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
  * The callback reports that `buf` may be used again, not that the message has
  * arrived. Its result is NA_DISCONNECT if the peer died first.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the buffer is free; may be NULL
- * @param arg         passed to the callback
- * @param buf         the message; borrowed until the callback
- * @param buf_size    bytes; at most NA_Msg_get_max_unexpected_size()
- * @param dest        the receiver
- * @param tag         passed to the receiver; at most NA_Msg_get_max_tag()
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the buffer is free; may be NULL.
+ * @param arg         passed to the callback.
+ * @param buf         the message; borrowed until the callback.
+ * @param buf_size    bytes; at most NA_Msg_get_max_unexpected_size().
+ * @param dest        the receiver.
+ * @param tag         passed to the receiver; at most NA_Msg_get_max_tag().
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
@@ -308,16 +308,16 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
  * The receives of a context are served in the order in which they were posted.
  * A message larger than the buffer is lost, and the callback gets NA_MSGSIZE.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs with a struct na_cb_info_recv_unexpected
- * @param arg         passed to the callback
- * @param[out] buf    where the message goes; borrowed until the callback
- * @param buf_size    bytes at `buf`
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the receive is posted
- * @retval NA_NOMEM        out of memory
- * @retval NA_INVALID_ARG  an argument is NULL, or of another class
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs with a struct na_cb_info_recv_unexpected.
+ * @param arg         passed to the callback.
+ * @param[out] buf    where the message goes; borrowed until the callback.
+ * @param buf_size    bytes at `buf`.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the receive is posted.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, or of another class.
  */
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
@@ -330,22 +330,22 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
  * destination, within `max_queue_bytes`. Everything else is as with
  * NA_Msg_send_unexpected().
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the buffer is free; may be NULL
- * @param arg         passed to the callback
- * @param buf         the message; borrowed until the callback
- * @param buf_size    bytes; at most NA_Msg_get_max_expected_size()
- * @param dest        the receiver
- * @param tag         the tag of the receive; at most NA_Msg_get_max_tag()
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the buffer is free; may be NULL.
+ * @param arg         passed to the callback.
+ * @param buf         the message; borrowed until the callback.
+ * @param buf_size    bytes; at most NA_Msg_get_max_expected_size().
+ * @param dest        the receiver.
+ * @param tag         the tag of the receive; at most NA_Msg_get_max_tag().
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, const void *buf,
@@ -357,20 +357,20 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
  * The callback gets NA_DISCONNECT if the source dies first, and NA_MSGSIZE if
  * the message was larger than the buffer; that message is lost.
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs with a struct na_cb_info_recv_expected
- * @param arg         passed to the callback
- * @param[out] buf    where the message goes; borrowed until the callback
- * @param buf_size    bytes at `buf`
- * @param source      the sender
- * @param tag         the tag of the message
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the receive is posted
- * @retval NA_DISCONNECT   the source is gone
- * @retval NA_NOMEM        out of memory
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs with a struct na_cb_info_recv_expected.
+ * @param arg         passed to the callback.
+ * @param[out] buf    where the message goes; borrowed until the callback.
+ * @param buf_size    bytes at `buf`.
+ * @param source      the sender.
+ * @param tag         the tag of the message.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the receive is posted.
+ * @retval NA_DISCONNECT   the source is gone.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
@@ -382,23 +382,23 @@ NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
  * The message is the concatenation of the segments. Everything else is as with
  * NA_Msg_send_unexpected().
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the memory is free; may be NULL
- * @param arg         passed to the callback
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the memory is free; may be NULL.
+ * @param arg         passed to the callback.
  * @param segments    the array is copied; the memory is borrowed until the
- *                    callback
- * @param count       segments in the array
- * @param dest        the receiver
- * @param tag         passed to the receiver
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ *                    callback.
+ * @param count       segments in the array.
+ * @param dest        the receiver.
+ * @param tag         passed to the receiver.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
@@ -411,23 +411,23 @@ NA_EXPORT na_return_t NA_Msg_sendv_unexpected(na_class_t *na_class,
  * The message is the concatenation of the segments. Everything else is as with
  * NA_Msg_send_expected().
  *
- * @param na_class    the class
- * @param context     where the operation completes
- * @param callback    runs when the memory is free; may be NULL
- * @param arg         passed to the callback
+ * @param na_class    the class.
+ * @param context     where the operation completes.
+ * @param callback    runs when the memory is free; may be NULL.
+ * @param arg         passed to the callback.
  * @param segments    the array is copied; the memory is borrowed until the
- *                    callback
- * @param count       segments in the array
- * @param dest        the receiver
- * @param tag         the tag of the receive
- * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_MSGSIZE      the message is too large
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ *                    callback.
+ * @param count       segments in the array.
+ * @param dest        the receiver.
+ * @param tag         the tag of the receive.
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
- *                         too large
+ *                         too large.
  */
 NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg,
@@ -441,15 +441,15 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
  *
  * The memory stays the application's. A size of 0 is allowed.
  *
- * @param na_class         the class
- * @param buf              the memory; must outlive the handle
- * @param buf_size         bytes
+ * @param na_class         the class.
+ * @param buf              the memory; must outlive the handle.
+ * @param buf_size         bytes.
  * @param flags            what peers may do: one of NA_MEM_...
- * @param[out] mem_handle  the handle
- * @retval NA_SUCCESS      the handle exists
- * @retval NA_NOMEM        out of memory
- * @retval NA_INVALID_ARG  an argument is NULL, or `flags` is none of the three
- * @lifetime until NA_Mem_handle_free()
+ * @param[out] mem_handle  the handle.
+ * @retval NA_SUCCESS      the handle exists.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, or `flags` is another value.
+ * @lifetime until NA_Mem_handle_free().
  */
 NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
     na_size_t buf_size, unsigned long flags, na_mem_handle_t *mem_handle);
@@ -460,17 +460,17 @@ NA_EXPORT na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf,
  * Offsets into the handle count through the segments as if they were
  * contiguous.
  *
- * @param na_class         the class
+ * @param na_class         the class.
  * @param segments         the array is copied, its memory must outlive the
- *                         handle
- * @param segment_count    segments in the array
+ *                         handle.
+ * @param segment_count    segments in the array.
  * @param flags            what peers may do: one of NA_MEM_...
- * @param[out] mem_handle  the handle
- * @retval NA_SUCCESS       the handle exists
- * @retval NA_OPNOTSUPPORT  the transport does not take so many segments
- * @retval NA_NOMEM         out of memory
- * @retval NA_INVALID_ARG   an argument is NULL, or `flags` is none of the three
- * @lifetime until NA_Mem_handle_free()
+ * @param[out] mem_handle  the handle.
+ * @retval NA_SUCCESS       the handle exists.
+ * @retval NA_OPNOTSUPPORT  the transport does not take so many segments.
+ * @retval NA_NOMEM         out of memory.
+ * @retval NA_INVALID_ARG   an argument is NULL, or `flags` is another value.
+ * @lifetime until NA_Mem_handle_free().
  */
 NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
     struct na_segment *segments, na_size_t segment_count, unsigned long flags,
@@ -479,11 +479,11 @@ NA_EXPORT na_return_t NA_Mem_handle_create_segments(na_class_t *na_class,
 /**
  * Free a memory handle, and deregister it first if it is registered.
  *
- * @param na_class    the class
- * @param mem_handle  the handle, of local or remote memory
- * @retval NA_SUCCESS      the handle is gone
- * @retval NA_BUSY         an operation of this process uses it
- * @retval NA_INVALID_ARG  it is NULL, or of another class
+ * @param na_class    the class.
+ * @param mem_handle  the handle, of local or remote memory.
+ * @retval NA_SUCCESS      the handle is gone.
+ * @retval NA_BUSY         an operation of this process uses it.
+ * @retval NA_INVALID_ARG  it is NULL, or of another class.
  * @lifetime A freed handle must not be used: it is not detected.
  */
 NA_EXPORT na_return_t NA_Mem_handle_free(
@@ -492,12 +492,12 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
 /**
  * Let peers reach the memory of a handle.
  *
- * @param na_class    the class
- * @param mem_handle  a handle of local memory
- * @retval NA_SUCCESS      peers that get the serialized handle reach the memory
- * @retval NA_EXIST        it is registered already
- * @retval NA_NOMEM        out of memory, or of what the network registers
- * @retval NA_INVALID_ARG  it is NULL, of another class, or of remote memory
+ * @param na_class    the class.
+ * @param mem_handle  a handle of local memory.
+ * @retval NA_SUCCESS      peers with the serialized handle reach the memory.
+ * @retval NA_EXIST        it is registered already.
+ * @retval NA_NOMEM        out of memory, or of what the network registers.
+ * @retval NA_INVALID_ARG  it is NULL, of another class, or of remote memory.
  */
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle);
@@ -516,11 +516,11 @@ NA_EXPORT na_return_t NA_Mem_register(
  * when it continues. After `death_ms` a line in the log names that process.
  * Only peers to which the memory was described are waited for.
  *
- * @param na_class    the class
- * @param mem_handle  a registered handle
- * @retval NA_SUCCESS      no peer reaches the memory
- * @retval NA_NOENTRY      it is not registered, or of remote memory
- * @retval NA_INVALID_ARG  it is NULL, or of another class
+ * @param na_class    the class.
+ * @param mem_handle  a registered handle.
+ * @retval NA_SUCCESS      no peer reaches the memory.
+ * @retval NA_NOENTRY      it is not registered, or of remote memory.
+ * @retval NA_INVALID_ARG  it is NULL, or of another class.
  */
 NA_EXPORT na_return_t NA_Mem_deregister(
     na_class_t *na_class, na_mem_handle_t mem_handle);
@@ -528,9 +528,9 @@ NA_EXPORT na_return_t NA_Mem_deregister(
 /**
  * Return the size of a serialized memory handle.
  *
- * @param na_class    the class
- * @param mem_handle  a registered handle
- * @return bytes; 0 on failure
+ * @param na_class    the class.
+ * @param mem_handle  a registered handle.
+ * @return bytes; 0 on failure.
  */
 NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
     na_class_t *na_class, na_mem_handle_t mem_handle) NA_WARN_UNUSED_RESULT;
@@ -538,14 +538,14 @@ NA_EXPORT na_size_t NA_Mem_handle_get_serialize_size(
 /**
  * Write a registered handle as bytes for a peer.
  *
- * @param na_class    the class
- * @param[out] buf    where the bytes go
+ * @param na_class    the class.
+ * @param[out] buf    where the bytes go.
  * @param buf_size    bytes at `buf`; at least
- *                    NA_Mem_handle_get_serialize_size()
- * @param mem_handle  a registered handle
- * @retval NA_SUCCESS      the bytes are at `buf`
- * @retval NA_MSGSIZE      the buffer is too small
- * @retval NA_INVALID_ARG  an argument is NULL, or the handle is not registered
+ *                    NA_Mem_handle_get_serialize_size().
+ * @param mem_handle  a registered handle.
+ * @retval NA_SUCCESS      the bytes are at `buf`.
+ * @retval NA_MSGSIZE      the buffer is too small.
+ * @retval NA_INVALID_ARG  an argument is NULL, or the handle is not registered.
  */
 NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
     na_size_t buf_size, na_mem_handle_t mem_handle);
@@ -555,15 +555,15 @@ NA_EXPORT na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf,
  *
  * The bytes are checked.
  *
- * @param na_class         the class
- * @param[out] mem_handle  the handle of remote memory
- * @param buf              the bytes
- * @param buf_size         their number
- * @retval NA_SUCCESS         the handle exists
- * @retval NA_PROTOCOL_ERROR  the bytes are malformed
- * @retval NA_NOMEM           out of memory
- * @retval NA_INVALID_ARG     an argument is NULL
- * @lifetime until NA_Mem_handle_free()
+ * @param na_class         the class.
+ * @param[out] mem_handle  the handle of remote memory.
+ * @param buf              the bytes.
+ * @param buf_size         their number.
+ * @retval NA_SUCCESS         the handle exists.
+ * @retval NA_PROTOCOL_ERROR  the bytes are malformed.
+ * @retval NA_NOMEM           out of memory.
+ * @retval NA_INVALID_ARG     an argument is NULL.
+ * @lifetime until NA_Mem_handle_free().
  */
 NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
     na_mem_handle_t *mem_handle, const void *buf, na_size_t buf_size);
@@ -580,25 +580,25 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * too many transfers of this peer; NA_DISCONNECT, the peer is gone. Over
  * libfabric a transfer of 0 bytes succeeds without asking the target.
  *
- * @param na_class           the class
- * @param context            where the operation completes
- * @param callback           runs with the result; may be NULL
- * @param arg                passed to the callback
- * @param local_mem_handle   local memory; need not be registered
- * @param local_offset       bytes from its begin
- * @param remote_mem_handle  of NA_Mem_handle_deserialize()
- * @param remote_offset      bytes from its begin
- * @param data_size          bytes to move
- * @param remote_addr        the peer that owns the remote memory
- * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_OVERFLOW     it reaches past the end of a handle
- * @retval NA_PERMISSION   the flags of a handle forbid it
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class           the class.
+ * @param context            where the operation completes.
+ * @param callback           runs with the result; may be NULL.
+ * @param arg                passed to the callback.
+ * @param local_mem_handle   local memory; need not be registered.
+ * @param local_offset       bytes from its begin.
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize().
+ * @param remote_offset      bytes from its begin.
+ * @param data_size          bytes to move.
+ * @param remote_addr        the peer that owns the remote memory.
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_OVERFLOW     it reaches past the end of a handle.
+ * @retval NA_PERMISSION   the flags of a handle forbid it.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or a handle is
- *                         of the wrong side
+ *                         of the wrong side.
  */
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
@@ -611,25 +611,25 @@ NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
  *
  * The codes of the callback are those of NA_Put().
  *
- * @param na_class           the class
- * @param context            where the operation completes
- * @param callback           runs when the data is in local memory
- * @param arg                passed to the callback
- * @param local_mem_handle   local memory; need not be registered
- * @param local_offset       bytes from its begin
- * @param remote_mem_handle  of NA_Mem_handle_deserialize()
- * @param remote_offset      bytes from its begin
- * @param data_size          bytes to move
- * @param remote_addr        the peer that owns the remote memory
- * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed
- * @retval NA_SUCCESS      the operation has started
- * @retval NA_OVERFLOW     it reaches past the end of a handle
- * @retval NA_PERMISSION   the flags of a handle forbid it
- * @retval NA_DISCONNECT   the peer was reached and is gone
- * @retval NA_HOSTUNREACH  the peer cannot be reached
- * @retval NA_NOMEM        out of memory
+ * @param na_class           the class.
+ * @param context            where the operation completes.
+ * @param callback           runs when the data is in local memory.
+ * @param arg                passed to the callback.
+ * @param local_mem_handle   local memory; need not be registered.
+ * @param local_offset       bytes from its begin.
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize().
+ * @param remote_offset      bytes from its begin.
+ * @param data_size          bytes to move.
+ * @param remote_addr        the peer that owns the remote memory.
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_OVERFLOW     it reaches past the end of a handle.
+ * @retval NA_PERMISSION   the flags of a handle forbid it.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
  * @retval NA_INVALID_ARG  an argument is NULL, of another class, or a handle is
- *                         of the wrong side
+ *                         of the wrong side.
  */
 NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
@@ -644,13 +644,13 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
  *
  * It also serves the RMA of peers and messages for other contexts.
  *
- * @param na_class  the class of the context
- * @param context   the context
- * @param timeout   milliseconds to wait at most; 0 does not wait
- * @retval NA_SUCCESS      a completion is ready
- * @retval NA_TIMEOUT      none came in this time
- * @retval NA_INTR         a signal handler ran while the thread slept
- * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @param timeout   milliseconds to wait at most; 0 does not wait.
+ * @retval NA_SUCCESS      a completion is ready.
+ * @retval NA_TIMEOUT      none came in this time.
+ * @retval NA_INTR         a signal handler ran while the thread slept.
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class.
  * @threads Any. One thread progresses a context at a time; others wait for its
  * result.
  */
@@ -660,14 +660,14 @@ NA_EXPORT na_return_t NA_Progress(
 /**
  * Run callbacks of completed operations.
  *
- * @param context            the context
- * @param timeout            milliseconds to wait for the first completion
- * @param max_count          callbacks to run at most
- * @param[out] actual_count  how many ran; may be NULL
- * @retval NA_SUCCESS      at least one callback ran, or `max_count` is 0
- * @retval NA_TIMEOUT      no operation completed in this time
- * @retval NA_INTR         a signal handler ran while the thread slept
- * @retval NA_INVALID_ARG  the context is NULL
+ * @param context            the context.
+ * @param timeout            milliseconds to wait for the first completion.
+ * @param max_count          callbacks to run at most.
+ * @param[out] actual_count  how many ran; may be NULL.
+ * @retval NA_SUCCESS      at least one callback ran, or `max_count` is 0.
+ * @retval NA_TIMEOUT      no operation completed in this time.
+ * @retval NA_INTR         a signal handler ran while the thread slept.
+ * @retval NA_INVALID_ARG  the context is NULL.
  */
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count);
@@ -678,13 +678,13 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
  * The callback runs once in any case, with NA_CANCELED or with the result that
  * came first.
  *
- * @param na_class  the class of the context
- * @param context   the context of the operation
- * @param op_id     the operation
- * @retval NA_SUCCESS      the callback is to come
+ * @param na_class  the class of the context.
+ * @param context   the context of the operation.
+ * @param op_id     the operation.
+ * @retval NA_SUCCESS      the callback is to come.
  * @retval NA_NOENTRY      the operation has ended, does not exist, or cannot be
- *                         canceled and ends by itself; not logged
- * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class
+ *                         canceled and ends by itself; not logged.
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class.
  */
 NA_EXPORT na_return_t NA_Cancel(
     na_class_t *na_class, na_context_t *context, na_op_id_t op_id);
@@ -695,19 +695,19 @@ NA_EXPORT na_return_t NA_Cancel(
  * When it is readable, call NA_Progress() with a timeout of 0. Before each
  * sleep on it, call NA_Poll_try_wait().
  *
- * @param na_class  the class of the context
- * @param context   the context, which owns the descriptor
+ * @param na_class  the class of the context.
+ * @param context   the context, which owns the descriptor.
  * @return the descriptor, or -1: the transport has none (MPI, libfabric with
- * NA_WAIT_SPIN, some providers), or the system has no epoll
+ * NA_WAIT_SPIN, some providers), or the system has no epoll.
  */
 NA_EXPORT int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context);
 
 /**
  * Ask whether an event loop may sleep on the descriptor of a context.
  *
- * @param na_class  the class of the context
- * @param context   the context
- * @return NA_TRUE: it may sleep; NA_FALSE: call NA_Progress() first
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @return NA_TRUE: it may sleep; NA_FALSE: call NA_Progress() first.
  */
 NA_EXPORT na_bool_t NA_Poll_try_wait(
     na_class_t *na_class, na_context_t *context);

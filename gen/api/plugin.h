@@ -425,11 +425,11 @@ struct na_core {
  * Registering a name again replaces the transport for classes opened later. The
  * table may be shorter than the library's: the missing slots are NULL.
  *
- * @param plugin  the table; borrowed until the process ends
- * @retval NA_SUCCESS      classes of its protocols can be opened
+ * @param plugin  the table; borrowed until the process ends.
+ * @retval NA_SUCCESS      classes of its protocols can be opened.
  * @retval NA_INVALID_ARG  NULL, another `abi`, a wrong `size`, or a required
- *                         slot is missing
- * @retval NA_AGAIN        32 transports are registered
+ *                         slot is missing.
+ * @retval NA_AGAIN        32 transports are registered.
  */
 NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
@@ -441,9 +441,9 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
  * "mux_sent_zmq+tcp", the bytes of messages sent, and "mux_moved_zmq+tcp", the
  * bytes of puts and gets that were started here.
  *
- * @param na_class  the class
- * @param name      the name of the counter
- * @return the value; 0 if nothing was counted
+ * @param na_class  the class.
+ * @param name      the name of the counter.
+ * @return the value; 0 if nothing was counted.
  */
 NA_EXPORT uint64_t NA_Get_counter(na_class_t *na_class, const char *name);
 

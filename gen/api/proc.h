@@ -41,13 +41,13 @@ typedef enum {
  * struct with HG_FREE, also if decoding failed.
  *
  * @param buf        the buffer, borrowed until hg_proc_free(); with HG_FREE it
- *                   may be NULL
- * @param size       bytes of the buffer; encoding past it returns HG_OVERFLOW
- * @param op         HG_ENCODE, HG_DECODE or HG_FREE
- * @param[out] proc  the proc object; free it with hg_proc_free()
- * @retval HG_SUCCESS      the object is created
- * @retval HG_INVALID_ARG  an argument is NULL, or `op` is no operation
- * @retval HG_NOMEM        out of memory
+ *                   may be NULL.
+ * @param size       bytes of the buffer; encoding past it returns HG_OVERFLOW.
+ * @param op         HG_ENCODE, HG_DECODE or HG_FREE.
+ * @param[out] proc  the proc object; free it with hg_proc_free().
+ * @retval HG_SUCCESS      the object is created.
+ * @retval HG_INVALID_ARG  an argument is NULL, or `op` is no operation.
+ * @retval HG_NOMEM        out of memory.
  */
 HG_EXPORT hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc);
@@ -57,25 +57,25 @@ HG_EXPORT hg_return_t hg_proc_create(
  *
  * A proc object that was freed already is not detected.
  *
- * @param proc  the proc object; not one that a proc function was given
- * @retval HG_SUCCESS      the object is freed
- * @retval HG_INVALID_ARG  it is NULL, or belongs to a call
+ * @param proc  the proc object; not one that a proc function was given.
+ * @retval HG_SUCCESS      the object is freed.
+ * @retval HG_INVALID_ARG  it is NULL, or belongs to a call.
  */
 HG_EXPORT hg_return_t hg_proc_free(hg_proc_t proc);
 
 /**
  * Get the operation of a proc object.
  *
- * @param proc  the proc object
- * @return HG_ENCODE, HG_DECODE or HG_FREE; HG_ENCODE, logged, if `proc` is NULL
+ * @param proc  the proc object.
+ * @return HG_ENCODE, HG_DECODE or HG_FREE; HG_ENCODE (logged) for NULL.
  */
 HG_EXPORT hg_proc_op_t hg_proc_get_op(hg_proc_t proc);
 
 /**
  * Get the number of bytes that were encoded or decoded so far.
  *
- * @param proc  the proc object
- * @return the number of bytes; 0, logged, if `proc` is NULL
+ * @param proc  the proc object.
+ * @return the number of bytes; 0, logged, if `proc` is NULL.
  */
 HG_EXPORT size_t hg_proc_get_size_used(hg_proc_t proc);
 
@@ -85,9 +85,9 @@ HG_EXPORT size_t hg_proc_get_size_used(hg_proc_t proc);
  * A decoder compares a count that came from a peer with this number before it
  * allocates memory for that many values.
  *
- * @param proc  the proc object
+ * @param proc  the proc object.
  * @return the bytes that can still be decoded, or encoded; 0 after a step has
- *         failed; 0, logged, if `proc` is NULL
+ *         failed; 0, logged, if `proc` is NULL.
  */
 HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
 
@@ -97,18 +97,18 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
  * Proc functions use it to decode arrays. If decoding the arguments of a call
  * fails, the library frees what it allocated here.
  *
- * @param proc  the proc object; NULL outside of a proc function
- * @param size  bytes
+ * @param proc  the proc object; NULL outside of a proc function.
+ * @param size  bytes.
  * @return the memory, to be freed with hg_proc_release(); NULL if out of
- *         memory: the proc object has then failed with HG_NOMEM
+ *         memory: the proc object has then failed with HG_NOMEM.
  */
 HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
 
 /**
  * Free memory of hg_proc_alloc().
  *
- * @param proc  the proc object; NULL outside of a proc function
- * @param ptr   the memory; NULL does nothing
+ * @param proc  the proc object; NULL outside of a proc function.
+ * @param ptr   the memory; NULL does nothing.
  */
 HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
 
@@ -117,13 +117,13 @@ HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
 /**
  * Encode or decode an int8_t.
  *
- * @param proc          the proc object
- * @param[in,out] data  points to a value of the type
- * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do
- * @retval HG_OVERFLOW        fewer bytes are left than the value has
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ * @param proc          the proc object.
+ * @param[in,out] data  points to a value of the type.
+ * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do.
+ * @retval HG_OVERFLOW        fewer bytes are left than the value has.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data);
 
@@ -168,15 +168,15 @@ HG_EXPORT hg_return_t hg_proc_double(hg_proc_t proc, void *data);
 /**
  * Encode or decode an hg_bool_t.
  *
- * @param proc          the proc object
+ * @param proc          the proc object.
  * @param[in,out] data  points to an hg_bool_t; decoding sets HG_TRUE or
- *                      HG_FALSE
- * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do
- * @retval HG_OVERFLOW        no byte is left
- * @retval HG_PROTOCOL_ERROR  the byte that arrived is neither 0 nor 1
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ *                      HG_FALSE.
+ * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do.
+ * @retval HG_OVERFLOW        no byte is left.
+ * @retval HG_PROTOCOL_ERROR  the byte that arrived is neither 0 nor 1.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
 
@@ -186,15 +186,15 @@ HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
  * A NULL string stays NULL on the wire. Decoding allocates a copy. If it fails,
  * the string is NULL.
  *
- * @param proc          the proc object
+ * @param proc          the proc object.
  * @param[in,out] data  points to an hg_string_t; HG_FREE frees the string and
- *                      sets it to NULL
- * @retval HG_SUCCESS         done
- * @retval HG_OVERFLOW        fewer bytes are left than the string has
- * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ *                      sets it to NULL.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the string has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 
@@ -209,35 +209,35 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * memory; if the process calls itself, it is a handle of the same memory.
  * HG_BULK_NULL stays HG_BULK_NULL on the wire.
  *
- * @param proc          the proc object
+ * @param proc          the proc object.
  * @param[in,out] data  points to an hg_bulk_t; HG_FREE frees the handle and
- *                      sets it to HG_BULK_NULL
- * @retval HG_SUCCESS         done
- * @retval HG_OVERFLOW        fewer bytes are left than the handle has
- * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a bulk handle
- * @retval HG_NOENTRY         the handle is of this process and was freed
+ *                      sets it to HG_BULK_NULL.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the handle has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a bulk handle.
+ * @retval HG_NOENTRY         the handle is of this process and was freed.
  * @retval HG_FAULT           bulk transfers are not initialised, or no longer,
- *                            or the handle is of the parent of this process
+ *                            or the handle is of the parent of this process.
  * @retval HG_OPNOTSUPPORT    peers cannot reach the memory: the bulk class is
- *                            not the RPC class and does not listen
- * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size
- * @retval HG_NOMEM           out of memory
- * @retval HG_INVALID_ARG     an argument is NULL
+ *                            not the RPC class and does not listen.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
 
 /**
  * Copy bytes as they are.
  *
- * @param proc         the proc object
+ * @param proc         the proc object.
  * @param[in,out] buf  the bytes; NULL is allowed if `size` is 0, or with
- *                     HG_FREE, which does nothing
- * @param size         bytes
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     fewer bytes are left
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  an argument is NULL
+ *                     HG_FREE, which does nothing.
+ * @param size         bytes.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     fewer bytes are left.
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
 
@@ -246,13 +246,13 @@ HG_EXPORT hg_return_t hg_proc_raw(hg_proc_t proc, void *buf, size_t size);
  *
  * Encoding writes zeros. Decoding skips the bytes and counts them as decoded.
  *
- * @param proc  the proc object
- * @param size  bytes
- * @retval HG_SUCCESS      done
- * @retval HG_OVERFLOW     fewer bytes are left
- * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size
- * @retval HG_NOMEM        out of memory
- * @retval HG_INVALID_ARG  `proc` is NULL
+ * @param proc  the proc object.
+ * @param size  bytes.
+ * @retval HG_SUCCESS      done.
+ * @retval HG_OVERFLOW     fewer bytes are left.
+ * @retval HG_MSGSIZE      the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval HG_INVALID_ARG  `proc` is NULL.
  */
 HG_EXPORT hg_return_t hg_proc_ignore(hg_proc_t proc, size_t size);
 
@@ -286,10 +286,10 @@ struct hg_proc_cursor {
 /**
  * Create a checksum.
  *
- * @param hash_method    "crc64"
- * @param[out] checksum  the checksum; free it with hg_checksum_destroy()
+ * @param hash_method    "crc64".
+ * @param[out] checksum  the checksum; free it with hg_checksum_destroy().
  * @return 0; -1 if an argument is NULL, the method is unknown, or there is no
- *         memory
+ *         memory.
  */
 HG_EXPORT int hg_checksum_init(
     const char *hash_method, hg_checksum_t *checksum);
@@ -297,36 +297,36 @@ HG_EXPORT int hg_checksum_init(
 /**
  * Free a checksum.
  *
- * @param checksum  the checksum
- * @return 0; -1 if it is NULL
+ * @param checksum  the checksum.
+ * @return 0; -1 if it is NULL.
  */
 HG_EXPORT int hg_checksum_destroy(hg_checksum_t checksum);
 
 /**
  * Set a checksum to that of no data.
  *
- * @param checksum  the checksum
- * @return 0; -1 if it is NULL
+ * @param checksum  the checksum.
+ * @return 0; -1 if it is NULL.
  */
 HG_EXPORT int hg_checksum_reset(hg_checksum_t checksum);
 
 /**
  * Get the size of a checksum's value.
  *
- * @param checksum  the checksum
- * @return bytes: 8; 0 if it is NULL
+ * @param checksum  the checksum.
+ * @return bytes: 8; 0 if it is NULL.
  */
 HG_EXPORT size_t hg_checksum_get_size(hg_checksum_t checksum);
 
 /**
  * Copy the value of a checksum into a buffer.
  *
- * @param checksum  the checksum
- * @param[out] buf  the value, little-endian
- * @param size      bytes of `buf`, at least 8
+ * @param checksum  the checksum.
+ * @param[out] buf  the value, little-endian.
+ * @param size      bytes of `buf`, at least 8.
  * @param finalize  0: more data may follow; else hg_checksum_reset() must come
- *                  before the next hg_checksum_update()
- * @return 0; -1 if an argument is NULL, or the buffer is too small
+ *                  before the next hg_checksum_update().
+ * @return 0; -1 if an argument is NULL, or the buffer is too small.
  */
 HG_EXPORT int hg_checksum_get(
     hg_checksum_t checksum, void *buf, size_t size, int finalize);
@@ -334,10 +334,10 @@ HG_EXPORT int hg_checksum_get(
 /**
  * Add data to a checksum.
  *
- * @param checksum  the checksum
- * @param data      the bytes; NULL is allowed if `size` is 0
- * @param size      bytes
- * @return 0; -1 if an argument is NULL, or the checksum is finalized
+ * @param checksum  the checksum.
+ * @param data      the bytes; NULL is allowed if `size` is 0.
+ * @param size      bytes.
+ * @return 0; -1 if an argument is NULL, or the checksum is finalized.
  */
 HG_EXPORT int hg_checksum_update(
     hg_checksum_t checksum, const void *data, size_t size);

@@ -173,11 +173,11 @@ struct hg_options {
  *
  * The callback model has HG_Class_set_options().
  *
- * @param options  copied; NULL restores the defaults
- * @retval HG_SUCCESS      the options are set
- * @retval HG_BUSY         the layer is running
- * @retval HG_INVALID_ARG  the member `size` is wrong
- * @retval HG_FAULT        the layer belongs to the parent process
+ * @param options  copied; NULL restores the defaults.
+ * @retval HG_SUCCESS      the options are set.
+ * @retval HG_BUSY         the layer is running.
+ * @retval HG_INVALID_ARG  the member `size` is wrong.
+ * @retval HG_FAULT        the layer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
@@ -186,10 +186,10 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
  *
  * The callback model has HG_Class_get_options().
  *
- * @param[in,out] options  the caller sets the member `size`
- * @retval HG_SUCCESS      `options` is filled
- * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong
- * @retval HG_FAULT        the layer belongs to the parent process
+ * @param[in,out] options  the caller sets the member `size`.
+ * @retval HG_SUCCESS      `options` is filled.
+ * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong.
+ * @retval HG_FAULT        the layer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 
@@ -201,15 +201,15 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
  * on the class.
  *
  * @param na_class  borrowed until HG_Finalize(); NA_Finalize() returns NA_BUSY
- *                  until then
- * @retval HG_SUCCESS       the layer is running
- * @retval HG_EXIST         it is running already
- * @retval HG_INVALID_ARG   NULL, or a class that is closed
+ *                  until then.
+ * @retval HG_SUCCESS       the layer is running.
+ * @retval HG_EXIST         it is running already.
+ * @retval HG_INVALID_ARG   NULL, or a class that is closed.
  * @retval HG_OPNOTSUPPORT  bulk_checksum is set, and the transport moves bulk
- *                          data itself
- * @retval HG_AGAIN         too many classes or contexts
- * @retval HG_NOMEM         out of memory
- * @retval HG_FAULT         the parent process had a layer when it forked
+ *                          data itself.
+ * @retval HG_AGAIN         too many classes or contexts.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_FAULT         the parent process had a layer when it forked.
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
@@ -222,10 +222,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
  * that were not freed. It waits at most twice drain_ms. Memory that a transport
  * still uses then is logged, and never freed.
  *
- * @retval HG_SUCCESS  the layer has ended
- * @retval HG_FAULT    it is not running
+ * @retval HG_SUCCESS  the layer has ended.
+ * @retval HG_FAULT    it is not running.
  * @retval HG_BUSY     a thread waits or runs a handler, or this one runs a proc
- *                     of a call; nothing has changed
+ *                     of a call; nothing has changed.
  * @threads No other thread calls a function of this layer meanwhile.
  * @source Mercury design report, "Mercury API (client)"
  */
@@ -237,12 +237,12 @@ HG_EXPORT hg_return_t HG_Finalize1(void);
  * Both sides register a function, and get the same id. Registering a name again
  * replaces the procs, and the callback unless the new one is NULL.
  *
- * @param func_name    copied
- * @param in_proc_cb   for the input; NULL without one
- * @param out_proc_cb  for the output; NULL without one
- * @param rpc_cb       executes a call; NULL at a client
+ * @param func_name    copied.
+ * @param in_proc_cb   for the input; NULL without one.
+ * @param out_proc_cb  for the output; NULL without one.
+ * @param rpc_cb       executes a call; NULL at a client.
  * @return the id; 0 if the layer is not running, the name is NULL or empty, or
- * another name has the same id (logged)
+ * another name has the same id (logged).
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
@@ -255,23 +255,23 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * to, and `addr` may then be freed. A call to this process itself is queued,
  * and a later wait executes it. HG_Forward_timed() sets a deadline.
  *
- * @param addr          the target
- * @param id            what HG_Register() returned
- * @param in_struct     the input, borrowed; NULL if the function has none
- * @param out_struct    HG_Wait() writes the output here; NULL: not needed
+ * @param addr          the target.
+ * @param id            what HG_Register() returned.
+ * @param in_struct     the input, borrowed; NULL if the function has none.
+ * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
  * @param[out] request  the call, for HG_Wait() and HG_Request_free();
- *                      HG_REQUEST_NULL on failure
- * @retval HG_SUCCESS      the call has begun
+ *                      HG_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS      the call has begun.
  * @retval HG_NOENTRY      the id is not registered, or the input has a bulk
- *                         handle that was freed
- * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room()
- * @retval HG_DISCONNECT   the address is dead: look the peer up again
+ *                         handle that was freed.
+ * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room().
+ * @retval HG_DISCONNECT   the address is dead: look the peer up again.
  * @retval HG_INVALID_ARG  an argument is wrong, or in_struct is NULL and the
- *                         function has an input
- * @retval HG_MSGSIZE      the input is larger than max_args_size
- * @retval HG_NOMEM        out of memory
+ *                         function has an input.
+ * @retval HG_MSGSIZE      the input is larger than max_args_size.
+ * @retval HG_NOMEM        out of memory.
  * @retval other           the code that the proc of the input, or a hook,
- *                         returned
+ *                         returned.
  * @lifetime What the output points to lives until HG_Request_free().
  * @source Mercury design report, "Mercury API (client)"
  */
@@ -297,28 +297,28 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * A thread that is awake does not notice signals: if one must not be missed,
  * wait with a finite timeout.
  *
- * @param request      the call, of HG_Forward()
- * @param timeout      milliseconds; 0 tests without waiting
+ * @param request      the call, of HG_Forward().
+ * @param timeout      milliseconds; 0 tests without waiting.
  * @param[out] status  HG_TRUE once the call has completed; HG_STATUS_IGNORE if
- *                     it is not needed
- * @retval HG_SUCCESS         the call has completed, and the output is decoded
+ *                     it is not needed.
+ * @retval HG_SUCCESS         the call has completed, and the output is decoded.
  * @retval HG_TIMEOUT         HG_FALSE: not completed in this time; HG_TRUE: the
- *                            deadline of HG_Forward_timed() is over
- * @retval HG_INTR            HG_FALSE: a signal ended the wait
+ *                            deadline of HG_Forward_timed() is over.
+ * @retval HG_INTR            HG_FALSE: a signal ended the wait.
  * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
- *                            or this thread makes progress already (logged)
- * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost
- * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached
- * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function
- * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains
+ *                            or this thread makes progress already (logged).
+ * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost.
+ * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
+ * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
+ * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains.
  * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
- *                            large arguments took too long (output_hold_ms)
+ *                            large arguments took too long (output_hold_ms).
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
- *                            or protocols
+ *                            or protocols.
  * @retval HG_CHECKSUM_ERROR  HG_TRUE: a message changed on the way, or the proc
- *                            left some of the output
- * @retval HG_OVERFLOW        HG_TRUE: the proc wants more output than came
- * @retval HG_INVALID_ARG     the request is NULL or was freed
+ *                            left some of the output.
+ * @retval HG_OVERFLOW        HG_TRUE: the proc wants more output than came.
+ * @retval HG_INVALID_ARG     the request is NULL or was freed.
  * @threads Any thread. One thread at a time waits for a request, and decodes
  * its output.
  * @lifetime What was decoded lives until HG_Request_free().
@@ -332,18 +332,18 @@ HG_EXPORT hg_return_t HG_Wait(
  *
  * It waits as HG_Wait() does, with one timeout for all.
  *
- * @param count                   elements in the arrays
- * @param array_of_requests       the calls
- * @param timeout                 milliseconds; 0 tests without waiting
+ * @param count                   elements in the arrays.
+ * @param array_of_requests       the calls.
+ * @param timeout                 milliseconds; 0 tests without waiting.
  * @param[out] array_of_statuses  HG_TRUE for each call that has completed; NULL
- *                                if they are not needed
- * @retval HG_SUCCESS      all calls have completed with HG_SUCCESS
- * @retval HG_TIMEOUT      not all have completed
- * @retval HG_INTR         a signal ended the wait
- * @retval HG_BUSY         as for HG_Wait()
- * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait
+ *                                if they are not needed.
+ * @retval HG_SUCCESS      all calls have completed with HG_SUCCESS.
+ * @retval HG_TIMEOUT      not all have completed.
+ * @retval HG_INTR         a signal ended the wait.
+ * @retval HG_BUSY         as for HG_Wait().
+ * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait.
  * @retval other           the first error of a completed call, in the order of
- *                         the array
+ *                         the array.
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
@@ -354,12 +354,12 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
  *
  * A call in flight is canceled, and its out_struct is not written any more.
  *
- * @param request  the call; taken
- * @retval HG_SUCCESS      the request is freed
+ * @param request  the call; taken.
+ * @retval HG_SUCCESS      the request is freed.
  * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed. It is a
- *                         number that is not used again
+ *                         number that is not used again.
  * @retval HG_BUSY         a thread waits for it or decodes its output, perhaps
- *                         this one; it is not freed (logged)
+ *                         this one; it is not freed (logged).
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
@@ -373,13 +373,13 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
  * calls, at most 64, while there is time. It exceeds its time by at most one
  * handler; with 0 it runs one.
  *
- * @param timeout      milliseconds; 0 does not wait
+ * @param timeout      milliseconds; 0 does not wait.
  * @param[out] status  HG_TRUE after HG_SUCCESS; HG_STATUS_IGNORE if it is not
- *                     needed
- * @retval HG_SUCCESS  at least one event
- * @retval HG_TIMEOUT  no event
- * @retval HG_INTR     a signal ended the wait: see HG_Wait()
- * @retval HG_BUSY     inside a handler, or this thread makes progress already
+ *                     needed.
+ * @retval HG_SUCCESS  at least one event.
+ * @retval HG_TIMEOUT  no event.
+ * @retval HG_INTR     a signal ended the wait: see HG_Wait().
+ * @retval HG_BUSY     inside a handler, or this thread makes progress already.
  * @threads Several threads may serve: each call runs in one of them.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -389,9 +389,9 @@ HG_EXPORT hg_return_t HG_Handler_process(
 /**
  * Get the address of the caller.
  *
- * @param handle  the call
+ * @param handle  the call.
  * @return the address, which NA_Addr_free() does not accept; NA_ADDR_NULL for
- * HG_HANDLE_NULL
+ * HG_HANDLE_NULL.
  * @lifetime Until the handle is freed. NA_Addr_dup() gives a reference to keep.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -400,8 +400,8 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle);
 /**
  * Get the id of the called function.
  *
- * @param handle  the call
- * @return the id; 0 for HG_HANDLE_NULL
+ * @param handle  the call.
+ * @return the id; 0 for HG_HANDLE_NULL.
  */
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
 
@@ -411,20 +411,20 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * A message that changed on the way does not get here. The call is not
  * executed, and ends with HG_CHECKSUM_ERROR at its origin.
  *
- * @param handle          the call
- * @param[out] in_struct  the input, for HG_Handler_free_input()
- * @retval HG_SUCCESS         the input is decoded
+ * @param handle          the call.
+ * @param[out] in_struct  the input, for HG_Handler_free_input().
+ * @retval HG_SUCCESS         the input is decoded.
  * @retval HG_CHECKSUM_ERROR  the proc did not decode all bytes. The two sides
  *                            registered different types. The option no_checksum
- *                            allows it
+ *                            allows it.
  * @retval HG_OVERFLOW        the proc wants more bytes than arrived. The two
- *                            sides registered different types
+ *                            sides registered different types.
  * @retval HG_NOENTRY         it has a bulk handle of this process that was
- *                            freed
+ *                            freed.
  * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
- *                            NULL
- * @retval HG_NOMEM           out of memory
- * @retval other              the code that the proc returned
+ *                            NULL.
+ * @retval HG_NOMEM           out of memory.
+ * @retval other              the code that the proc returned.
  * @lifetime Nothing stays allocated on failure.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -433,11 +433,11 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 /**
  * Free what decoding an input allocated.
  *
- * @param handle     the call
- * @param in_struct  the input, of HG_Handler_get_input()
- * @retval HG_SUCCESS      it is freed
+ * @param handle     the call.
+ * @param in_struct  the input, of HG_Handler_get_input().
+ * @retval HG_SUCCESS      it is freed.
  * @retval HG_INVALID_ARG  the function has no input proc, or an argument is
- *                         NULL
+ *                         NULL.
  */
 HG_EXPORT hg_return_t HG_Handler_free_input(
     hg_handle_t handle, void *in_struct);
@@ -450,17 +450,17 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
  * origin with the code that this function returns. If nobody waits for the
  * answer any more, it is dropped: that is HG_SUCCESS.
  *
- * @param handle      the call
- * @param out_struct  the output, borrowed; NULL if the function has none
- * @retval HG_SUCCESS      the answer is sent, or queued
- * @retval HG_EXIST        the call was answered already
- * @retval HG_AGAIN        a limit: max_held_bytes
- * @retval HG_MSGSIZE      the output is larger than max_args_size
- * @retval HG_NOENTRY      the output has a bulk handle that was freed
+ * @param handle      the call.
+ * @param out_struct  the output, borrowed; NULL if the function has none.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_AGAIN        a limit: max_held_bytes.
+ * @retval HG_MSGSIZE      the output is larger than max_args_size.
+ * @retval HG_NOENTRY      the output has a bulk handle that was freed.
  * @retval HG_INVALID_ARG  the handle is NULL, or out_struct is NULL and the
- *                         function has an output
- * @retval HG_NOMEM        out of memory
- * @retval other           the code that the proc returned
+ *                         function has an output.
+ * @retval HG_NOMEM        out of memory.
+ * @retval other           the code that the proc returned.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_start_output(
@@ -469,11 +469,11 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 /**
  * Get the input of a call as it arrived.
  *
- * @param handle     the call
- * @param[out] buf   the bytes
- * @param[out] size  how many
- * @retval HG_SUCCESS      both are set
- * @retval HG_INVALID_ARG  an argument is NULL
+ * @param handle     the call.
+ * @param[out] buf   the bytes.
+ * @param[out] size  how many.
+ * @retval HG_SUCCESS      both are set.
+ * @retval HG_INVALID_ARG  an argument is NULL.
  * @lifetime Until the handle is freed, which owns the bytes.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -485,13 +485,13 @@ HG_EXPORT hg_return_t HG_Handler_get_input_buf(
  *
  * The buffer is zeroed at first. HG_Handler_start_response() sends it.
  *
- * @param handle     the call
- * @param[out] buf   the buffer
- * @param[out] size  its bytes
- * @retval HG_SUCCESS      both are set
- * @retval HG_EXIST        the call was answered already
- * @retval HG_INVALID_ARG  an argument is NULL
- * @retval HG_NOMEM        out of memory
+ * @param handle     the call.
+ * @param[out] buf   the buffer.
+ * @param[out] size  its bytes.
+ * @retval HG_SUCCESS      both are set.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_INVALID_ARG  an argument is NULL.
+ * @retval HG_NOMEM        out of memory.
  * @lifetime Until the handle is freed, which owns the buffer.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -504,16 +504,16 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
  * With `extra_buf` NULL it sends the whole buffer of
  * HG_Handler_get_output_buf(), else `extra_size` bytes from `extra_buf`.
  *
- * @param handle      the call
- * @param extra_buf   copied; may be NULL
- * @param extra_size  bytes in `extra_buf`; 0 if that is NULL
- * @retval HG_SUCCESS      the answer is sent, or queued
- * @retval HG_EXIST        the call was answered already
- * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size
- * @retval HG_AGAIN        a limit: max_held_bytes
+ * @param handle      the call.
+ * @param extra_buf   copied; may be NULL.
+ * @param extra_size  bytes in `extra_buf`; 0 if that is NULL.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size.
+ * @retval HG_AGAIN        a limit: max_held_bytes.
  * @retval HG_INVALID_ARG  the handle is NULL, or `extra_buf` is NULL and
- *                         `extra_size` is not 0
- * @retval HG_NOMEM        out of memory
+ *                         `extra_size` is not 0.
+ * @retval HG_NOMEM        out of memory.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_start_response(
@@ -525,10 +525,10 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
  * A call that was not answered ends with HG_CANCELED at its origin, or with the
  * code that its callback returns.
  *
- * @param handle  the call; taken
- * @retval HG_SUCCESS      the handle is freed
+ * @param handle  the call; taken.
+ * @retval HG_SUCCESS      the handle is freed.
  * @retval HG_INVALID_ARG  NULL, or it was freed already. That is not detected
- *                         once the library uses it for another call
+ *                         once the library uses it for another call.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
@@ -565,10 +565,10 @@ struct hg_counters {
  *
  * HG_Class_get_counters() gives those of a class of the callback model.
  *
- * @param[in,out] counters  the caller sets the member `size`
- * @retval HG_SUCCESS      `counters` is filled
- * @retval HG_FAULT        the layer is not running
- * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong
+ * @param[in,out] counters  the caller sets the member `size`.
+ * @retval HG_SUCCESS      `counters` is filled.
+ * @retval HG_FAULT        the layer is not running.
+ * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong.
  */
 HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 #endif

@@ -30,9 +30,9 @@
  * MERCURY_GEN_PROC(open_in_t, ((hg_string_t)(path))((int32_t)(flags)))
  * @endcode
  *
- * @param name    the struct type
+ * @param name    the struct type.
  * @param fields  ((type)(field))((type)(field))..., any number. A field is one
- *                identifier: `x[3]` and `*p` do not compile
+ *                identifier: `x[3]` and `*p` do not compile.
  * @source Mercury design report, "Generic Processor Macros"
  */
 #define MERCURY_GEN_PROC(name, fields) \
@@ -47,9 +47,9 @@
  * Fields that are not listed do not travel. It stands at file scope, without a
  * semicolon.
  *
- * @param name    the struct type
+ * @param name    the struct type.
  * @param fields  as for MERCURY_GEN_PROC(). With HG_API_STRICT a field may be
- *                any part of the struct, such as `x[3]` or `y.z`
+ *                any part of the struct, such as `x[3]` or `y.z`.
  * @source Mercury design report, "Generic Processor Macros"
  */
 #define MERCURY_GEN_STRUCT_PROC(name, fields) HG_GEN_STRUCT_PROC(name, fields)
@@ -63,11 +63,11 @@
  * In the callback model it takes the class first: MERCURY_REGISTER(hg_class,
  * name, in_type, out_type, rpc_cb).
  *
- * @param name      the name, a string
- * @param in_type   the type of the input, or void
- * @param out_type  the type of the output, or void
- * @param rpc_cb    executes the call; NULL at a client
- * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
+ * @param name      the name, a string.
+ * @param in_type   the type of the input, or void.
+ * @param out_type  the type of the output, or void.
+ * @param rpc_cb    executes the call; NULL at a client.
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure.
  * @source Mercury design report, "Generic Processor Macros"
  */
 #if HG_API_VERSION == 1
@@ -83,10 +83,10 @@
 /**
  * Register a function at a client, in the request model.
  *
- * @param name      the name, a string
- * @param in_type   the type of the input, or void
- * @param out_type  the type of the output, or void
- * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
+ * @param name      the name, a string.
+ * @param in_type   the type of the input, or void.
+ * @param out_type  the type of the output, or void.
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure.
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_REGISTER(name, in_type, out_type) \
@@ -96,11 +96,11 @@
 /**
  * Register a function at a server, in the request model.
  *
- * @param name      the name, a string
- * @param rpc_cb    executes the call
- * @param in_type   the type of the input, or void
- * @param out_type  the type of the output, or void
- * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure
+ * @param name      the name, a string.
+ * @param rpc_cb    executes the call.
+ * @param in_type   the type of the input, or void.
+ * @param out_type  the type of the output, or void.
+ * @return the id (hg_id_t), as HG_Register1() returns it; 0 on failure.
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
@@ -236,11 +236,11 @@
  * generated, too. A server may register divide_handler with HG_Register().
  *
  * @param type     what the function returns: void, or a type of
- *                 MERCURY_GEN_PROC()
- * @param name     the name of the function, which cannot be static
+ *                 MERCURY_GEN_PROC().
+ * @param name     the name of the function, which cannot be static.
  * @param inputs   ((type)(name))..., any number or nothing. Names that begin
- *                 with hg_, and the name ret, are reserved
- * @param outputs  ((type)(name))..., any number or nothing
+ *                 with hg_, and the name ret, are reserved.
+ * @param outputs  ((type)(name))..., any number or nothing.
  */
 #define MERCURY_GEN_RPC_STUB(type, name, inputs, outputs) \
     HG_STUB_BOTH(type, name, #name, inputs, outputs)
@@ -251,8 +251,8 @@ typedef hg_bulk_t hg_memory_out_t; /**< an input: memory to write */
 /**
  * Get the id that both sides derive from a name.
  *
- * @param func_name  the name; borrowed
- * @return the id; 0 if the name is NULL
+ * @param func_name  the name; borrowed.
+ * @return the id; 0 if the name is NULL.
  */
 HG_EXPORT hg_id_t HG_Name_to_id(const char *func_name);
 
@@ -280,30 +280,30 @@ typedef struct hg_memory {
  * It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
  *
- * @param call      the call that this function executes
- * @param bulk      the memory of its caller
- * @param offset    where in that memory to begin
- * @param[out] buf  the data; borrowed
- * @param size      bytes; 0 is allowed
- * @retval HG_SUCCESS         all bytes are in `buf`
+ * @param call      the call that this function executes.
+ * @param bulk      the memory of its caller.
+ * @param offset    where in that memory to begin.
+ * @param[out] buf  the data; borrowed.
+ * @param size      bytes; 0 is allowed.
+ * @retval HG_SUCCESS         all bytes are in `buf`.
  * @retval HG_TIMEOUT         it was canceled after this time; a part may have
- *                            been moved. A warning names peer and function
+ *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
- *                            over, it canceled the call, or it freed the memory
- * @retval HG_DISCONNECT      the client died
- * @retval HG_OVERFLOW        past the end of the memory
- * @retval HG_PERMISSION      the flags of the memory forbid this direction
+ *                            over, it canceled the call or freed the memory.
+ * @retval HG_DISCONNECT      the client died.
+ * @retval HG_OVERFLOW        past the end of the memory.
+ * @retval HG_PERMISSION      the flags of the memory forbid this direction.
  * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a call of
- *                            this process
- * @retval HG_AGAIN           the client has too many transfers
- * @retval HG_HOSTUNREACH     no connection to the owner of the memory
+ *                            this process.
+ * @retval HG_AGAIN           the client has too many transfers.
+ * @retval HG_HOSTUNREACH     no connection to the owner of the memory.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
- *                            address
- * @retval HG_CHECKSUM_ERROR  the data changed on the way (option bulk_checksum)
+ *                            address.
+ * @retval HG_CHECKSUM_ERROR  the data changed on the way (bulk_checksum).
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
- *                            class
- * @retval HG_BUSY            this thread makes progress already
- * @retval HG_NOMEM           out of memory
+ *                            class.
+ * @retval HG_BUSY            this thread makes progress already.
+ * @retval HG_NOMEM           out of memory.
  * @threads Any thread, while the call is not freed.
  */
 HG_EXPORT hg_return_t HG_Bulk_pull(
@@ -314,13 +314,13 @@ HG_EXPORT hg_return_t HG_Bulk_pull(
  *
  * Rules and return codes are those of HG_Bulk_pull().
  *
- * @param call    the call that this function executes
- * @param bulk    the memory of its caller
- * @param offset  where in that memory to begin
- * @param buf     the data; borrowed
- * @param size    bytes; 0 is allowed
- * @retval HG_SUCCESS  all bytes are in the caller's memory
- * @retval other       as HG_Bulk_pull()
+ * @param call    the call that this function executes.
+ * @param bulk    the memory of its caller.
+ * @param offset  where in that memory to begin.
+ * @param buf     the data; borrowed.
+ * @param size    bytes; 0 is allowed.
+ * @retval HG_SUCCESS  all bytes are in the caller's memory.
+ * @retval other       as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size);
@@ -330,14 +330,14 @@ HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
  *
  * To allow a transfer more time than one call should block, split it.
  *
- * @param call      the call that this function executes
- * @param bulk      the memory of its caller
- * @param offset    where in that memory to begin
- * @param[out] buf  the data; borrowed
- * @param size      bytes; 0 is allowed
- * @param timeout   milliseconds for the whole transfer; 0: no limit
- * @retval HG_SUCCESS  all bytes are in `buf`
- * @retval other       as HG_Bulk_pull()
+ * @param call      the call that this function executes.
+ * @param bulk      the memory of its caller.
+ * @param offset    where in that memory to begin.
+ * @param[out] buf  the data; borrowed.
+ * @param size      bytes; 0 is allowed.
+ * @param timeout   milliseconds for the whole transfer; 0: no limit.
+ * @retval HG_SUCCESS  all bytes are in `buf`.
+ * @retval other       as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, void *buf, size_t size, unsigned int timeout);
@@ -347,14 +347,14 @@ HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
  *
  * To allow a transfer more time than one call should block, split it.
  *
- * @param call     the call that this function executes
- * @param bulk     the memory of its caller
- * @param offset   where in that memory to begin
- * @param buf      the data; borrowed
- * @param size     bytes; 0 is allowed
- * @param timeout  milliseconds for the whole transfer; 0: no limit
- * @retval HG_SUCCESS  all bytes are in the caller's memory
- * @retval other       as HG_Bulk_pull()
+ * @param call     the call that this function executes.
+ * @param bulk     the memory of its caller.
+ * @param offset   where in that memory to begin.
+ * @param buf      the data; borrowed.
+ * @param size     bytes; 0 is allowed.
+ * @param timeout  milliseconds for the whole transfer; 0: no limit.
+ * @retval HG_SUCCESS  all bytes are in the caller's memory.
+ * @retval other       as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size, unsigned int timeout);

@@ -84,9 +84,9 @@ typedef struct hg_checksum *hg_checksum_t;
  * the same code. The call then ends with that code, even if this function
  * returns HG_SUCCESS.
  *
- * @param proc  what to do, and with which bytes
- * @param data  the value
- * @return HG_SUCCESS, or the code that the call ends with
+ * @param proc  what to do, and with which bytes.
+ * @param data  the value.
+ * @return HG_SUCCESS, or the code that the call ends with.
  */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
@@ -105,8 +105,8 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
  * Prefer a field of the output for results of the application, and return codes
  * for failures.
  *
- * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy()
- * @return HG_SUCCESS, or the code for the caller
+ * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy().
+ * @return HG_SUCCESS, or the code for the caller.
  */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
 /** @} */
