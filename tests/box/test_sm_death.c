@@ -519,7 +519,7 @@ static int death_in_child(struct conform_end *end, na_addr_t addr)
         return 4;
     if (NA_Finalize(end->na_class) != NA_FAULT)
         return 5;
-    if (hg_test_log_count("belongs to the process that forked") != 1)
+    if (hg_test_log_count("belongs to the parent process") != 1)
         return 6;
     fresh = NA_Initialize("sm://", NA_TRUE);
     if (fresh == NULL || NA_Finalize(fresh) != NA_SUCCESS)
