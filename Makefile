@@ -512,7 +512,7 @@ check-ompi-programs check-mpich-programs: check-%-programs: $(BUILD)/mpi.o
 $(BUILD)/mpi.o: hg.c hg.h $(BUILD)/flags
 	$(Q)$(CC) $(TEST_QUICKLY) -DHG_NA_MPI=1 -c -o $@ $<
 
-lint: $(BUILD)/run ## only the rules of the house, and the generator's tests
+lint: $(BUILD)/run ## only the rules of tests/lint, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator
 
 asan: $(BUILD)/run ## all compiled tests under AddressSanitizer and UBSan

@@ -1020,7 +1020,7 @@ static const char *na_zmq_why(
     return "nobody listens there";
 }
 
-/* The address will be buried when its messages are read. */
+/* The address is removed when its messages were read. */
 static void na_zmq_begin_end(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
