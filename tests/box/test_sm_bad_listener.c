@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 /* Listen at "sm://hg-listener-..." without the library. */
-static int listeners_open(char name[64])
+static int listener_open(char name[64])
 {
     static const char prefix[] = "hg/sm/";
     static unsigned count;
@@ -33,7 +33,7 @@ static int listeners_open(char name[64])
 }
 
 /* Accept the caller, which makes progress meanwhile, and read its HELLO. */
-static int listeners_accept(int listener, struct conform_end *caller,
+static int listener_accept(int listener, struct conform_end *caller,
     unsigned char hello[SM_PACKET_MAX])
 {
     struct pollfd ready = {listener, POLLIN, 0};
@@ -55,12 +55,11 @@ static int listeners_accept(int listener, struct conform_end *caller,
 }
 
 /* How many descriptors the caller may open for the answer; -1: any number. */
-static int listeners_spare = -1;
+static int listener_spare = -1;
 
 /* The result of a lookup, while the process may open only so many
  * descriptors. */
-static void listeners_wait(
-    struct conform_end *caller, struct conform_call *call)
+static void listener_wait(struct conform_end *caller, struct conform_call *call)
 {
     struct rlimit limit, low;
     int next = dup(0);
@@ -68,8 +67,8 @@ static void listeners_wait(
     HG_CHECK(next >= 0 && close(next) == 0);
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     low = limit;
-    if (listeners_spare >= 0)
-        low.rlim_cur = (rlim_t) (next + listeners_spare);
+    if (listener_spare >= 0)
+        low.rlim_cur = (rlim_t) (next + listener_spare);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
     (void) conform_wait(caller, call);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -77,7 +76,7 @@ static void listeners_wait(
 
 /* The result of a lookup that is answered with `answer`, of that kind. NULL:
  * the listener closes the connection. */
-static na_return_t listeners_answer(struct conform_end *caller,
+static na_return_t listener_answer(struct conform_end *caller,
     const struct sm_packet *answer, unsigned char kind, uint32_t reason)
 {
     unsigned char bytes[SM_PACKET_MAX];
@@ -85,13 +84,13 @@ static na_return_t listeners_answer(struct conform_end *caller,
     struct conform_call call;
     unsigned count = 0;
     char name[64];
-    int listener = listeners_open(name);
+    int listener = listener_open(name);
     int fd;
 
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(caller->na_class, caller->context, conform_ended,
         &call, name, &call.id));
-    fd = listeners_accept(listener, caller, bytes);
+    fd = listener_accept(listener, caller, bytes);
     if (answer != NULL) {
         size_t size = sm_bytes(answer, kind, bytes);
         unsigned i;
@@ -105,7 +104,7 @@ static na_return_t listeners_answer(struct conform_end *caller,
         fd = -1;
     }
     HG_CHECK(call.ends == 0);
-    listeners_wait(caller, &call);
+    listener_wait(caller, &call);
     if (call.ret == NA_SUCCESS)
         HG_CHECK_OK(NA_Addr_free(caller->na_class, call.addr));
     while (count > 0)
@@ -167,20 +166,20 @@ HG_TEST(malformed_welcome_is_refused)
     fds = hg_test_fd_count();
     maps = sm_maps();
     for (i = 0; i < count; i++) {
-        HG_CHECK_RET(listeners_answer(&caller, &bad[i], SM_WELCOME, 0),
+        HG_CHECK_RET(listener_answer(&caller, &bad[i], SM_WELCOME, 0),
             NA_PROTOCOL_ERROR);
         sm_settle(&caller, fds, maps);
     }
     HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 0);
     /* An empty packet looks like the end of the stream, but has descriptors. */
     HG_CHECK_RET(
-        listeners_answer(&caller, &empty, SM_WELCOME, 0), NA_HOSTUNREACH);
+        listener_answer(&caller, &empty, SM_WELCOME, 0), NA_HOSTUNREACH);
     sm_settle(&caller, fds, maps);
-    HG_CHECK_RET(listeners_answer(&caller, NULL, 0, 0), NA_HOSTUNREACH);
+    HG_CHECK_RET(listener_answer(&caller, NULL, 0, 0), NA_HOSTUNREACH);
     sm_settle(&caller, fds, maps);
     /* Without a mistake the connection is established. */
     for (i = 0; i < 2; i++) {
-        HG_CHECK_OK(listeners_answer(&caller, &good, SM_WELCOME, 0));
+        HG_CHECK_OK(listener_answer(&caller, &good, SM_WELCOME, 0));
         sm_settle(&caller, fds, maps);
         good.bell = SM_BELL_GOOD;
     }
@@ -197,7 +196,7 @@ HG_TEST(welcome_of_another_version_is_named)
     hg_test_expect_log("speaks version 1, not 5");
     endpoint_open(&caller, "sm://", 1000);
     HG_CHECK_RET(
-        listeners_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);
+        listener_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);
     conform_close(&caller);
 }
 
@@ -215,13 +214,13 @@ HG_TEST(caller_without_descriptors_fails_with_again)
     maps = sm_maps();
     for (bell = 0; bell < 2; bell++) {
         good.bell = bell == 1 ? SM_BELL_GOOD : SM_BELL_NONE;
-        for (listeners_spare = 0; listeners_spare < 2; listeners_spare++) {
+        for (listener_spare = 0; listener_spare < 2; listener_spare++) {
             HG_CHECK_RET(
-                listeners_answer(&caller, &good, SM_WELCOME, 0), NA_AGAIN);
+                listener_answer(&caller, &good, SM_WELCOME, 0), NA_AGAIN);
             sm_settle(&caller, fds, maps);
         }
-        listeners_spare = -1;
-        HG_CHECK_OK(listeners_answer(&caller, &good, SM_WELCOME, 0));
+        listener_spare = -1;
+        HG_CHECK_OK(listener_answer(&caller, &good, SM_WELCOME, 0));
         sm_settle(&caller, fds, maps);
     }
     HG_CHECK_EQ_U64(NA_Get_counter(caller.na_class, "sm_met"), 2);
@@ -252,7 +251,7 @@ HG_TEST(refusal_fails_the_lookup)
     maps = sm_maps();
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         HG_CHECK_RET(
-            listeners_answer(&caller, &plain, SM_REFUSE, cases[i].reason),
+            listener_answer(&caller, &plain, SM_REFUSE, cases[i].reason),
             cases[i].want);
         sm_settle(&caller, fds, maps);
     }
@@ -266,7 +265,7 @@ HG_TEST_ROLE(impostor)
     unsigned char hello[SM_PACKET_MAX], bytes[SM_PACKET_MAX];
     int fds[SM_FDS_MAX];
     char name[64];
-    int listener = listeners_open(name);
+    int listener = listener_open(name);
     unsigned count;
     size_t size;
     int fd;
@@ -274,7 +273,7 @@ HG_TEST_ROLE(impostor)
     HG_CHECK_EQ_INT(argc, 0);
     (void) argv;
     hg_test_write_parent(name);
-    fd = listeners_accept(listener, NULL, hello);
+    fd = listener_accept(listener, NULL, hello);
     size = sm_bytes(&good, SM_WELCOME, bytes);
     count = sm_make_fds(&good, SM_WELCOME, fds);
     memcpy(bytes + 8, hello + 8, 8);
@@ -306,7 +305,7 @@ HG_TEST(silent_listener_is_dropped)
     struct conform_call call;
     unsigned fds, maps;
     char name[64];
-    int listener = listeners_open(name);
+    int listener = listener_open(name);
     int fd;
 
     hg_test_allow_log("gives no answer");
@@ -316,7 +315,7 @@ HG_TEST(silent_listener_is_dropped)
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(
         caller.na_class, caller.context, conform_ended, &call, name, &call.id));
-    fd = listeners_accept(listener, &caller, hello);
+    fd = listener_accept(listener, &caller, hello);
     HG_CHECK_RET(conform_wait(&caller, &call), NA_HOSTUNREACH);
     (void) close(fd);
     sm_settle(&caller, fds, maps);

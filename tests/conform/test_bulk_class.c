@@ -6,7 +6,7 @@
  * Each case runs in two ways: calls on the suite's transport and bulk data over
  * sm, and the other way round. The server executes calls in its own process.
  * Whether a client's bulk class must listen depends on the transport: see
- * apart_finds_callers.
+ * separate_finds_callers.
  */
 #include "conform/rpc.h"
 
@@ -14,18 +14,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define APART_BIG ((size_t) 3 << 20)
+#define SEPARATE_BIG ((size_t) 3 << 20)
 
-MERCURY_GEN_PROC(apart_move_t,
+MERCURY_GEN_PROC(separate_move_t,
     ((hg_bulk_t) (bulk))((uint64_t) (seed))((uint8_t) (push))(
         (uint8_t) (mortal)))
-MERCURY_GEN_PROC(apart_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
+MERCURY_GEN_PROC(separate_moved_t, ((int32_t) (ret))((uint64_t) (sum)))
 
-static hg_id_t apart_move_id;
-static hg_id_t apart_raw_id;
-static struct hg_test_peer *apart_mortal;
+static hg_id_t separate_move_id;
+static hg_id_t separate_raw_id;
+static struct hg_test_peer *separate_mortal;
 
-static bool apart_applies(void)
+static bool separate_applies(void)
 {
     na_class_t *sm;
 
@@ -40,13 +40,13 @@ static bool apart_applies(void)
 
 /* ---- Classes ---- */
 
-static bool apart_is_scheme(const char *name, const char *scheme)
+static bool separate_is_scheme(const char *name, const char *scheme)
 {
     return strncmp(name, scheme, strlen(scheme)) == 0;
 }
 
 /* A class on sm, or on the suite's transport. */
-static na_class_t *apart_class(bool sm, bool listen)
+static na_class_t *separate_class(bool sm, bool listen)
 {
     static unsigned count;
     char name[64];
@@ -62,17 +62,17 @@ static na_class_t *apart_class(bool sm, bool listen)
     return na_class;
 }
 
-static void apart_open(struct rpc_end *end, bool bulk_sm, bool listen)
+static void separate_open(struct rpc_end *end, bool bulk_sm, bool listen)
 {
     memset(end, 0, sizeof(*end));
-    end->na_class = apart_class(!bulk_sm, listen);
-    end->bulk_class = apart_class(bulk_sm, listen);
+    end->na_class = separate_class(!bulk_sm, listen);
+    end->bulk_class = separate_class(bulk_sm, listen);
     HG_CHECK_OK(HG_Bulk_init(end->bulk_class));
     HG_CHECK_OK(HG_Init(end->na_class));
     rpc_register();
 }
 
-static void apart_send_address(na_class_t *na_class)
+static void separate_send_address(na_class_t *na_class)
 {
     char name[NA_MAX_ADDR_LEN];
     na_addr_t self;
@@ -83,27 +83,27 @@ static void apart_send_address(na_class_t *na_class)
     hg_test_write_parent(name);
 }
 
-HG_TEST_ROLE(apart_server)
+HG_TEST_ROLE(separate_server)
 {
     struct rpc_end end;
 
     HG_CHECK_EQ_INT(argc, 1);
     hg_test_allow_log(""); /* the client checks the codes */
-    apart_open(&end, strcmp(argv[0], "bulk_sm") == 0, true);
-    apart_send_address(end.bulk_class);
+    separate_open(&end, strcmp(argv[0], "bulk_sm") == 0, true);
+    separate_send_address(end.bulk_class);
     rpc_serve(&end);
     rpc_end(&end);
 }
 
 /* Open a client with its server. With `meet` the bulk classes are connected. */
-static void apart_begin(
+static void separate_begin(
     struct rpc_end *end, bool bulk_sm, bool listen, bool meet)
 {
     char *bulk_name;
 
-    apart_open(end, bulk_sm, listen);
+    separate_open(end, bulk_sm, listen);
     end->peer = hg_test_spawn(
-        "apart_server", bulk_sm ? "bulk_sm" : "rpc_sm", (char *) NULL);
+        "separate_server", bulk_sm ? "bulk_sm" : "rpc_sm", (char *) NULL);
     bulk_name = hg_test_read_peer(end->peer);
     rpc_find_peer(end);
     if (meet) {
@@ -118,7 +118,7 @@ static void apart_begin(
 
 /* ---- Handlers ---- */
 
-static hg_return_t apart_transfer(hg_bulk_op_t op, na_addr_t addr,
+static hg_return_t separate_transfer(hg_bulk_op_t op, na_addr_t addr,
     hg_bulk_t origin, hg_bulk_t local, size_t size)
 {
     hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
@@ -137,8 +137,8 @@ static hg_return_t apart_transfer(hg_bulk_op_t op, na_addr_t addr,
 
 /* Pull the caller's memory, or push a pattern there; returns the sum of the
  * bytes. */
-static int32_t apart_serve_move(
-    hg_handle_t handle, const apart_move_t *in, uint64_t *sum)
+static int32_t separate_serve_move(
+    hg_handle_t handle, const separate_move_t *in, uint64_t *sum)
 {
     size_t size = HG_Bulk_handle_get_size(in->bulk);
     unsigned char *bytes = rpc_new_pattern(size, in->seed);
@@ -150,7 +150,7 @@ static int32_t apart_serve_move(
         HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
     if (!in->push)
         memset(bytes, 0, size);
-    ret = apart_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL,
+    ret = separate_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL,
         HG_Handler_get_addr(handle), in->bulk, local, size);
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     *sum = blob_sum(bytes, size);
@@ -158,18 +158,18 @@ static int32_t apart_serve_move(
     return (int32_t) ret;
 }
 
-static hg_return_t apart_move(hg_handle_t handle)
+static hg_return_t separate_move(hg_handle_t handle)
 {
-    apart_move_t in;
-    apart_moved_t out = {0, 0};
+    separate_move_t in;
+    separate_moved_t out = {0, 0};
 
     HG_CHECK_OK(HG_Handler_get_input(handle, &in));
     if (in.mortal) {
-        hg_test_signal(apart_mortal, SIGKILL);
-        HG_CHECK(WIFSIGNALED(hg_test_wait(apart_mortal)));
-        apart_mortal = NULL;
+        hg_test_signal(separate_mortal, SIGKILL);
+        HG_CHECK(WIFSIGNALED(hg_test_wait(separate_mortal)));
+        separate_mortal = NULL;
     }
-    out.ret = apart_serve_move(handle, &in, &out.sum);
+    out.ret = separate_serve_move(handle, &in, &out.sum);
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     if (in.mortal)
         HG_CHECK(out.ret == HG_DISCONNECT || out.ret == HG_HOSTUNREACH);
@@ -178,17 +178,17 @@ static hg_return_t apart_move(hg_handle_t handle)
 }
 
 /* A handle as plain bytes: decoding it, or the transfer, fails. */
-static hg_return_t apart_raw(hg_handle_t handle)
+static hg_return_t separate_raw(hg_handle_t handle)
 {
     struct blob in;
-    apart_moved_t out = {0, 0};
-    apart_move_t move = {HG_BULK_NULL, 0, 0, 0};
+    separate_moved_t out = {0, 0};
+    separate_move_t move = {HG_BULK_NULL, 0, 0, 0};
 
     HG_CHECK_OK(HG_Handler_get_input(handle, &in));
     out.ret = (int32_t) HG_Bulk_handle_deserialize(
         &move.bulk, in.bytes, (size_t) in.size);
     if (out.ret == HG_SUCCESS) {
-        out.ret = apart_serve_move(handle, &move, &out.sum);
+        out.ret = separate_serve_move(handle, &move, &out.sum);
         HG_CHECK_OK(HG_Bulk_handle_free(move.bulk));
     }
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
@@ -198,18 +198,18 @@ static hg_return_t apart_raw(hg_handle_t handle)
 
 static void rpc_register(void)
 {
-    apart_move_id =
-        MERCURY_REGISTER("apart move", apart_move_t, apart_moved_t, apart_move);
-    apart_raw_id =
-        HG_Register("apart raw", blob_proc, hg_proc_apart_moved_t, apart_raw);
-    HG_CHECK(apart_move_id != 0 && apart_raw_id != 0);
+    separate_move_id = MERCURY_REGISTER(
+        "apart move", separate_move_t, separate_moved_t, separate_move);
+    separate_raw_id = HG_Register(
+        "apart raw", blob_proc, hg_proc_separate_moved_t, separate_raw);
+    HG_CHECK(separate_move_id != 0 && separate_raw_id != 0);
 }
 
 /* ---- Data ---- */
 
 /* A handle of `size` bytes in three segments, which carries an address of the
  * bulk class. */
-static hg_bulk_t apart_expose(
+static hg_bulk_t separate_expose(
     const struct rpc_end *end, unsigned char *bytes, size_t size)
 {
     void *ptrs[3] = {bytes, bytes + size / 3, bytes + size / 2};
@@ -234,81 +234,81 @@ static hg_bulk_t apart_expose(
     return bulk;
 }
 
-static int32_t apart_ask(
-    const struct rpc_end *end, apart_move_t *in, uint64_t *sum)
+static int32_t separate_ask(
+    const struct rpc_end *end, separate_move_t *in, uint64_t *sum)
 {
-    apart_moved_t out = {-1, 0};
+    separate_moved_t out = {-1, 0};
 
-    HG_CHECK_OK(rpc_call(end, apart_move_id, in, &out));
+    HG_CHECK_OK(rpc_call(end, separate_move_id, in, &out));
     *sum = out.sum;
     return out.ret;
 }
 
-static void apart_check_size(const struct rpc_end *end, size_t size)
+static void separate_check_size(const struct rpc_end *end, size_t size)
 {
     unsigned char *bytes = rpc_new_pattern(size, 7);
     unsigned char *want = rpc_new_pattern(size, 9);
-    apart_move_t in = {HG_BULK_NULL, 9, 0, 0};
+    separate_move_t in = {HG_BULK_NULL, 9, 0, 0};
     uint64_t sum;
 
-    in.bulk = apart_expose(end, bytes, size);
-    HG_CHECK_RET(apart_ask(end, &in, &sum), HG_SUCCESS);
+    in.bulk = separate_expose(end, bytes, size);
+    HG_CHECK_RET(separate_ask(end, &in, &sum), HG_SUCCESS);
     HG_CHECK_EQ_U64(sum, blob_sum(bytes, size));
     in.push = 1;
-    HG_CHECK_RET(apart_ask(end, &in, &sum), HG_SUCCESS);
+    HG_CHECK_RET(separate_ask(end, &in, &sum), HG_SUCCESS);
     HG_CHECK_EQ_MEM(bytes, want, size);
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
     free(want);
     free(bytes);
 }
 
-static void apart_check_data(bool bulk_sm, bool listen, bool meet)
+static void separate_check_data(bool bulk_sm, bool listen, bool meet)
 {
-    static const size_t sizes[] = {3, 4096, 100000, APART_BIG + 1};
+    static const size_t sizes[] = {3, 4096, 100000, SEPARATE_BIG + 1};
     struct rpc_end end;
     size_t i;
 
-    apart_begin(&end, bulk_sm, listen, meet);
+    separate_begin(&end, bulk_sm, listen, meet);
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        apart_check_size(&end, sizes[i]);
+        separate_check_size(&end, sizes[i]);
     rpc_close(&end);
 }
 
-HG_TEST_WHERE(bulk_class_sm_and_calls_on_the_transport, apart_applies)
+HG_TEST_WHERE(bulk_class_sm_and_calls_on_the_transport, separate_applies)
 {
-    apart_check_data(true, true, false);
+    separate_check_data(true, true, false);
 }
 
-HG_TEST_WHERE(bulk_class_on_the_transport_and_calls_over_sm, apart_applies)
+HG_TEST_WHERE(bulk_class_on_the_transport_and_calls_over_sm, separate_applies)
 {
-    apart_check_data(false, true, false);
+    separate_check_data(false, true, false);
 }
 
 /* ---- A client that does not listen ---- */
 
 /* Whether a class that does not listen can expose memory on a separate class:
  * its address works without a connection, or over a connection that it made. */
-enum apart_callers { APART_NONE, APART_CONNECTED, APART_ALL };
+enum separate_callers { SEPARATE_NONE, SEPARATE_CONNECTED, SEPARATE_ALL };
 
-static enum apart_callers apart_finds_callers(bool sm)
+static enum separate_callers separate_finds_callers(bool sm)
 {
     const char *transport = hg_test_transport();
 
-    if (sm || apart_is_scheme(transport, "sm"))
-        return APART_CONNECTED;
-    return apart_is_scheme(transport, "zmq") ||
+    if (sm || separate_is_scheme(transport, "sm"))
+        return SEPARATE_CONNECTED;
+    return separate_is_scheme(transport, "zmq") ||
             strcmp(transport, "mpi+dynamic") == 0
-        ? APART_NONE
-        : APART_ALL;
+        ? SEPARATE_NONE
+        : SEPARATE_ALL;
 }
 
-static void apart_check_refused(bool bulk_sm)
+static void separate_check_refused(bool bulk_sm)
 {
     struct rpc_end end;
     size_t size = 10;
     hg_bulk_t bulk;
 
-    apart_open(&end, bulk_sm, false);
+    separate_open(&end, bulk_sm, false);
     hg_test_expect_log("does not listen");
     HG_CHECK_RET(
         HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READ_ONLY, &bulk),
@@ -316,45 +316,45 @@ static void apart_check_refused(bool bulk_sm)
     rpc_end(&end);
 }
 
-static void apart_check_callers(bool bulk_sm)
+static void separate_check_callers(bool bulk_sm)
 {
-    if (apart_finds_callers(bulk_sm) == APART_NONE)
-        apart_check_refused(bulk_sm);
+    if (separate_finds_callers(bulk_sm) == SEPARATE_NONE)
+        separate_check_refused(bulk_sm);
     else
-        apart_check_data(
-            bulk_sm, false, apart_finds_callers(bulk_sm) == APART_CONNECTED);
+        separate_check_data(bulk_sm, false,
+            separate_finds_callers(bulk_sm) == SEPARATE_CONNECTED);
 }
 
-HG_TEST_WHERE(bulk_class_of_a_client_over_sm_need_not_listen, apart_applies)
+HG_TEST_WHERE(bulk_class_of_a_client_over_sm_need_not_listen, separate_applies)
 {
-    apart_check_callers(true);
+    separate_check_callers(true);
 }
 
-HG_TEST_WHERE(bulk_class_of_a_client_need_not_listen, apart_applies)
+HG_TEST_WHERE(bulk_class_of_a_client_need_not_listen, separate_applies)
 {
-    apart_check_callers(false);
+    separate_check_callers(false);
 }
 
 /* The server's transfer fails with a code; once the client has connected, the
  * same handle works. */
-HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, apart_applies)
+HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, separate_applies)
 {
     unsigned char *bytes = rpc_new_pattern(1000, 7);
-    apart_move_t in = {HG_BULK_NULL, 0, 0, 0};
+    separate_move_t in = {HG_BULK_NULL, 0, 0, 0};
     struct rpc_end end;
     char *bulk_name;
     na_addr_t addr;
     uint64_t sum;
 
-    apart_open(&end, true, false);
-    end.peer = hg_test_spawn("apart_server", "bulk_sm", (char *) NULL);
+    separate_open(&end, true, false);
+    end.peer = hg_test_spawn("separate_server", "bulk_sm", (char *) NULL);
     bulk_name = hg_test_read_peer(end.peer);
     rpc_find_peer(&end);
-    in.bulk = apart_expose(&end, bytes, 1000);
-    HG_CHECK_RET(apart_ask(&end, &in, &sum), HG_HOSTUNREACH);
+    in.bulk = separate_expose(&end, bytes, 1000);
+    HG_CHECK_RET(separate_ask(&end, &in, &sum), HG_HOSTUNREACH);
     HG_CHECK_OK(
         NA_Addr_lookup_wait(end.bulk_class, bulk_name, RPC_TIMEOUT, &addr));
-    HG_CHECK_RET(apart_ask(&end, &in, &sum), HG_SUCCESS);
+    HG_CHECK_RET(separate_ask(&end, &in, &sum), HG_SUCCESS);
     HG_CHECK_EQ_U64(sum, blob_sum(bytes, 1000));
     HG_CHECK_OK(NA_Addr_free(end.bulk_class, addr));
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
@@ -366,10 +366,10 @@ HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, apart_applies)
 /* ---- Death, and wrong handles ---- */
 
 /* A client that calls, and is killed by the handler. */
-HG_TEST_ROLE(apart_victim)
+HG_TEST_ROLE(separate_victim)
 {
-    unsigned char *bytes = rpc_new_pattern(APART_BIG, 7);
-    apart_move_t in = {HG_BULK_NULL, 0, 0, 1};
+    unsigned char *bytes = rpc_new_pattern(SEPARATE_BIG, 7);
+    separate_move_t in = {HG_BULK_NULL, 0, 0, 1};
     struct rpc_end end;
     bool bulk_sm;
     na_addr_t addr;
@@ -378,17 +378,18 @@ HG_TEST_ROLE(apart_victim)
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("");
     bulk_sm = strcmp(argv[0], "bulk_sm") == 0;
-    apart_open(&end, bulk_sm, apart_finds_callers(bulk_sm) == APART_NONE);
+    separate_open(
+        &end, bulk_sm, separate_finds_callers(bulk_sm) == SEPARATE_NONE);
     HG_CHECK_OK(
         NA_Addr_lookup_wait(end.na_class, argv[1], RPC_TIMEOUT, &end.target));
     HG_CHECK_OK(
         NA_Addr_lookup_wait(end.bulk_class, argv[2], RPC_TIMEOUT, &addr));
-    in.bulk = apart_expose(&end, bytes, APART_BIG);
-    (void) apart_ask(&end, &in, &sum);
+    in.bulk = separate_expose(&end, bytes, SEPARATE_BIG);
+    (void) separate_ask(&end, &in, &sum);
     hg_test_fail(HG_TEST_HERE, "the handler did not kill this process");
 }
 
-static void apart_name(na_class_t *na_class, char name[NA_MAX_ADDR_LEN])
+static void separate_name(na_class_t *na_class, char name[NA_MAX_ADDR_LEN])
 {
     na_addr_t self;
 
@@ -397,19 +398,19 @@ static void apart_name(na_class_t *na_class, char name[NA_MAX_ADDR_LEN])
     HG_CHECK_OK(NA_Addr_free(na_class, self));
 }
 
-static void apart_check_death(bool bulk_sm)
+static void separate_check_death(bool bulk_sm)
 {
     char rpc_name[NA_MAX_ADDR_LEN];
     char bulk_name[NA_MAX_ADDR_LEN];
     struct rpc_end end;
 
     hg_test_allow_log("");
-    apart_open(&end, bulk_sm, true);
-    apart_name(end.na_class, rpc_name);
-    apart_name(end.bulk_class, bulk_name);
-    apart_mortal = hg_test_spawn("apart_victim", bulk_sm ? "bulk_sm" : "rpc_sm",
-        rpc_name, bulk_name, (char *) NULL);
-    while (apart_mortal != NULL) {
+    separate_open(&end, bulk_sm, true);
+    separate_name(end.na_class, rpc_name);
+    separate_name(end.bulk_class, bulk_name);
+    separate_mortal = hg_test_spawn("separate_victim",
+        bulk_sm ? "bulk_sm" : "rpc_sm", rpc_name, bulk_name, (char *) NULL);
+    while (separate_mortal != NULL) {
         hg_return_t ret = HG_Handler_process(20, HG_STATUS_IGNORE);
 
         HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
@@ -417,18 +418,18 @@ static void apart_check_death(bool bulk_sm)
     rpc_end(&end);
 }
 
-HG_TEST_WHERE(bulk_class_owner_dies_on_sm, apart_applies)
+HG_TEST_WHERE(bulk_class_owner_dies_on_sm, separate_applies)
 {
-    apart_check_death(true);
+    separate_check_death(true);
 }
 
-HG_TEST_WHERE(bulk_class_owner_dies, apart_applies)
+HG_TEST_WHERE(bulk_class_owner_dies, separate_applies)
 {
-    apart_check_death(false);
+    separate_check_death(false);
 }
 
 /* Handles with a wrong address of their owner. */
-HG_TEST_WHERE(bulk_class_owner_has_a_wrong_address, apart_applies)
+HG_TEST_WHERE(bulk_class_owner_has_a_wrong_address, separate_applies)
 {
     static const struct {
         const char *begins; /* by that many bytes of the address */
@@ -442,20 +443,20 @@ HG_TEST_WHERE(bulk_class_owner_has_a_wrong_address, apart_applies)
     hg_bulk_t bulk;
     unsigned i;
 
-    apart_begin(&end, true, true, false);
-    bulk = apart_expose(&end, bytes, 1000);
+    separate_begin(&end, true, true, false);
+    bulk = separate_expose(&end, bytes, 1000);
     in.size = HG_Bulk_handle_get_serialize_size(bulk);
     in.bytes = (unsigned char *) malloc((size_t) in.size);
     HG_CHECK(in.bytes != NULL);
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        apart_moved_t out = {-1, 0};
+        separate_moved_t out = {-1, 0};
 
         HG_CHECK_OK(HG_Bulk_handle_serialize(in.bytes, (size_t) in.size, bulk));
         memcpy(in.bytes + 45, wrong[i].begins, 8);
-        HG_CHECK_OK(rpc_call(&end, apart_raw_id, &in, &out));
+        HG_CHECK_OK(rpc_call(&end, separate_raw_id, &in, &out));
         HG_CHECK_RET(out.ret, wrong[i].ret);
     }
-    apart_check_size(&end, 5000); /* the server continues */
+    separate_check_size(&end, 5000); /* the server continues */
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
     rpc_close(&end);
     free(in.bytes);

@@ -7,35 +7,35 @@
  */
 #include "cb.h"
 
-MERCURY_GEN_PROC(watch_trace_t, ((uint64_t) (here))((uint64_t) (nested)))
-MERCURY_GEN_PROC(watch_code_t, ((int32_t) (code)))
+MERCURY_GEN_PROC(hooks_trace_t, ((uint64_t) (here))((uint64_t) (nested)))
+MERCURY_GEN_PROC(hooks_code_t, ((int32_t) (code)))
 
-#define WATCH_MAX 64u
+#define HOOKS_MAX 64u
 
-static hg_id_t watch_trace;
-static hg_id_t watch_nest;
-static hg_id_t watch_fail;
-static hg_id_t watch_quiet;
+static hg_id_t hooks_trace;
+static hg_id_t hooks_nest;
+static hg_id_t hooks_fail;
+static hg_id_t hooks_quiet;
 
 /* ---- The target ---- */
 
-static _Atomic unsigned watch_executed;
+static _Atomic unsigned hooks_executed;
 
-static hg_return_t watch_on_trace(hg_handle_t handle)
+static hg_return_t hooks_on_trace(hg_handle_t handle)
 {
-    watch_trace_t out = {HG_Get_trace_id(handle), 0};
+    hooks_trace_t out = {HG_Get_trace_id(handle), 0};
 
-    atomic_fetch_add(&watch_executed, 1);
+    atomic_fetch_add(&hooks_executed, 1);
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }
 
 /* The nested call has recorded its trace. */
-static hg_return_t watch_nested(const struct hg_cb_info *info)
+static hg_return_t hooks_nested(const struct hg_cb_info *info)
 {
     hg_handle_t handle = (hg_handle_t) info->arg;
     hg_handle_t nested = info->info.forward.handle;
-    watch_trace_t out;
+    hooks_trace_t out;
 
     HG_CHECK_OK(info->ret);
     HG_CHECK_OK(HG_Get_output(nested, &out));
@@ -50,7 +50,7 @@ static hg_return_t watch_nested(const struct hg_cb_info *info)
 }
 
 /* A call to oneself during the execution of this one. */
-static hg_return_t watch_on_nest(hg_handle_t handle)
+static hg_return_t hooks_on_nest(hg_handle_t handle)
 {
     const struct hg_info *info = HG_Get_info(handle);
     hg_handle_t nested;
@@ -58,14 +58,14 @@ static hg_return_t watch_on_nest(hg_handle_t handle)
 
     HG_CHECK_RET(HG_Set_trace_id(handle, 1), HG_INVALID_ARG);
     HG_CHECK_OK(HG_Addr_self(info->hg_class, &self));
-    HG_CHECK_OK(HG_Create(info->context, self, watch_trace, &nested));
+    HG_CHECK_OK(HG_Create(info->context, self, hooks_trace, &nested));
     HG_CHECK_OK(HG_Set_data(nested, self, NULL));
-    return HG_Forward(nested, watch_nested, handle, NULL);
+    return HG_Forward(nested, hooks_nested, handle, NULL);
 }
 
-static hg_return_t watch_on_fail(hg_handle_t handle)
+static hg_return_t hooks_on_fail(hg_handle_t handle)
 {
-    watch_code_t in;
+    hooks_code_t in;
 
     HG_CHECK_OK(HG_Get_input(handle, &in));
     HG_CHECK_OK(HG_Free_input(handle, &in));
@@ -74,47 +74,47 @@ static hg_return_t watch_on_fail(hg_handle_t handle)
 }
 
 /* One-way: no response. */
-static hg_return_t watch_on_quiet(hg_handle_t handle)
+static hg_return_t hooks_on_quiet(hg_handle_t handle)
 {
-    atomic_fetch_add(&watch_executed, 1);
+    atomic_fetch_add(&hooks_executed, 1);
     return HG_Destroy(handle);
 }
 
 static void cb_register(hg_class_t *hg_class)
 {
-    watch_trace = MERCURY_REGISTER(
-        hg_class, "watch trace", void, watch_trace_t, watch_on_trace);
-    watch_nest = MERCURY_REGISTER(
-        hg_class, "watch nest", void, watch_trace_t, watch_on_nest);
-    watch_fail = MERCURY_REGISTER(
-        hg_class, "watch fail", watch_code_t, void, watch_on_fail);
-    watch_quiet =
-        MERCURY_REGISTER(hg_class, "watch quiet", void, void, watch_on_quiet);
-    HG_CHECK_OK(HG_Registered_disable_response(hg_class, watch_quiet, HG_TRUE));
+    hooks_trace = MERCURY_REGISTER(
+        hg_class, "watch trace", void, hooks_trace_t, hooks_on_trace);
+    hooks_nest = MERCURY_REGISTER(
+        hg_class, "watch nest", void, hooks_trace_t, hooks_on_nest);
+    hooks_fail = MERCURY_REGISTER(
+        hg_class, "watch fail", hooks_code_t, void, hooks_on_fail);
+    hooks_quiet =
+        MERCURY_REGISTER(hg_class, "watch quiet", void, void, hooks_on_quiet);
+    HG_CHECK_OK(HG_Registered_disable_response(hg_class, hooks_quiet, HG_TRUE));
 }
 
 /* ---- A hook ---- */
 
-struct watch_log {
-    struct hg_hook_info seen[WATCH_MAX];
+struct hooks_log {
+    struct hg_hook_info seen[HOOKS_MAX];
     unsigned count;
     hg_hook_point_t refuse_at; /* with HG_PERMISSION, if refuse_at matches */
     bool refuse;
 };
 
-static hg_return_t watch_hook(const struct hg_hook_info *info, void *arg)
+static hg_return_t hooks_hook(const struct hg_hook_info *info, void *arg)
 {
-    struct watch_log *log = (struct watch_log *) arg;
+    struct hooks_log *log = (struct hooks_log *) arg;
 
     HG_CHECK_EQ_U64(info->size, sizeof(*info));
-    HG_CHECK(log->count < WATCH_MAX);
+    HG_CHECK(log->count < HOOKS_MAX);
     log->seen[log->count++] = *info;
     return log->refuse && info->point == log->refuse_at ? HG_PERMISSION
                                                         : HG_SUCCESS;
 }
 
 /* The next record has that point and that function. */
-static void watch_next(const struct watch_log *log, unsigned *at,
+static void hooks_next(const struct hooks_log *log, unsigned *at,
     hg_hook_point_t point, hg_return_t ret, const char *name)
 {
     const struct hg_hook_info *info = &log->seen[*at];
@@ -135,49 +135,49 @@ static void watch_next(const struct watch_log *log, unsigned *at,
 }
 
 /* An endpoint that calls itself. */
-static void watch_open_self(struct cb_end *end, struct watch_log *log)
+static void hooks_open_self(struct cb_end *end, struct hooks_log *log)
 {
     memset(end, 0, sizeof(*end));
     memset(log, 0, sizeof(*log));
     cb_start(end, 1);
     HG_CHECK_OK(HG_Addr_self(end->hg_class, &end->target));
-    HG_CHECK_OK(HG_Set_hook(end->hg_class, watch_hook, log));
+    HG_CHECK_OK(HG_Set_hook(end->hg_class, hooks_hook, log));
 }
 
 HG_TEST(hook_runs_at_four_points)
 {
-    watch_code_t in = {HG_PERMISSION};
-    struct watch_log log;
-    watch_trace_t out;
+    hooks_code_t in = {HG_PERMISSION};
+    struct hooks_log log;
+    hooks_trace_t out;
     struct cb_end end;
     unsigned at = 0;
 
-    watch_open_self(&end, &log);
-    HG_CHECK_OK(cb_call(&end, watch_trace, NULL, &out));
-    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
-    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch trace");
-    watch_next(&log, &at, HG_HOOK_RESPOND, HG_SUCCESS, "watch trace");
-    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, "watch trace");
+    hooks_open_self(&end, &log);
+    HG_CHECK_OK(cb_call(&end, hooks_trace, NULL, &out));
+    hooks_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_RESPOND, HG_SUCCESS, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, "watch trace");
     HG_CHECK_EQ_U64(log.count, 4);
     HG_CHECK_EQ_U64(log.seen[0].trace_id, out.here);
     HG_CHECK(log.seen[0].handle == log.seen[3].handle);
     HG_CHECK(log.seen[1].handle == log.seen[2].handle);
     HG_CHECK(log.seen[3].elapsed_ns > log.seen[2].elapsed_ns);
     log.count = at = 0;
-    HG_CHECK_RET(cb_call(&end, watch_fail, &in, NULL), HG_PERMISSION);
-    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch fail");
-    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch fail");
-    watch_next(&log, &at, HG_HOOK_RESPOND, HG_PERMISSION, "watch fail");
-    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_PERMISSION, "watch fail");
+    HG_CHECK_RET(cb_call(&end, hooks_fail, &in, NULL), HG_PERMISSION);
+    hooks_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch fail");
+    hooks_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch fail");
+    hooks_next(&log, &at, HG_HOOK_RESPOND, HG_PERMISSION, "watch fail");
+    hooks_next(&log, &at, HG_HOOK_COMPLETE, HG_PERMISSION, "watch fail");
     log.count = at = 0;
-    HG_CHECK_OK(cb_call(&end, watch_quiet, NULL, NULL));
-    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch quiet");
-    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch quiet");
-    watch_next(&log, &at, HG_HOOK_RESPOND, HG_SUCCESS, "watch quiet");
-    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, "watch quiet");
+    HG_CHECK_OK(cb_call(&end, hooks_quiet, NULL, NULL));
+    hooks_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch quiet");
+    hooks_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch quiet");
+    hooks_next(&log, &at, HG_HOOK_RESPOND, HG_SUCCESS, "watch quiet");
+    hooks_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, "watch quiet");
     HG_CHECK_EQ_U64(log.count, 4);
     HG_CHECK_OK(HG_Set_hook(end.hg_class, NULL, NULL));
-    HG_CHECK_OK(cb_call(&end, watch_trace, NULL, &out));
+    HG_CHECK_OK(cb_call(&end, hooks_trace, NULL, &out));
     HG_CHECK_EQ_U64(log.count, 4);
     cb_close(&end);
 }
@@ -187,44 +187,44 @@ HG_TEST(hook_runs_at_four_points)
 HG_TEST(hook_sees_call_ends)
 {
     hg_builtin_t ping = {0, NULL};
-    struct watch_log log;
+    struct hooks_log log;
     hg_handle_t handle;
     struct cb_call call;
     struct cb_end end;
     unsigned at = 0;
     hg_id_t id;
 
-    watch_open_self(&end, &log);
-    handle = cb_new_handle(&end, watch_trace);
+    hooks_open_self(&end, &log);
+    handle = cb_new_handle(&end, hooks_trace);
     HG_CHECK_OK(cb_forward(&call, handle, NULL));
     HG_CHECK_OK(HG_Cancel(handle));
     HG_CHECK_RET(cb_wait(&end, &call), HG_CANCELED);
-    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
-    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_CANCELED, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_COMPLETE, HG_CANCELED, "watch trace");
     HG_CHECK_EQ_U64(log.count, 2);
     HG_CHECK_OK(HG_Destroy(handle));
     id = HG_Register_name(end.hg_class, HG_BUILTIN_PING, hg_proc_hg_builtin_t,
         hg_proc_hg_builtin_t, NULL);
     log.count = at = 0;
     HG_CHECK_OK(cb_call(&end, id, &ping, NULL));
-    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, HG_BUILTIN_PING);
-    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, HG_BUILTIN_PING);
+    hooks_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, HG_BUILTIN_PING);
+    hooks_next(&log, &at, HG_HOOK_COMPLETE, HG_SUCCESS, HG_BUILTIN_PING);
     HG_CHECK_EQ_U64(log.count, 2);
     cb_close(&end);
 }
 
 HG_TEST(hook_can_end_calls)
 {
-    struct watch_log log;
+    struct hooks_log log;
     struct cb_call call;
     hg_handle_t handle;
     struct cb_end end;
     unsigned at = 0;
 
-    watch_open_self(&end, &log);
+    hooks_open_self(&end, &log);
     log.refuse = true;
     log.refuse_at = HG_HOOK_FORWARD;
-    handle = cb_new_handle(&end, watch_trace);
+    handle = cb_new_handle(&end, hooks_trace);
     HG_CHECK_RET(cb_forward(&call, handle, NULL), HG_PERMISSION);
     HG_CHECK_EQ_INT(HG_Ref_get(handle), 1);
     (void) cb_turn(end.context, 0);
@@ -233,11 +233,11 @@ HG_TEST(hook_can_end_calls)
     log.refuse_at = HG_HOOK_HANDLE;
     log.count = 0;
     HG_CHECK_RET(cb_do(&end, handle, NULL, NULL), HG_PERMISSION);
-    watch_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
-    watch_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch trace");
-    watch_next(&log, &at, HG_HOOK_RESPOND, HG_PERMISSION, "watch trace");
-    watch_next(&log, &at, HG_HOOK_COMPLETE, HG_PERMISSION, "watch trace");
-    HG_CHECK_EQ_INT(atomic_load(&watch_executed), 0);
+    hooks_next(&log, &at, HG_HOOK_FORWARD, HG_SUCCESS, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_HANDLE, HG_SUCCESS, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_RESPOND, HG_PERMISSION, "watch trace");
+    hooks_next(&log, &at, HG_HOOK_COMPLETE, HG_PERMISSION, "watch trace");
+    HG_CHECK_EQ_INT(atomic_load(&hooks_executed), 0);
     log.refuse_at = HG_HOOK_RESPOND; /* where it is ignored */
     log.count = 0;
     HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
@@ -253,14 +253,14 @@ HG_TEST(hook_can_end_calls)
 HG_TEST(trace_is_transmitted)
 {
     uint64_t traces[3];
-    watch_trace_t out;
+    hooks_trace_t out;
     hg_handle_t handle;
     struct cb_end end;
     unsigned i;
 
     cb_open(&end);
     HG_CHECK_EQ_U64(HG_Get_trace_id(HG_HANDLE_NULL), 0);
-    handle = cb_new_handle(&end, watch_trace);
+    handle = cb_new_handle(&end, hooks_trace);
     HG_CHECK_EQ_U64(HG_Get_trace_id(handle), 0);
     for (i = 0; i < 3; i++) { /* each has its own */
         HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
@@ -291,13 +291,13 @@ HG_TEST(trace_is_transmitted)
  * made afterwards has not. */
 HG_TEST(trace_is_inherited)
 {
-    watch_trace_t out;
+    hooks_trace_t out;
     hg_handle_t handle;
     struct cb_end end;
 
     cb_open(&end);
     hg_test_allow_log("HG_Set_trace_id");
-    handle = cb_new_handle(&end, watch_nest);
+    handle = cb_new_handle(&end, hooks_nest);
     HG_CHECK_OK(HG_Set_trace_id(handle, 4711));
     HG_CHECK_OK(cb_do(&end, handle, NULL, &out));
     HG_CHECK_EQ_U64(out.here, 4711);
@@ -313,7 +313,7 @@ HG_TEST(trace_is_inherited)
 
 /* ---- Latencies ---- */
 
-static void watch_open_timed(struct cb_end *end, const char *string)
+static void hooks_open_timed(struct cb_end *end, const char *string)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
 
@@ -327,7 +327,7 @@ static void watch_open_timed(struct cb_end *end, const char *string)
     HG_CHECK_OK(HG_Addr_self(end->hg_class, &end->target));
 }
 
-static struct hg_histogram watch_times(
+static struct hg_histogram hooks_times(
     const struct cb_end *end, hg_id_t id, hg_bool_t target)
 {
     struct hg_histogram times;
@@ -355,25 +355,25 @@ HG_TEST(histograms_count_calls)
     struct hg_histogram target;
     hg_builtin_t answer;
     hg_handle_t handle;
-    watch_trace_t out;
+    hooks_trace_t out;
     struct cb_end end;
     hg_id_t id;
     int i;
 
-    watch_open_timed(&end, string);
+    hooks_open_timed(&end, string);
     free(string);
-    HG_CHECK_EQ_U64(watch_times(&end, watch_trace, HG_FALSE).count, 0);
+    HG_CHECK_EQ_U64(hooks_times(&end, hooks_trace, HG_FALSE).count, 0);
     for (i = 0; i < CALLS; i++)
-        HG_CHECK_OK(cb_call(&end, watch_trace, NULL, &out));
-    HG_CHECK_OK(cb_call(&end, watch_quiet, NULL, NULL));
-    origin = watch_times(&end, watch_trace, HG_FALSE);
-    target = watch_times(&end, watch_trace, HG_TRUE);
+        HG_CHECK_OK(cb_call(&end, hooks_trace, NULL, &out));
+    HG_CHECK_OK(cb_call(&end, hooks_quiet, NULL, NULL));
+    origin = hooks_times(&end, hooks_trace, HG_FALSE);
+    target = hooks_times(&end, hooks_trace, HG_TRUE);
     HG_CHECK_EQ_U64(origin.count, CALLS);
     HG_CHECK_EQ_U64(target.count, CALLS);
     HG_CHECK(target.min_ns > 0 && target.sum_ns < origin.sum_ns);
     HG_CHECK_EQ_U64(HG_Histogram_percentile(&origin, 100), origin.max_ns);
-    HG_CHECK_EQ_U64(watch_times(&end, watch_quiet, HG_TRUE).count, 1);
-    HG_CHECK_EQ_U64(watch_times(&end, watch_fail, HG_TRUE).count, 0);
+    HG_CHECK_EQ_U64(hooks_times(&end, hooks_quiet, HG_TRUE).count, 1);
+    HG_CHECK_EQ_U64(hooks_times(&end, hooks_fail, HG_TRUE).count, 0);
     id = HG_Register_name(end.hg_class, HG_BUILTIN_STATS, hg_proc_hg_builtin_t,
         hg_proc_hg_builtin_t, NULL);
     handle = cb_new_handle(&end, id);
@@ -390,7 +390,7 @@ HG_TEST(histograms_count_calls)
 }
 
 /* An output that cannot be encoded once, but succeeds the next time. */
-static hg_return_t watch_proc_stutter(hg_proc_t proc, void *data)
+static hg_return_t hooks_proc_stutter(hg_proc_t proc, void *data)
 {
     unsigned *tries = (unsigned *) data;
 
@@ -398,7 +398,7 @@ static hg_return_t watch_proc_stutter(hg_proc_t proc, void *data)
     return (*tries)++ == 0 ? HG_PROTOCOL_ERROR : HG_SUCCESS;
 }
 
-static hg_return_t watch_on_stutter(hg_handle_t handle)
+static hg_return_t hooks_on_stutter(hg_handle_t handle)
 {
     unsigned tries = 0;
 
@@ -415,14 +415,14 @@ HG_TEST_WHERE(histograms_count_a_call_once, hg_test_is_self)
     hg_id_t id;
 
     hg_test_expect_log("the proc function fails");
-    watch_open_timed(&end, "self://");
+    hooks_open_timed(&end, "self://");
     id = HG_Register_name(
-        end.hg_class, "stutter", NULL, watch_proc_stutter, watch_on_stutter);
+        end.hg_class, "stutter", NULL, hooks_proc_stutter, hooks_on_stutter);
     handle = cb_new_handle(&end, id);
     HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
     HG_CHECK_OK(HG_Destroy(handle));
-    HG_CHECK_EQ_U64(watch_times(&end, id, HG_FALSE).count, 1);
-    HG_CHECK_EQ_U64(watch_times(&end, id, HG_TRUE).count, 1);
+    HG_CHECK_EQ_U64(hooks_times(&end, id, HG_FALSE).count, 1);
+    HG_CHECK_EQ_U64(hooks_times(&end, id, HG_TRUE).count, 1);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     HG_CHECK_OK(HG_Context_destroy(end.context));
     HG_CHECK_OK(HG_Finalize(end.hg_class));
@@ -438,12 +438,12 @@ HG_TEST(histograms_invalid_requests_are_refused)
     hg_test_expect_log("its size not set");
     hg_test_expect_log("histograms were not asked for");
     hg_test_expect_log("is not registered");
-    HG_CHECK_RET(HG_Get_histogram(end.hg_class, watch_trace, HG_TRUE, &times),
+    HG_CHECK_RET(HG_Get_histogram(end.hg_class, hooks_trace, HG_TRUE, &times),
         HG_INVALID_ARG);
-    HG_CHECK_RET(HG_Get_histogram(end.hg_class, watch_trace, HG_TRUE, NULL),
+    HG_CHECK_RET(HG_Get_histogram(end.hg_class, hooks_trace, HG_TRUE, NULL),
         HG_INVALID_ARG);
     times.size = sizeof(times);
-    HG_CHECK_RET(HG_Get_histogram(end.hg_class, watch_trace, HG_TRUE, &times),
+    HG_CHECK_RET(HG_Get_histogram(end.hg_class, hooks_trace, HG_TRUE, &times),
         HG_OPNOTSUPPORT);
     HG_CHECK_RET(
         HG_Get_histogram(end.hg_class, 4711, HG_TRUE, &times), HG_NOENTRY);
@@ -451,7 +451,7 @@ HG_TEST(histograms_invalid_requests_are_refused)
 }
 
 /* Registering fails, or the histogram is there. */
-static int watch_register_timed(void *arg)
+static int hooks_register_timed(void *arg)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     hg_class_t *hg_class;
@@ -462,7 +462,7 @@ static int watch_register_timed(void *arg)
     hg_class = HG_Init_opt2("self://", HG_TRUE, HG_VERSION(2, 4), &info);
     if (hg_class == NULL)
         return 1;
-    id = HG_Register_name(hg_class, "timed", NULL, NULL, watch_on_quiet);
+    id = HG_Register_name(hg_class, "timed", NULL, NULL, hooks_on_quiet);
     if (id != 0) {
         struct hg_histogram times;
 
@@ -476,5 +476,5 @@ static int watch_register_timed(void *arg)
 HG_TEST_WHERE(histograms_without_memory, hg_test_is_self)
 {
     hg_test_alloc_install();
-    HG_CHECK(hg_test_oom_loop(watch_register_timed, NULL) > 3);
+    HG_CHECK(hg_test_oom_loop(hooks_register_timed, NULL) > 3);
 }

@@ -9,28 +9,28 @@
 
 #include <unistd.h>
 
-#define LOOK_BULK ((size_t) 8 << 20)
+#define INSPECT_BULK ((size_t) 8 << 20)
 
-static hg_id_t look_keep;
-static hg_id_t look_free;
-static hg_id_t look_dump;
-static hg_id_t look_block;
+static hg_id_t inspect_keep;
+static hg_id_t inspect_free;
+static hg_id_t inspect_dump;
+static hg_id_t inspect_block;
 
-static hg_id_t look_ping;
-static hg_id_t look_version;
-static hg_id_t look_list;
-static hg_id_t look_stats;
+static hg_id_t inspect_ping;
+static hg_id_t inspect_version;
+static hg_id_t inspect_list;
+static hg_id_t inspect_stats;
 
 /* ---- The target ---- */
 
-MERCURY_GEN_PROC(look_text_t, ((hg_string_t) (text)))
+MERCURY_GEN_PROC(inspect_text_t, ((hg_string_t) (text)))
 
-static hg_handle_t look_kept;
-static _Atomic unsigned look_inside;
-static _Atomic unsigned look_go_on;
+static hg_handle_t inspect_kept;
+static _Atomic unsigned inspect_inside;
+static _Atomic unsigned inspect_go_on;
 
 /* The output of HG_Dump; the caller frees it. */
-static char *look_at(hg_class_t *hg_class, hg_return_t want)
+static char *inspect_at(hg_class_t *hg_class, hg_return_t want)
 {
     size_t size = 0;
     char *text = NULL;
@@ -42,46 +42,46 @@ static char *look_at(hg_class_t *hg_class, hg_return_t want)
     return text;
 }
 
-/* Keeps the call until look_free is called. */
-static hg_return_t look_on_keep(hg_handle_t handle)
+/* Keeps the call until inspect_free is called. */
+static hg_return_t inspect_on_keep(hg_handle_t handle)
 {
-    HG_CHECK(look_kept == HG_HANDLE_NULL);
-    look_kept = handle;
+    HG_CHECK(inspect_kept == HG_HANDLE_NULL);
+    inspect_kept = handle;
     return HG_SUCCESS;
 }
 
-static hg_return_t look_on_free(hg_handle_t handle)
+static hg_return_t inspect_on_free(hg_handle_t handle)
 {
-    HG_CHECK(look_kept != HG_HANDLE_NULL);
-    HG_CHECK_OK(HG_Respond(look_kept, NULL, NULL, NULL));
-    HG_CHECK_OK(HG_Destroy(look_kept));
-    look_kept = HG_HANDLE_NULL;
+    HG_CHECK(inspect_kept != HG_HANDLE_NULL);
+    HG_CHECK_OK(HG_Respond(inspect_kept, NULL, NULL, NULL));
+    HG_CHECK_OK(HG_Destroy(inspect_kept));
+    inspect_kept = HG_HANDLE_NULL;
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
     return HG_Destroy(handle);
 }
 
 /* The target's operations in flight. */
-static hg_return_t look_on_dump(hg_handle_t handle)
+static hg_return_t inspect_on_dump(hg_handle_t handle)
 {
-    look_text_t out;
+    inspect_text_t out;
 
-    out.text = look_at(HG_Get_info(handle)->hg_class, HG_SUCCESS);
+    out.text = inspect_at(HG_Get_info(handle)->hg_class, HG_SUCCESS);
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     free(out.text);
     return HG_Destroy(handle);
 }
 
 /* A handler that does not return. */
-static hg_return_t look_on_block(hg_handle_t handle)
+static hg_return_t inspect_on_block(hg_handle_t handle)
 {
-    atomic_store(&look_inside, 1);
-    while (atomic_load(&look_go_on) == 0)
+    atomic_store(&inspect_inside, 1);
+    while (atomic_load(&inspect_go_on) == 0)
         (void) usleep(1000);
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
     return HG_Destroy(handle);
 }
 
-static hg_id_t look_register_builtin(hg_class_t *hg_class, const char *name)
+static hg_id_t inspect_register_builtin(hg_class_t *hg_class, const char *name)
 {
     hg_id_t id = HG_Register_name(
         hg_class, name, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, NULL);
@@ -92,24 +92,24 @@ static hg_id_t look_register_builtin(hg_class_t *hg_class, const char *name)
 
 static void cb_register(hg_class_t *hg_class)
 {
-    look_keep =
-        MERCURY_REGISTER(hg_class, "look keep", void, void, look_on_keep);
-    look_free =
-        MERCURY_REGISTER(hg_class, "look free", void, void, look_on_free);
-    look_dump = MERCURY_REGISTER(
-        hg_class, "look dump", void, look_text_t, look_on_dump);
-    look_block =
-        MERCURY_REGISTER(hg_class, "look block", void, void, look_on_block);
-    look_ping = look_register_builtin(hg_class, HG_BUILTIN_PING);
-    look_version = look_register_builtin(hg_class, HG_BUILTIN_VERSION);
-    look_list = look_register_builtin(hg_class, HG_BUILTIN_LIST);
-    look_stats = look_register_builtin(hg_class, HG_BUILTIN_STATS);
+    inspect_keep =
+        MERCURY_REGISTER(hg_class, "look keep", void, void, inspect_on_keep);
+    inspect_free =
+        MERCURY_REGISTER(hg_class, "look free", void, void, inspect_on_free);
+    inspect_dump = MERCURY_REGISTER(
+        hg_class, "look dump", void, inspect_text_t, inspect_on_dump);
+    inspect_block =
+        MERCURY_REGISTER(hg_class, "look block", void, void, inspect_on_block);
+    inspect_ping = inspect_register_builtin(hg_class, HG_BUILTIN_PING);
+    inspect_version = inspect_register_builtin(hg_class, HG_BUILTIN_VERSION);
+    inspect_list = inspect_register_builtin(hg_class, HG_BUILTIN_LIST);
+    inspect_stats = inspect_register_builtin(hg_class, HG_BUILTIN_STATS);
 }
 
 /* ---- Operations in flight ---- */
 
 /* Whether one line of the text has all three parts. */
-static bool look_has(
+static bool inspect_has(
     const char *text, const char *one, const char *two, const char *three)
 {
     const char *line = text;
@@ -131,7 +131,7 @@ static bool look_has(
     return false;
 }
 
-static void look_target_name(const struct cb_end *end, char *name)
+static void inspect_target_name(const struct cb_end *end, char *name)
 {
     hg_size_t size = NA_MAX_ADDR_LEN;
 
@@ -145,33 +145,36 @@ HG_TEST(dump_shows_calls)
     struct cb_call kept;
     hg_handle_t handle;
     hg_handle_t asking;
-    look_text_t out;
+    inspect_text_t out;
     char *text;
 
     cb_open(&end);
-    look_target_name(&end, name);
-    handle = cb_new_handle(&end, look_keep);
+    inspect_target_name(&end, name);
+    handle = cb_new_handle(&end, inspect_keep);
     HG_CHECK_OK(cb_forward(&kept, handle, NULL));
-    text = look_at(end.hg_class, HG_SUCCESS);
-    HG_CHECK(look_has(text, "out \"look keep\" to ", name, " the answer, 0."));
+    text = inspect_at(end.hg_class, HG_SUCCESS);
+    HG_CHECK(
+        inspect_has(text, "out \"look keep\" to ", name, " the answer, 0."));
     free(text);
-    asking = cb_new_handle(&end, look_dump);
+    asking = cb_new_handle(&end, inspect_dump);
     HG_CHECK_OK(cb_do(&end, asking, NULL, &out));
-    HG_CHECK(look_has(out.text, "in \"look keep\" from ", "waits to be", " s"));
-    HG_CHECK(look_has(out.text, "in \"look dump\" from ", "is being", " s"));
+    HG_CHECK(
+        inspect_has(out.text, "in \"look keep\" from ", "waits to be", " s"));
+    HG_CHECK(inspect_has(out.text, "in \"look dump\" from ", "is being", " s"));
     HG_CHECK_OK(HG_Free_output(asking, &out));
     HG_CHECK_OK(HG_Destroy(asking));
-    HG_CHECK_OK(cb_call(&end, look_free, NULL, NULL));
+    HG_CHECK_OK(cb_call(&end, inspect_free, NULL, NULL));
     HG_CHECK_OK(cb_wait(&end, &kept));
-    text = look_at(end.hg_class, HG_SUCCESS);
-    HG_CHECK(look_has(text, "context 0", ": 0 calls, 0 transfers", "0 sends"));
+    text = inspect_at(end.hg_class, HG_SUCCESS);
+    HG_CHECK(
+        inspect_has(text, "context 0", ": 0 calls, 0 transfers", "0 sends"));
     HG_CHECK(strstr(text, "\"look") == NULL);
     free(text);
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
 }
 
-static hg_return_t look_bulk_ended(const struct hg_cb_info *info)
+static hg_return_t inspect_bulk_ended(const struct hg_cb_info *info)
 {
     HG_CHECK_OK(info->ret);
     atomic_store((_Atomic unsigned *) info->arg, 1);
@@ -182,7 +185,7 @@ HG_TEST(dump_shows_transfers)
 {
     _Atomic unsigned ended = 0;
     hg_bulk_t bulks[2];
-    hg_size_t size = LOOK_BULK;
+    hg_size_t size = INSPECT_BULK;
     struct cb_end end;
     hg_addr_t self;
     char *text;
@@ -193,14 +196,14 @@ HG_TEST(dump_shows_transfers)
         HG_CHECK_OK(HG_Bulk_create(
             end.hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulks[i]));
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &self));
-    HG_CHECK_OK(HG_Bulk_transfer(end.context, look_bulk_ended, &ended,
+    HG_CHECK_OK(HG_Bulk_transfer(end.context, inspect_bulk_ended, &ended,
         HG_BULK_PULL, self, bulks[0], 0, bulks[1], 0, size, HG_OP_ID_IGNORE));
-    text = look_at(end.hg_class, HG_SUCCESS);
-    HG_CHECK(look_has(text, "bulk pull from ", "8388608", ", 0."));
-    HG_CHECK(look_has(text, "context 0", " 1 transfers", " wait to run"));
+    text = inspect_at(end.hg_class, HG_SUCCESS);
+    HG_CHECK(inspect_has(text, "bulk pull from ", "8388608", ", 0."));
+    HG_CHECK(inspect_has(text, "context 0", " 1 transfers", " wait to run"));
     free(text);
     cb_turn_until(end.context, &ended);
-    text = look_at(end.hg_class, HG_SUCCESS);
+    text = inspect_at(end.hg_class, HG_SUCCESS);
     HG_CHECK(strstr(text, "bulk") == NULL);
     free(text);
     for (i = 0; i < 2; i++)
@@ -209,11 +212,11 @@ HG_TEST(dump_shows_transfers)
     cb_close(&end);
 }
 
-static void *look_turn(void *arg)
+static void *inspect_turn(void *arg)
 {
     struct cb_end *end = (struct cb_end *) arg;
 
-    cb_turn_until(end->context, &look_inside);
+    cb_turn_until(end->context, &inspect_inside);
     return NULL;
 }
 
@@ -231,18 +234,20 @@ HG_TEST(dump_does_not_wait_for_progress)
     cb_open(&end);
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &self));
     for (i = 0; i < 2; i++) {
-        HG_CHECK_OK(HG_Create(end.context, self, look_block, &handles[i]));
+        HG_CHECK_OK(HG_Create(end.context, self, inspect_block, &handles[i]));
         HG_CHECK_OK(cb_forward(&calls[i], handles[i], NULL));
     }
-    HG_CHECK(pthread_create(&thread, NULL, look_turn, &end) == 0);
-    while (atomic_load(&look_inside) == 0)
+    HG_CHECK(pthread_create(&thread, NULL, inspect_turn, &end) == 0);
+    while (atomic_load(&inspect_inside) == 0)
         (void) usleep(1000);
-    text = look_at(NULL, HG_SUCCESS);
-    HG_CHECK(look_has(text, "in \"look block\"", "is being executed", " s"));
-    HG_CHECK(look_has(text, "in \"look block\"", "waits to be executed", ""));
-    HG_CHECK(look_has(text, "context 0: 4 calls", "", "; calls wait to run"));
+    text = inspect_at(NULL, HG_SUCCESS);
+    HG_CHECK(inspect_has(text, "in \"look block\"", "is being executed", " s"));
+    HG_CHECK(
+        inspect_has(text, "in \"look block\"", "waits to be executed", ""));
+    HG_CHECK(
+        inspect_has(text, "context 0: 4 calls", "", "; calls wait to run"));
     free(text);
-    atomic_store(&look_go_on, 1);
+    atomic_store(&inspect_go_on, 1);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(cb_wait(&end, &calls[i]));
@@ -252,15 +257,15 @@ HG_TEST(dump_does_not_wait_for_progress)
     cb_close(&end);
 }
 
-struct look_dumper {
+struct inspect_dumper {
     hg_class_t *hg_class;
     _Atomic unsigned stop;
     _Atomic unsigned dumps;
 };
 
-static void *look_dump_on(void *arg)
+static void *inspect_dump_on(void *arg)
 {
-    struct look_dumper *dumper = (struct look_dumper *) arg;
+    struct inspect_dumper *dumper = (struct inspect_dumper *) arg;
 
     while (atomic_load(&dumper->stop) == 0) {
         size_t size = 0;
@@ -281,7 +286,7 @@ static void *look_dump_on(void *arg)
 /* Handles, calls and transfers are created and completed meanwhile. */
 HG_TEST(dump_runs_while_calls_run)
 {
-    struct look_dumper dumper = {NULL, 0, 0};
+    struct inspect_dumper dumper = {NULL, 0, 0};
     hg_size_t size = 65536;
     hg_bulk_t bulks[2];
     struct cb_end end;
@@ -295,19 +300,19 @@ HG_TEST(dump_runs_while_calls_run)
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(HG_Bulk_create(
             end.hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulks[i]));
-    HG_CHECK(pthread_create(&thread, NULL, look_dump_on, &dumper) == 0);
+    HG_CHECK(pthread_create(&thread, NULL, inspect_dump_on, &dumper) == 0);
     for (i = 0; i < 300 || atomic_load(&dumper.dumps) < 20; i++) {
-        hg_handle_t handle = cb_new_handle(&end, look_ping);
+        hg_handle_t handle = cb_new_handle(&end, inspect_ping);
         hg_builtin_t ping = {(uint64_t) i, NULL};
         _Atomic unsigned ended = 0;
         struct cb_call calls[2];
 
-        HG_CHECK_OK(
-            HG_Bulk_transfer(end.context, look_bulk_ended, &ended, HG_BULK_PULL,
-                self, bulks[0], 0, bulks[1], 0, size, HG_OP_ID_IGNORE));
+        HG_CHECK_OK(HG_Bulk_transfer(end.context, inspect_bulk_ended, &ended,
+            HG_BULK_PULL, self, bulks[0], 0, bulks[1], 0, size,
+            HG_OP_ID_IGNORE));
         HG_CHECK_OK(cb_forward(&calls[0], handle, &ping));
         HG_CHECK_OK(cb_wait(&end, &calls[0]));
-        HG_CHECK_OK(HG_Reset(handle, self, look_list));
+        HG_CHECK_OK(HG_Reset(handle, self, inspect_list));
         HG_CHECK_OK(cb_forward(&calls[1], handle, &ping));
         HG_CHECK_OK(cb_wait(&end, &calls[1]));
         HG_CHECK_OK(HG_Destroy(handle));
@@ -331,7 +336,7 @@ HG_TEST(dump_covers_all_classes)
 
     for (i = 0; i < 2; i++)
         cb_start(&ends[i], 1);
-    text = look_at(NULL, HG_SUCCESS);
+    text = inspect_at(NULL, HG_SUCCESS);
     second = strstr(text, "\nclass ");
     HG_CHECK(strncmp(text, "class ", 6) == 0 && second != NULL);
     HG_CHECK(strstr(second + 1, "\nclass ") == NULL);
@@ -345,7 +350,7 @@ HG_TEST(dump_covers_all_classes)
 /* ---- Built-in functions ---- */
 
 /* The target's response; the caller frees its text. */
-static hg_return_t look_ask(const struct cb_end *end, hg_id_t id,
+static hg_return_t inspect_ask(const struct cb_end *end, hg_id_t id,
     uint64_t number, char *text, hg_builtin_t *answer)
 {
     hg_handle_t handle = cb_new_handle(end, id);
@@ -369,32 +374,32 @@ HG_TEST(builtins_answer)
     struct cb_end end;
 
     cb_open(&end);
-    HG_CHECK_OK(look_ask(&end, look_ping, 77, word, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_ping, 77, word, &answer));
     HG_CHECK_EQ_U64(answer.number, 77);
     HG_CHECK_EQ_STR(answer.text, "word");
     free(answer.text);
-    HG_CHECK_OK(look_ask(&end, look_ping, UINT64_MAX, NULL, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_ping, UINT64_MAX, NULL, &answer));
     HG_CHECK_EQ_U64(answer.number, UINT64_MAX);
     HG_CHECK(answer.text == NULL);
-    HG_CHECK_OK(look_ask(&end, look_version, 0, NULL, &answer));
-    HG_CHECK(look_has(answer.text, "hg ", ".", ""));
-    HG_CHECK(look_has(answer.text, "mercury 2.4.1", "", ""));
-    HG_CHECK(look_has(answer.text, "wire 2", "", ""));
-    HG_CHECK(
-        look_has(answer.text, "transport ", HG_Class_get_protocol(end.hg_class),
-            strchr(hg_test_transport(), '+') != NULL ? "+" : ""));
+    HG_CHECK_OK(inspect_ask(&end, inspect_version, 0, NULL, &answer));
+    HG_CHECK(inspect_has(answer.text, "hg ", ".", ""));
+    HG_CHECK(inspect_has(answer.text, "mercury 2.4.1", "", ""));
+    HG_CHECK(inspect_has(answer.text, "wire 2", "", ""));
+    HG_CHECK(inspect_has(answer.text, "transport ",
+        HG_Class_get_protocol(end.hg_class),
+        strchr(hg_test_transport(), '+') != NULL ? "+" : ""));
     HG_CHECK(strstr(answer.text, "sm+sm") == NULL);
     free(answer.text);
-    HG_CHECK_OK(look_ask(&end, look_stats, 0, NULL, &answer));
-    HG_CHECK(look_has(answer.text, "requests_received 4", "", ""));
-    HG_CHECK(look_has(answer.text, "held_bytes 0", "", ""));
+    HG_CHECK_OK(inspect_ask(&end, inspect_stats, 0, NULL, &answer));
+    HG_CHECK(inspect_has(answer.text, "requests_received 4", "", ""));
+    HG_CHECK(inspect_has(answer.text, "held_bytes 0", "", ""));
     if (strcmp(hg_test_transport(), "sm") == 0)
-        HG_CHECK(look_has(answer.text, "sm_rma_mapped 0", "", ""));
+        HG_CHECK(inspect_has(answer.text, "sm_rma_mapped 0", "", ""));
     free(answer.text);
-    HG_CHECK_OK(look_ask(&end, look_list, 0, NULL, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_list, 0, NULL, &answer));
     HG_CHECK_EQ_U64(answer.number, 0);
-    snprintf(line, sizeof(line), "%016" PRIx64 " look keep", look_keep);
-    HG_CHECK(look_has(answer.text, line, "", ""));
+    snprintf(line, sizeof(line), "%016" PRIx64 " look keep", inspect_keep);
+    HG_CHECK(inspect_has(answer.text, line, "", ""));
     HG_CHECK(strstr(answer.text, "hg:") == NULL);
     free(answer.text);
     cb_close(&end);
@@ -412,12 +417,12 @@ HG_TEST(builtins_refuse)
     hg_test_allow_log("hg:ping");
     memset(text, 'x', sizeof(text));
     text[HG_BUILTIN_TEXT_MAX] = '\0';
-    HG_CHECK_RET(look_ask(&end, look_ping, 1, text, &answer), HG_MSGSIZE);
+    HG_CHECK_RET(inspect_ask(&end, inspect_ping, 1, text, &answer), HG_MSGSIZE);
     text[HG_BUILTIN_TEXT_MAX - 1] = '\0';
-    HG_CHECK_OK(look_ask(&end, look_ping, 1, text, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_ping, 1, text, &answer));
     HG_CHECK_EQ_STR(answer.text, text);
     free(answer.text);
-    handle = cb_new_handle(&end, look_ping);
+    handle = cb_new_handle(&end, inspect_ping);
     HG_CHECK_RET(cb_do(&end, handle, NULL, NULL), HG_OVERFLOW);
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
@@ -435,7 +440,7 @@ HG_TEST(builtins_are_not_triggered)
     cb_open(&end);
     target = end.target;
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
-    handle = cb_new_handle(&end, look_ping);
+    handle = cb_new_handle(&end, inspect_ping);
     HG_CHECK_OK(cb_forward(&call, handle, &ping));
     HG_CHECK_OK(HG_Progress(end.context, CB_TIMEOUT));
     HG_CHECK_EQ_INT(cb_trigger(end.context, 0, 1), 1);
@@ -460,15 +465,15 @@ HG_TEST(builtins_answer_while_handlers_hang)
     cb_open(&end);
     target = end.target;
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
-    handle = cb_new_handle(&end, look_block);
+    handle = cb_new_handle(&end, inspect_block);
     HG_CHECK_OK(cb_forward(&call, handle, NULL));
-    HG_CHECK(pthread_create(&thread, NULL, look_turn, &end) == 0);
-    while (atomic_load(&look_inside) == 0)
+    HG_CHECK(pthread_create(&thread, NULL, inspect_turn, &end) == 0);
+    while (atomic_load(&inspect_inside) == 0)
         (void) usleep(1000);
-    HG_CHECK_OK(look_ask(&end, look_ping, 5, NULL, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_ping, 5, NULL, &answer));
     HG_CHECK_EQ_U64(answer.number, 5);
     HG_CHECK_EQ_INT(atomic_load(&call.ends), 0);
-    atomic_store(&look_go_on, 1);
+    atomic_store(&inspect_go_on, 1);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     HG_CHECK_OK(cb_wait(&end, &call));
     HG_CHECK_OK(HG_Destroy(handle));
@@ -499,12 +504,12 @@ HG_TEST(builtins_list_all)
         memset(name + size, 'n', sizeof(name) - (size_t) size);
         name[i == 7 ? sizeof(name) - 1 : (size_t) size + 60] = '\0';
         HG_CHECK(HG_Register_name(
-                     end.hg_class, name, NULL, NULL, look_on_free) != 0);
+                     end.hg_class, name, NULL, NULL, inspect_on_free) != 0);
     }
     do {
         const char *at;
 
-        HG_CHECK_OK(look_ask(&end, look_list, from, NULL, &answer));
+        HG_CHECK_OK(inspect_ask(&end, inspect_list, from, NULL, &answer));
         HG_CHECK(strlen(answer.text) < HG_BUILTIN_TEXT_MAX);
         for (at = answer.text; (at = strchr(at, '#')) != NULL; at++)
             seen[strtoul(at + 1, NULL, 10)]++;
@@ -516,7 +521,7 @@ HG_TEST(builtins_list_all)
     HG_CHECK(parts > 5);
     for (i = 0; i < COUNT; i++)
         HG_CHECK_EQ_U64(seen[i], 1);
-    HG_CHECK_OK(look_ask(&end, look_list, 100000, NULL, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_list, 100000, NULL, &answer));
     HG_CHECK_EQ_STR(answer.text, "");
     free(answer.text);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
@@ -524,7 +529,7 @@ HG_TEST(builtins_list_all)
     cb_close(&end);
 }
 
-static hg_return_t look_on_own(hg_handle_t handle)
+static hg_return_t inspect_on_own(hg_handle_t handle)
 {
     hg_builtin_t answer = {4711, NULL};
 
@@ -545,13 +550,13 @@ HG_TEST(builtins_do_not_clash)
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
     hg_test_expect_log("names that begin with hg: are reserved");
     HG_CHECK_EQ_U64(HG_Register_name(end.hg_class, HG_BUILTIN_PING,
-                        hg_proc_hg_builtin_t, NULL, look_on_own),
+                        hg_proc_hg_builtin_t, NULL, inspect_on_own),
         0);
-    HG_CHECK_OK(look_ask(&end, look_ping, 5, NULL, &answer));
+    HG_CHECK_OK(inspect_ask(&end, inspect_ping, 5, NULL, &answer));
     HG_CHECK_EQ_U64(answer.number, 5);
-    HG_CHECK_OK(HG_Register(end.hg_class, look_ping, hg_proc_hg_builtin_t,
-        hg_proc_hg_builtin_t, look_on_own));
-    HG_CHECK_OK(look_ask(&end, look_ping, 5, NULL, &answer));
+    HG_CHECK_OK(HG_Register(end.hg_class, inspect_ping, hg_proc_hg_builtin_t,
+        hg_proc_hg_builtin_t, inspect_on_own));
+    HG_CHECK_OK(inspect_ask(&end, inspect_ping, 5, NULL, &answer));
     HG_CHECK_EQ_U64(answer.number, 4711);
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     end.target = target;
@@ -576,8 +581,9 @@ HG_TEST(builtins_can_be_switched_off)
     cb_register(end.hg_class);
     HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
     hg_test_expect_log("refused \"hg:ping\"");
-    HG_CHECK_RET(look_ask(&end, look_ping, 5, NULL, &answer), HG_INVALID_ARG);
-    HG_CHECK_OK(HG_Deregister(end.hg_class, look_ping));
+    HG_CHECK_RET(
+        inspect_ask(&end, inspect_ping, 5, NULL, &answer), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Deregister(end.hg_class, inspect_ping));
     HG_CHECK_OK(HG_Addr_free(end.hg_class, end.target));
     HG_CHECK_OK(HG_Context_destroy(end.context));
     HG_CHECK_OK(HG_Finalize(end.hg_class));

@@ -8,31 +8,31 @@
 #define _GNU_SOURCE 1
 #include "rpc.h"
 
-static hg_id_t look_inc;
-static hg_id_t look_ping;
-static hg_id_t look_list;
+static hg_id_t inspect_inc;
+static hg_id_t inspect_ping;
+static hg_id_t inspect_list;
 
-MERCURY_GEN_PROC(look_trace_t, ((uint64_t) (here))((uint64_t) (nested)))
+MERCURY_GEN_PROC(inspect_trace_t, ((uint64_t) (here))((uint64_t) (nested)))
 
-static hg_id_t look_trace;
-static hg_id_t look_nest;
-static na_addr_t look_self;
+static hg_id_t inspect_trace;
+static hg_id_t inspect_nest;
+static na_addr_t inspect_self;
 
-static hg_return_t look_on_trace(hg_handle_t handle)
+static hg_return_t inspect_on_trace(hg_handle_t handle)
 {
-    look_trace_t out = {HG_Get_trace_id(handle), 0};
+    inspect_trace_t out = {HG_Get_trace_id(handle), 0};
 
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
     return HG_Handler_free(handle);
 }
 
 /* Calls itself, and waits. */
-static hg_return_t look_on_nest(hg_handle_t handle)
+static hg_return_t inspect_on_nest(hg_handle_t handle)
 {
     hg_request_t request;
-    look_trace_t out;
+    inspect_trace_t out;
 
-    HG_CHECK_OK(HG_Forward(look_self, look_trace, NULL, &out, &request));
+    HG_CHECK_OK(HG_Forward(inspect_self, inspect_trace, NULL, &out, &request));
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_OK(HG_Request_free(request));
     out.nested = out.here;
@@ -43,19 +43,20 @@ static hg_return_t look_on_nest(hg_handle_t handle)
 
 static void rpc_register(void)
 {
-    look_trace =
-        MERCURY_REGISTER("look trace", void, look_trace_t, look_on_trace);
-    look_nest = MERCURY_REGISTER("look nest", void, look_trace_t, look_on_nest);
-    look_inc = MERCURY_REGISTER("look inc", rpc_one_t, rpc_one_t, rpc_inc);
-    look_ping = HG_Register(
+    inspect_trace =
+        MERCURY_REGISTER("look trace", void, inspect_trace_t, inspect_on_trace);
+    inspect_nest =
+        MERCURY_REGISTER("look nest", void, inspect_trace_t, inspect_on_nest);
+    inspect_inc = MERCURY_REGISTER("look inc", rpc_one_t, rpc_one_t, rpc_inc);
+    inspect_ping = HG_Register(
         HG_BUILTIN_PING, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, NULL);
-    look_list = HG_Register(
+    inspect_list = HG_Register(
         HG_BUILTIN_LIST, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, NULL);
-    HG_CHECK(look_ping != 0 && look_list != 0);
+    HG_CHECK(inspect_ping != 0 && inspect_list != 0);
 }
 
 /* The output of HG_Dump for the layer; the caller frees it. */
-static char *look_at(void)
+static char *inspect_at(void)
 {
     size_t size = 0;
     char *text = NULL;
@@ -76,14 +77,14 @@ HG_TEST(dump_shows_calls)
     char *text;
 
     rpc_open(&end);
-    request = rpc_start_call(&end, look_inc, &in, &out);
-    text = look_at();
+    request = rpc_start_call(&end, inspect_inc, &in, &out);
+    text = inspect_at();
     HG_CHECK(strstr(text, "    out \"look inc\" to ") != NULL);
     HG_CHECK(strstr(text, ": waits for the answer, 0.") != NULL);
     free(text);
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_EQ_INT(out.value, 2);
-    text = look_at(); /* a request that is done is not in flight */
+    text = inspect_at(); /* a request that is done is not in flight */
     HG_CHECK(strstr(text, "look inc") == NULL);
     HG_CHECK(strstr(text, "  context 0: 0 calls, 0 transfers") != NULL);
     free(text);
@@ -100,13 +101,13 @@ HG_TEST(builtins_answer)
     struct rpc_end end;
 
     rpc_open(&end);
-    request = rpc_start_call(&end, look_ping, &question, &answer);
+    request = rpc_start_call(&end, inspect_ping, &question, &answer);
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_EQ_U64(answer.number, 9);
     HG_CHECK_EQ_STR(answer.text, "word");
     HG_CHECK_OK(HG_Request_free(request));
     question.number = 0;
-    request = rpc_start_call(&end, look_list, &question, &answer);
+    request = rpc_start_call(&end, inspect_list, &question, &answer);
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK(strstr(answer.text, " look inc\n") != NULL);
     HG_CHECK_OK(HG_Request_free(request));
@@ -127,20 +128,20 @@ HG_TEST(builtins_can_be_switched_off)
     rpc_start(&end, &options, false);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
     hg_test_expect_log("is not served by");
-    HG_CHECK_RET(rpc_call(&end, look_ping, &question, &answer), HG_NOENTRY);
+    HG_CHECK_RET(rpc_call(&end, inspect_ping, &question, &answer), HG_NOENTRY);
     rpc_close(&end);
 }
 
 /* ---- Hooks ---- */
 
-struct look_log {
+struct inspect_log {
     struct hg_hook_info seen[16];
     unsigned count;
 };
 
-static hg_return_t look_hook(const struct hg_hook_info *info, void *arg)
+static hg_return_t inspect_hook(const struct hg_hook_info *info, void *arg)
 {
-    struct look_log *log = (struct look_log *) arg;
+    struct inspect_log *log = (struct inspect_log *) arg;
 
     HG_CHECK(log->count < 16);
     log->seen[log->count++] = *info;
@@ -154,18 +155,18 @@ HG_TEST(hook_sees_a_trace)
         HG_HOOK_FORWARD, HG_HOOK_HANDLE, HG_HOOK_RESPOND, HG_HOOK_COMPLETE,
         HG_HOOK_RESPOND, HG_HOOK_COMPLETE};
     struct hg_options options = HG_OPTIONS_INITIALIZER;
-    struct look_log log = {{{0}}, 0};
+    struct inspect_log log = {{{0}}, 0};
     struct hg_histogram times;
     struct rpc_end end;
-    look_trace_t out;
+    inspect_trace_t out;
     unsigned i;
 
     options.histograms = true;
     rpc_start(&end, &options, false);
     HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
-    look_self = end.target;
-    HG_CHECK_OK(HG_Set_hook(NULL, look_hook, &log));
-    HG_CHECK_OK(rpc_call(&end, look_nest, NULL, &out));
+    inspect_self = end.target;
+    HG_CHECK_OK(HG_Set_hook(NULL, inspect_hook, &log));
+    HG_CHECK_OK(rpc_call(&end, inspect_nest, NULL, &out));
     HG_CHECK_EQ_U64(log.count, 8);
     for (i = 0; i < 8; i++) {
         bool nested = i >= 2 && i <= 5;
@@ -179,15 +180,16 @@ HG_TEST(hook_sees_a_trace)
     }
     HG_CHECK_EQ_U64(out.nested, out.here);
     times.size = sizeof(times);
-    HG_CHECK_OK(HG_Get_histogram(NULL, look_nest, HG_FALSE, &times));
+    HG_CHECK_OK(HG_Get_histogram(NULL, inspect_nest, HG_FALSE, &times));
     HG_CHECK_EQ_U64(times.count, 1);
     HG_CHECK_EQ_U64(times.max_ns, log.seen[7].elapsed_ns);
-    HG_CHECK_OK(HG_Get_histogram(NULL, look_nest, HG_TRUE, &times));
+    HG_CHECK_OK(HG_Get_histogram(NULL, inspect_nest, HG_TRUE, &times));
     HG_CHECK(times.count == 1 && times.max_ns >= log.seen[6].elapsed_ns);
-    HG_CHECK_OK(rpc_call(&end, look_trace, NULL, &out));
+    HG_CHECK_OK(rpc_call(&end, inspect_trace, NULL, &out));
     HG_CHECK(out.here != log.seen[0].trace_id);
     rpc_close(&end);
     hg_test_expect_log("HG_Init was not called");
     HG_CHECK_RET(HG_Set_hook(NULL, NULL, NULL), HG_FAULT);
-    HG_CHECK_RET(HG_Get_histogram(NULL, look_nest, HG_TRUE, &times), HG_FAULT);
+    HG_CHECK_RET(
+        HG_Get_histogram(NULL, inspect_nest, HG_TRUE, &times), HG_FAULT);
 }

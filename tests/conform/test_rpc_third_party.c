@@ -6,52 +6,52 @@
  */
 #include "rpc.h"
 
-#define PASS_SIZE 65536u
+#define THIRD_SIZE 65536u
 
-MERCURY_GEN_PROC(pass_exposed_t, ((hg_bulk_t) (bulk)))
+MERCURY_GEN_PROC(third_exposed_t, ((hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(
-    pass_move_t, ((hg_bulk_t) (bulk))((hg_string_t) (owner))((uint8_t) (push)))
-MERCURY_GEN_PROC(pass_moved_t, ((int32_t) (ret))((uint8_t) (same)))
+    third_move_t, ((hg_bulk_t) (bulk))((hg_string_t) (owner))((uint8_t) (push)))
+MERCURY_GEN_PROC(third_moved_t, ((int32_t) (ret))((uint8_t) (same)))
 
-static hg_id_t pass_expose_id, pass_free_id, pass_move_id;
+static hg_id_t third_expose_id, third_free_id, third_move_id;
 
 /* ---- The owner ---- */
 
-static hg_bulk_t pass_exposed;
-static unsigned char *pass_memory;
+static hg_bulk_t third_exposed;
+static unsigned char *third_memory;
 
-static hg_return_t pass_expose(hg_handle_t handle)
+static hg_return_t third_expose(hg_handle_t handle)
 {
-    size_t sizes[2] = {PASS_SIZE / 2, PASS_SIZE / 2};
+    size_t sizes[2] = {THIRD_SIZE / 2, THIRD_SIZE / 2};
     void *ptrs[2];
-    pass_exposed_t out;
+    third_exposed_t out;
 
-    pass_memory = rpc_new_pattern(PASS_SIZE, 7);
-    ptrs[0] = pass_memory;
-    ptrs[1] = pass_memory + PASS_SIZE / 2;
+    third_memory = rpc_new_pattern(THIRD_SIZE, 7);
+    ptrs[0] = third_memory;
+    ptrs[1] = third_memory + THIRD_SIZE / 2;
     HG_CHECK_OK(HG_Bulk_handle_create(
-        2, ptrs, sizes, HG_BULK_READWRITE, &pass_exposed));
-    out.bulk = pass_exposed;
+        2, ptrs, sizes, HG_BULK_READWRITE, &third_exposed));
+    out.bulk = third_exposed;
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
     return HG_Handler_free(handle);
 }
 
-static hg_return_t pass_free(hg_handle_t handle)
+static hg_return_t third_free(hg_handle_t handle)
 {
-    HG_CHECK_OK(HG_Bulk_handle_free(pass_exposed));
-    free(pass_memory);
+    HG_CHECK_OK(HG_Bulk_handle_free(third_exposed));
+    free(third_memory);
     HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
     return HG_Handler_free(handle);
 }
 
 /* ---- The third process ---- */
 
-static hg_return_t pass_transfer(
-    na_addr_t addr, const pass_move_t *in, hg_bulk_t local)
+static hg_return_t third_transfer(
+    na_addr_t addr, const third_move_t *in, hg_bulk_t local)
 {
     hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
     hg_return_t ret = HG_Bulk_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL,
-        addr, in->bulk, 0, local, 0, PASS_SIZE, &request);
+        addr, in->bulk, 0, local, 0, THIRD_SIZE, &request);
 
     return ret == HG_SUCCESS
         ? HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE)
@@ -59,7 +59,7 @@ static hg_return_t pass_transfer(
 }
 
 /* The owner's address; without a name, the caller's, duplicated. */
-static na_addr_t pass_find(
+static na_addr_t third_find(
     na_class_t *na_class, na_addr_t caller, const char *name)
 {
     na_addr_t addr = NA_ADDR_NULL;
@@ -71,29 +71,29 @@ static na_addr_t pass_find(
     return addr;
 }
 
-static na_class_t *pass_class;
+static na_class_t *third_class;
 
 /* Pull, and compare with the pattern of the owner; or push another pattern. */
-static hg_return_t pass_move(hg_handle_t handle)
+static hg_return_t third_move(hg_handle_t handle)
 {
-    unsigned char *want = rpc_new_pattern(PASS_SIZE, 7);
-    unsigned char *bytes = rpc_new_pattern(PASS_SIZE, 8);
-    size_t size = PASS_SIZE;
-    pass_moved_t out = {0, 0};
+    unsigned char *want = rpc_new_pattern(THIRD_SIZE, 7);
+    unsigned char *bytes = rpc_new_pattern(THIRD_SIZE, 8);
+    size_t size = THIRD_SIZE;
+    third_moved_t out = {0, 0};
     void *ptr = bytes;
     hg_bulk_t local;
-    pass_move_t in;
+    third_move_t in;
     na_addr_t addr;
 
     HG_CHECK_OK(HG_Handler_get_input(handle, &in));
     HG_CHECK_EQ_U64(HG_Bulk_handle_get_segment_count(in.bulk), 2);
-    addr = pass_find(pass_class, HG_Handler_get_addr(handle), in.owner);
+    addr = third_find(third_class, HG_Handler_get_addr(handle), in.owner);
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
-    out.ret = (int32_t) pass_transfer(addr, &in, local);
-    out.same = memcmp(bytes, want, PASS_SIZE) == 0;
+    out.ret = (int32_t) third_transfer(addr, &in, local);
+    out.same = memcmp(bytes, want, THIRD_SIZE) == 0;
     HG_CHECK_OK(HG_Bulk_handle_free(local));
-    HG_CHECK_OK(NA_Addr_free(pass_class, addr));
+    HG_CHECK_OK(NA_Addr_free(third_class, addr));
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     free(bytes);
     free(want);
@@ -103,12 +103,12 @@ static hg_return_t pass_move(hg_handle_t handle)
 
 static void rpc_register(void)
 {
-    pass_expose_id =
-        MERCURY_REGISTER("pass lend", void, pass_exposed_t, pass_expose);
-    pass_free_id = MERCURY_REGISTER("pass free", void, void, pass_free);
-    pass_move_id =
-        MERCURY_REGISTER("pass move", pass_move_t, pass_moved_t, pass_move);
-    HG_CHECK(pass_expose_id != 0 && pass_free_id != 0 && pass_move_id != 0);
+    third_expose_id =
+        MERCURY_REGISTER("pass lend", void, third_exposed_t, third_expose);
+    third_free_id = MERCURY_REGISTER("pass free", void, void, third_free);
+    third_move_id =
+        MERCURY_REGISTER("pass move", third_move_t, third_moved_t, third_move);
+    HG_CHECK(third_expose_id != 0 && third_free_id != 0 && third_move_id != 0);
 }
 
 /* A server that knows the class on which it looks up owners. */
@@ -121,23 +121,23 @@ HG_TEST_ROLE(third)
     hg_test_allow_log(""); /* the client checks the results it gets */
     options.bulk_checksum = strcmp(argv[1], "checked") == 0;
     rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
-    pass_class = end.na_class;
+    third_class = end.na_class;
     rpc_serve(&end);
     rpc_end(&end);
 }
 
 /* ---- The process between ---- */
 
-struct pass_case {
+struct third_case {
     struct rpc_end end; /* its target is the third process */
     struct hg_test_peer *owner;
     char *name; /* the owner's name */
     na_addr_t owner_addr;
     hg_request_t lend; /* its output holds the handle */
-    pass_exposed_t lent;
+    third_exposed_t lent;
 };
 
-static void pass_open(struct pass_case *c, bool separate, const char *how)
+static void third_open(struct third_case *c, bool separate, const char *how)
 {
     const char *layers = separate ? "separate" : "one";
 
@@ -150,11 +150,11 @@ static void pass_open(struct pass_case *c, bool separate, const char *how)
     HG_CHECK_OK(NA_Addr_lookup_wait(
         c->end.na_class, c->name, RPC_TIMEOUT, &c->owner_addr));
     HG_CHECK_OK(
-        HG_Forward(c->owner_addr, pass_expose_id, NULL, &c->lent, &c->lend));
+        HG_Forward(c->owner_addr, third_expose_id, NULL, &c->lent, &c->lend));
     HG_CHECK_OK(rpc_wait(c->lend));
 }
 
-static void pass_close(struct pass_case *c)
+static void third_close(struct third_case *c)
 {
     HG_CHECK_OK(HG_Request_free(c->lend));
     HG_CHECK_OK(NA_Addr_free(c->end.na_class, c->owner_addr));
@@ -164,86 +164,86 @@ static void pass_close(struct pass_case *c)
 }
 
 /* The owner frees its handle. */
-static void pass_return(struct pass_case *c)
+static void third_return(struct third_case *c)
 {
     hg_request_t request;
 
-    HG_CHECK_OK(HG_Forward(c->owner_addr, pass_free_id, NULL, NULL, &request));
+    HG_CHECK_OK(HG_Forward(c->owner_addr, third_free_id, NULL, NULL, &request));
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_OK(HG_Request_free(request));
 }
 
-static hg_return_t pass_ask(
-    struct pass_case *c, hg_string_t owner, bool push, bool *same_p)
+static hg_return_t third_ask(
+    struct third_case *c, hg_string_t owner, bool push, bool *same_p)
 {
-    pass_move_t in = {c->lent.bulk, owner, push};
-    pass_moved_t out = {0, 0};
+    third_move_t in = {c->lent.bulk, owner, push};
+    third_moved_t out = {0, 0};
 
-    HG_CHECK_OK(rpc_call(&c->end, pass_move_id, &in, &out));
+    HG_CHECK_OK(rpc_call(&c->end, third_move_id, &in, &out));
     *same_p = out.same != 0;
     return (hg_return_t) out.ret;
 }
 
-static void pass_try(bool separate, const char *how)
+static void third_try(bool separate, const char *how)
 {
-    struct pass_case c;
+    struct third_case c;
     bool same;
 
-    pass_open(&c, separate, how);
-    HG_CHECK_OK(pass_ask(&c, c.name, false, &same));
+    third_open(&c, separate, how);
+    HG_CHECK_OK(third_ask(&c, c.name, false, &same));
     HG_CHECK(same);
-    HG_CHECK_OK(pass_ask(&c, c.name, true, &same));
-    HG_CHECK_OK(pass_ask(&c, c.name, false, &same));
+    HG_CHECK_OK(third_ask(&c, c.name, true, &same));
+    HG_CHECK_OK(third_ask(&c, c.name, false, &same));
     HG_CHECK(!same); /* data was pushed to it */
-    pass_return(&c);
-    pass_close(&c);
+    third_return(&c);
+    third_close(&c);
 }
 
 HG_TEST_WHERE(third_party_moves_data, hg_test_crosses_processes)
 {
-    pass_try(false, "plain");
+    third_try(false, "plain");
 }
 
-static bool pass_may_check(void)
+static bool third_may_check(void)
 {
     return hg_test_crosses_processes() && hg_test_moves_in_messages();
 }
 
-HG_TEST_WHERE(third_party_with_checksums, pass_may_check)
+HG_TEST_WHERE(third_party_with_checksums, third_may_check)
 {
-    pass_try(false, "checked");
+    third_try(false, "checked");
 }
 
 /* The handle carries its address on the bulk class. */
 HG_TEST_WHERE(third_party_on_a_separate_class, hg_test_crosses_processes)
 {
-    pass_try(true, "plain");
+    third_try(true, "plain");
 }
 
 HG_TEST_WHERE(third_party_of_freed_memory_fails, hg_test_crosses_processes)
 {
-    struct pass_case c;
+    struct third_case c;
     bool same;
 
-    pass_open(&c, false, "plain");
-    HG_CHECK_OK(pass_ask(&c, c.name, false, &same));
+    third_open(&c, false, "plain");
+    HG_CHECK_OK(third_ask(&c, c.name, false, &same));
     HG_CHECK(same);
-    pass_return(&c);
-    HG_CHECK_RET(pass_ask(&c, c.name, false, &same), HG_NOENTRY);
-    pass_close(&c);
+    third_return(&c);
+    HG_CHECK_RET(third_ask(&c, c.name, false, &same), HG_NOENTRY);
+    third_close(&c);
 }
 
 HG_TEST_WHERE(third_party_with_a_wrong_address_fails, hg_test_crosses_processes)
 {
-    struct pass_case c;
+    struct third_case c;
     bool same;
 
-    pass_open(&c, false, "plain");
-    HG_CHECK_RET(pass_ask(&c, NULL, false, &same), HG_NOENTRY);
+    third_open(&c, false, "plain");
+    HG_CHECK_RET(third_ask(&c, NULL, false, &same), HG_NOENTRY);
     HG_CHECK(!same);
-    HG_CHECK_RET(pass_ask(&c, NULL, true, &same), HG_NOENTRY);
-    HG_CHECK_OK(pass_ask(&c, c.name, false, &same));
+    HG_CHECK_RET(third_ask(&c, NULL, true, &same), HG_NOENTRY);
+    HG_CHECK_OK(third_ask(&c, c.name, false, &same));
     HG_CHECK(same);
-    pass_return(&c);
-    pass_close(&c);
+    third_return(&c);
+    third_close(&c);
 }

@@ -9,20 +9,20 @@
 
 #include <sys/wait.h>
 
-struct between_pair {
+struct races_pair {
     struct conform_end owner;
     struct conform_end user;
     na_addr_t addr; /* of the owner, at the user */
 };
 
-static void between_turn(struct between_pair *pair)
+static void races_turn(struct races_pair *pair)
 {
     (void) conform_turn(pair->owner.na_class, pair->owner.context, 0);
     (void) conform_turn(pair->user.na_class, pair->user.context, 0);
 }
 
-static void between_open_at(struct between_pair *pair, const char *name,
-    const struct na_init_info *info)
+static void races_open_at(
+    struct races_pair *pair, const char *name, const struct na_init_info *info)
 {
     struct conform_call call;
 
@@ -37,18 +37,17 @@ static void between_open_at(struct between_pair *pair, const char *name,
     HG_CHECK_OK(NA_Addr_lookup(pair->user.na_class, pair->user.context,
         conform_ended, &call, pair->owner.self->name, &call.id));
     while (atomic_load(&call.ends) == 0)
-        between_turn(pair);
+        races_turn(pair);
     HG_CHECK_OK(call.ret);
     pair->addr = call.addr;
 }
 
-static void between_open(
-    struct between_pair *pair, const struct na_init_info *info)
+static void races_open(struct races_pair *pair, const struct na_init_info *info)
 {
-    between_open_at(pair, "sm://", info);
+    races_open_at(pair, "sm://", info);
 }
 
-static void between_close(struct between_pair *pair)
+static void races_close(struct races_pair *pair)
 {
     HG_CHECK_OK(NA_Addr_free(pair->user.na_class, pair->addr));
     conform_close(&pair->user);
@@ -56,7 +55,7 @@ static void between_close(struct between_pair *pair)
 }
 
 /* The other side, as the owner has it. */
-static struct na_sm_addr *between_user(struct between_pair *pair)
+static struct na_sm_addr *races_user(struct races_pair *pair)
 {
     return HG_CONTAINER_OF(
         na_sm_of(pair->owner.na_class)->addrs.next, struct na_sm_addr, link);
@@ -64,37 +63,37 @@ static struct na_sm_addr *between_user(struct between_pair *pair)
 
 /* ---- The peer ends while segments are fetched ---- */
 
-static struct na_sm_addr *between_peer;
-static _Atomic bool between_fetching;
+static struct na_sm_addr *races_peer;
+static _Atomic bool races_fetching;
 
 /* Outside the lock, before the kernel's copy. */
-static void between_fetch(const char *function, unsigned line)
+static void races_fetch(const char *function, unsigned line)
 {
-    struct na_sm_class *self = na_sm_of(between_peer->base.na_class);
+    struct na_sm_class *self = na_sm_of(races_peer->base.na_class);
     bool dying = false;
 
     (void) line;
     if (strcmp(function, "na_sm_rma_call") != 0 ||
-        hg_is_inside(na_sm_lock(self)) || atomic_load(&between_fetching))
+        hg_is_inside(na_sm_lock(self)) || atomic_load(&races_fetching))
         return;
-    atomic_store(&between_fetching, true);
+    atomic_store(&races_fetching, true);
     while (!dying) {
         na_sm_enter(self);
-        dying = between_peer->state == NA_SM_DYING;
+        dying = races_peer->state == NA_SM_DYING;
         na_sm_leave(self);
     }
 }
 
-struct between_get {
-    struct between_pair *pair;
+struct races_get {
+    struct races_pair *pair;
     na_mem_handle_t local;
     na_mem_handle_t remote;
     struct conform_call call;
 };
 
-static void *between_run(void *arg)
+static void *races_run(void *arg)
 {
-    struct between_get *get = (struct between_get *) arg;
+    struct races_get *get = (struct races_get *) arg;
     struct conform_end *user = &get->pair->user;
 
     HG_CHECK_OK(NA_Get(user->na_class, user->context, conform_ended, &get->call,
@@ -111,14 +110,14 @@ HG_TEST(sm_race_peer_ends_while_its_segments_are_fetched)
     struct na_segment segments[2] = {
         {memory, PIECE}, {memory + 2 * PIECE, PIECE}};
     unsigned char bytes[NA_SM_MEM_HANDLE];
-    struct between_pair pair;
-    struct between_get get;
+    struct races_pair pair;
+    struct races_get get;
     na_mem_handle_t mem;
     pthread_t thread;
 
     hg_test_allow_log("");
     memset(memory, 7, sizeof(memory));
-    between_open(&pair, NULL);
+    races_open(&pair, NULL);
     HG_CHECK_OK(NA_Mem_handle_create_segments(
         pair.owner.na_class, segments, 2, NA_MEM_READ_ONLY, &mem));
     HG_CHECK_OK(NA_Mem_register(pair.owner.na_class, mem));
@@ -130,12 +129,12 @@ HG_TEST(sm_race_peer_ends_while_its_segments_are_fetched)
         pair.user.na_class, got, sizeof(got), NA_MEM_READWRITE, &get.local));
     HG_CHECK_OK(NA_Mem_handle_deserialize(
         pair.user.na_class, &get.remote, bytes, sizeof(bytes)));
-    between_peer = na_sm_addr_of(pair.addr);
-    step_hook = between_fetch;
-    HG_CHECK(pthread_create(&thread, NULL, between_run, &get) == 0);
-    while (!atomic_load(&between_fetching))
+    races_peer = na_sm_addr_of(pair.addr);
+    step_hook = races_fetch;
+    HG_CHECK(pthread_create(&thread, NULL, races_run, &get) == 0);
+    while (!atomic_load(&races_fetching))
         (void) sched_yield();
-    HG_CHECK(shutdown(between_user(&pair)->fd, SHUT_RDWR) == 0);
+    HG_CHECK(shutdown(races_user(&pair)->fd, SHUT_RDWR) == 0);
     while (na_sm_of(pair.user.na_class)->pairs > 0)
         (void) conform_turn(pair.user.na_class, pair.user.context, 0);
     HG_CHECK(pthread_join(thread, NULL) == 0);
@@ -145,29 +144,29 @@ HG_TEST(sm_race_peer_ends_while_its_segments_are_fetched)
     HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, get.remote));
     HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, get.local));
     HG_CHECK_OK(NA_Mem_handle_free(pair.owner.na_class, mem));
-    between_close(&pair);
+    races_close(&pair);
 }
 
 /* ---- A message is held while its hint is lowered ---- */
 
-static struct between_pair *between_now;
+static struct races_pair *races_now;
 
-static void between_send(struct between_pair *pair)
+static void races_send(struct races_pair *pair)
 {
     HG_CHECK_OK(NA_Msg_send_unexpected(pair->user.na_class, pair->user.context,
         NULL, NULL, "x", 1, pair->addr, 1, NA_OP_ID_IGNORE));
 }
 
-static void between_lower(const char *function, unsigned line)
+static void races_lower(const char *function, unsigned line)
 {
     (void) line;
     if (strcmp(function, "na_sm_hint_clear") != 0)
         return;
     step_hook = NULL;
-    between_send(between_now);
+    races_send(races_now);
 }
 
-static void between_receive(struct between_pair *pair)
+static void races_receive(struct races_pair *pair)
 {
     struct conform_call recv;
     char got[8];
@@ -175,7 +174,7 @@ static void between_receive(struct between_pair *pair)
 
     HG_CHECK_OK(conform_recv(&pair->owner, &recv, false, got, sizeof(got), 0));
     for (i = 0; i < 1000 && atomic_load(&recv.ends) == 0; i++)
-        between_turn(pair);
+        races_turn(pair);
     HG_CHECK_EQ_INT(atomic_load(&recv.ends), 1);
     HG_CHECK_OK(recv.ret);
     conform_free_addr(&pair->owner, &recv);
@@ -186,44 +185,44 @@ static void between_receive(struct between_pair *pair)
 HG_TEST(sm_race_message_is_held_while_the_hint_is_lowered)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-    struct between_pair pair;
+    struct races_pair pair;
     struct na_sm_class *self;
     struct na_sm_addr *from;
     unsigned held = 0;
 
     info.max_queue_bytes = 500;
-    between_open(&pair, &info);
+    races_open(&pair, &info);
     self = na_sm_of(pair.owner.na_class);
-    from = between_user(&pair);
-    between_now = &pair;
+    from = races_user(&pair);
+    races_now = &pair;
     do { /* one more than there is space for, then one less */
-        between_send(&pair);
+        races_send(&pair);
         held++;
-        between_turn(&pair);
+        races_turn(&pair);
     } while (!from->held);
-    between_receive(&pair);
+    races_receive(&pair);
     held--;
     while (from->held)
-        between_turn(&pair);
-    step_hook = between_lower;
+        races_turn(&pair);
+    step_hook = races_lower;
     while (step_hook != NULL)
         (void) conform_turn(pair.owner.na_class, pair.owner.context, 0);
     held++;
     HG_CHECK(from->held);
     self->scan_at = NA_SM_NEVER;
     for (; held > 0; held--)
-        between_receive(&pair);
-    between_close(&pair);
+        races_receive(&pair);
+    races_close(&pair);
 }
 
 /* ---- An address that is freed while it is dialed ---- */
 
 /* ---- A fork while sockets are opened and closed ---- */
 
-static const char *between_place;
-static int between_sockets; /* that a child may inherit */
+static const char *races_place;
+static int races_sockets; /* that a child may inherit */
 
-static int between_count_sockets(void)
+static int races_count_sockets(void)
 {
     struct stat what;
     int n = 0, fd;
@@ -233,19 +232,19 @@ static int between_count_sockets(void)
     return n;
 }
 
-static void between_fork(const char *function, unsigned line)
+static void races_fork(const char *function, unsigned line)
 {
     int status = 0;
     pid_t child;
 
     (void) line;
-    if (strcmp(function, between_place) != 0)
+    if (strcmp(function, races_place) != 0)
         return;
     step_hook = NULL;
     child = fork();
     HG_CHECK(child >= 0);
     if (child == 0)
-        _exit(between_count_sockets() == between_sockets ? 0 : 1);
+        _exit(races_count_sockets() == races_sockets ? 0 : 1);
     HG_CHECK(waitpid(child, &status, 0) == child);
     HG_CHECK_EQ_INT(status, 0);
 }
@@ -253,19 +252,19 @@ static void between_fork(const char *function, unsigned line)
 /* A child that inherits it would hide its parent's death. */
 HG_TEST(sm_race_fork_between_connecting_and_registering_the_peer)
 {
-    struct between_pair pair;
+    struct races_pair pair;
 
-    between_sockets = between_count_sockets();
-    between_place = "na_sm_conn_map";
-    step_hook = between_fork;
-    between_open(&pair, NULL);
+    races_sockets = races_count_sockets();
+    races_place = "na_sm_conn_map";
+    step_hook = races_fork;
+    races_open(&pair, NULL);
     HG_CHECK(step_hook == NULL);
-    between_close(&pair);
+    races_close(&pair);
 }
 
 /* Whether the forking thread holds a lock that fork takes: a fork is impossible
  * there, except in another thread, which waits. */
-static bool between_is_locked(void)
+static bool races_is_locked(void)
 {
     struct na_link *link;
     bool locked = pthread_mutex_trylock(&na_sm_live_lock) != 0;
@@ -284,27 +283,27 @@ static bool between_is_locked(void)
 }
 
 /* How often a fork happened at a line. */
-static unsigned char between_born[65536];
-static unsigned between_births;
+static unsigned char races_born[65536];
+static unsigned races_births;
 
 /* One child at each line, and one more when the line is passed again. */
-static void between_fork_at_each(const char *function, unsigned line)
+static void races_fork_at_each(const char *function, unsigned line)
 {
     int error = errno;
 
-    HG_CHECK(line < sizeof(between_born));
-    if (between_born[line] == 2 || between_is_locked())
+    HG_CHECK(line < sizeof(races_born));
+    if (races_born[line] == 2 || races_is_locked())
         return;
-    between_born[line]++;
-    between_births++;
-    between_place = function;
-    between_fork(function, line);
-    step_hook = between_fork_at_each;
+    races_born[line]++;
+    races_births++;
+    races_place = function;
+    races_fork(function, line);
+    step_hook = races_fork_at_each;
     errno = error;
 }
 
 /* Call a peer while there are no descriptors left for it, and then some. */
-static void between_many(struct between_pair *pair)
+static void races_many(struct races_pair *pair)
 {
     struct na_sm_class *owner = na_sm_of(pair->owner.na_class);
     uint64_t refused = NA_Get_counter(pair->owner.na_class, "sm_refused");
@@ -312,7 +311,7 @@ static void between_many(struct between_pair *pair)
     int guest = na_sm_socket();
     int next;
 
-    between_sockets++;
+    races_sockets++;
     HG_CHECK_OK(na_sm_connect(&owner->where, guest));
     next = dup(guest);
     HG_CHECK(next > owner->spare_fd && close(next) == 0);
@@ -321,20 +320,20 @@ static void between_many(struct between_pair *pair)
     low.rlim_cur = (rlim_t) next;
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &low) == 0);
     while (NA_Get_counter(pair->owner.na_class, "sm_refused") == refused)
-        between_turn(pair);
+        races_turn(pair);
     HG_CHECK(owner->spare_fd >= 0); /* for the next one */
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     HG_CHECK(close(guest) == 0);
-    between_sockets--;
+    races_sockets--;
 }
 
 /* A class listens where another was killed, is looked up, disconnected and
  * looked up again, and has callers that stay silent or are refused for lack of
  * space. */
-static void between_live(const char *path)
+static void races_live(const char *path)
 {
     struct sockaddr_un where;
-    struct between_pair pair;
+    struct races_pair pair;
     struct conform_call call;
     char name[NA_MAX_ADDR_LEN];
     int stale = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -346,24 +345,24 @@ static void between_live(const char *path)
     HG_CHECK(bind(stale, (struct sockaddr *) &where, sizeof(where)) == 0);
     HG_CHECK(close(stale) == 0);
     (void) snprintf(name, sizeof(name), "sm://%s", path);
-    between_open_at(&pair, name, NULL);
+    races_open_at(&pair, name, NULL);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_terminate(pair.user.na_class, pair.user.context,
         conform_ended, &call, pair.addr, &call.id));
     while (atomic_load(&call.ends) == 0)
-        between_turn(&pair);
+        races_turn(&pair);
     HG_CHECK_OK(NA_Msg_send_unexpected(pair.user.na_class, pair.user.context,
         NULL, NULL, "x", 1, pair.addr, 1, NA_OP_ID_IGNORE));
     while (na_sm_of(pair.owner.na_class)->pairs == 0)
-        between_turn(&pair);
+        races_turn(&pair);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(pair.user.na_class, pair.user.context,
         conform_ended, &call, "sm://nobody-is-here", &call.id));
     while (atomic_load(&call.ends) == 0)
-        between_turn(&pair);
+        races_turn(&pair);
     HG_CHECK_RET(call.ret, NA_HOSTUNREACH);
-    between_many(&pair);
-    between_close(&pair);
+    races_many(&pair);
+    races_close(&pair);
 }
 
 /* Wherever a fork happens, the child keeps no socket: not of a class that is
@@ -377,18 +376,18 @@ HG_TEST(sm_race_fork_at_every_step)
     /* The log's descriptor. */
     HG_CHECK_OK(NA_Finalize(NA_Initialize("sm://", NA_TRUE)));
     (void) snprintf(path, sizeof(path), "%s/forks", hg_test_dir());
-    between_sockets = between_count_sockets();
-    step_hook = between_fork_at_each;
-    between_live(path);
+    races_sockets = races_count_sockets();
+    step_hook = races_fork_at_each;
+    races_live(path);
     step_hook = NULL;
-    printf("%u children\n", between_births);
-    HG_CHECK(between_births > 3);
+    printf("%u children\n", races_births);
+    HG_CHECK(races_births > 3);
 }
 
-static pid_t between_child;
-static int between_life[2]; /* a pipe: when it is closed the child exits */
+static pid_t races_child;
+static int races_life[2]; /* a pipe: when it is closed the child exits */
 
-static void between_fork_to_stay(const char *function, unsigned line)
+static void races_fork_to_stay(const char *function, unsigned line)
 {
     char end;
 
@@ -396,11 +395,11 @@ static void between_fork_to_stay(const char *function, unsigned line)
     if (strcmp(function, "na_sm_listen") != 0)
         return;
     step_hook = NULL;
-    between_child = fork();
-    HG_CHECK(between_child >= 0);
-    if (between_child == 0) {
-        (void) close(between_life[1]);
-        (void) !read(between_life[0], &end, 1);
+    races_child = fork();
+    HG_CHECK(races_child >= 0);
+    if (races_child == 0) {
+        (void) close(races_life[1]);
+        (void) !read(races_life[0], &end, 1);
         _exit(0);
     }
 }
@@ -413,15 +412,15 @@ HG_TEST(sm_race_fork_between_locking_a_directory_and_binding)
     na_class_t *na_class;
     int folder;
 
-    HG_CHECK(pipe(between_life) == 0);
+    HG_CHECK(pipe(races_life) == 0);
     (void) snprintf(name, sizeof(name), "sm://%s/lock", hg_test_dir());
-    step_hook = between_fork_to_stay;
+    step_hook = races_fork_to_stay;
     na_class = NA_Initialize(name, NA_TRUE);
     HG_CHECK(na_class != NULL && step_hook == NULL);
     folder = open(hg_test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     HG_CHECK(folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0);
     HG_CHECK(close(folder) == 0);
-    HG_CHECK(close(between_life[0]) == 0 && close(between_life[1]) == 0);
-    HG_CHECK(waitpid(between_child, NULL, 0) == between_child);
+    HG_CHECK(close(races_life[0]) == 0 && close(races_life[1]) == 0);
+    HG_CHECK(waitpid(races_child, NULL, 0) == races_child);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
