@@ -8681,16 +8681,16 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 
 /* ==== gen/sm/ring.h ==== */
 /*
- * sm_ring: records from one producer to one consumer, through memory that the
- * other side may scribble on.
+ * ring: records from one producer to one consumer, in memory that the other
+ * side may overwrite at any time.
  *
  * A ring is a control block and a power of two of bytes, both in memory that
- * two processes map. Places are counts of bytes since the beginning and never
- * wrap; the place in the ring is such a count modulo its size. A record is a
- * header of 8 bytes and a payload, padded to 8 bytes; it never wraps: a SKIP
- * record fills what is left before the end. The first `extra` bytes of a
- * payload are not the caller's: the tag of a message, unless that is 0, or the
- * header of a frame.
+ * two processes map. Positions are counts of bytes since the start and never
+ * wrap; the position in the ring is the count modulo its size. A record is a
+ * header of 8 bytes and a payload, padded to 8 bytes. It never wraps: a SKIP
+ * record fills the rest before the end. The first `extra` bytes of a payload
+ * are not the caller's: the tag of a message, unless that is 0, or the header
+ * of a frame.
  *
  *     0        4      5       6        7       8
  *     +--------+------+-------+--------+-------+---------+-----+
@@ -8702,24 +8702,25 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  *     | free     |record|record  |SKIP  |     | free             |
  *     +----------+------+--------+------+-----+------------------+
  *
- * The producer alone writes `tail`, the consumer alone `head`. Each keeps its
- * own count in private memory, publishes it, and never reads it back; what it
- * reads of the other's is checked before use. A header is read once, into
- * private memory. So whatever the other side writes, and whenever, this side
- * touches nothing outside the ring, and says NA_PROTOCOL_ERROR once it meets
- * something that cannot be. What the payload says is the reader's to mistrust:
- * it is copied before it is looked at.
+ * Only the producer writes `tail`, only the consumer writes `head`. Each keeps
+ * its own count in private memory, publishes it, and never reads it back. It
+ * checks the other side's count before use. A header is read once, into private
+ * memory. So whatever the other side writes, and at any time, this side
+ * accesses nothing outside the ring, and returns NA_PROTOCOL_ERROR when it
+ * finds something invalid. Readers must not trust the payload: they copy it
+ * before they check it.
  *
- * The consumer publishes its head only after a quarter of the ring, or where
- * it is told to: an empty ring has three quarters free as the producer sees
- * it, and the largest record needs, with a SKIP in front, no more. A producer
- * that finds no room raises `starved` and looks again; a consumer that has
- * published its head lowers it and, if it was up, tells the producer.
+ * The consumer publishes its head only after a quarter of the ring, or when
+ * na_sm_in_publish is called. An empty ring has at least three quarters free as
+ * the producer sees it, and the largest record with a SKIP in front needs no
+ * more. A producer that finds no space sets `starved` and checks again. A
+ * consumer that has published its head clears `starved` and, if it was set,
+ * notifies the producer.
  *
- * Memory order: publishing (a tail, a head, `starved`) and looking for what was
- * published are sequentially consistent, so that users of a ring may build on
- * "I published before I looked". (Fences would do, and thread sanitizers do
- * not know them.)
+ * Memory order: publishing (a tail, a head, `starved`) and reading what was
+ * published are sequentially consistent, so that users of a ring can rely on
+ * "published before checked". (Fences would be enough, but thread sanitizers do
+ * not support them.)
  *
  * Locking: none. A side of a ring belongs to one thread at a time.
  *
@@ -8730,7 +8731,8 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 
 #define NA_SM_RING_LINE 64  /* bytes that move together between cores */
 #define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
-#define NA_SM_HAZARDS 8     /* memories of the other side's in use at a time */
+#define NA_SM_HAZARDS \
+    8 /* maximum of the other side's memories in use at a time */
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
@@ -8740,12 +8742,13 @@ enum na_sm_kind {
     NA_SM_KIND_MAX
 };
 
-/* One direction's words, on lines of their own but for what is rare. */
+/* The words of one direction, on separate cache lines except for rarely used
+ * ones. */
 struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side has left the connection: it ignores hazards that the
+    /* The producing side has closed the connection: it ignores hazards that the
      * other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
@@ -8770,8 +8773,8 @@ struct na_sm_out {
     struct na_sm_control *control;
     unsigned char *data;
     uint32_t size;
-    uint64_t tail; /* ours */
-    uint64_t head; /* the consumer's, as last seen */
+    uint64_t tail; /* own count */
+    uint64_t head; /* the consumer's count when last read */
 };
 
 /* The consumer's side. */
@@ -8779,12 +8782,13 @@ struct na_sm_in {
     struct na_sm_control *control;
     const unsigned char *data;
     uint32_t size;
-    uint64_t head;      /* ours */
-    uint64_t published; /* what of it the producer knows */
-    uint64_t tail;      /* the producer's, as last seen */
+    uint64_t head;      /* own count */
+    uint64_t published; /* published part of head */
+    uint64_t tail;      /* the producer's count when last read */
 };
 
-/* Begin with zeroed memory. `size` is a power of two from 4 KiB to 2^30. */
+/* Initialize one side; the memory is zeroed. `size` is a power of two from 4
+ * KiB to 2^30. */
 HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size);
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
@@ -8796,30 +8800,31 @@ static inline uint32_t na_sm_ring_max(uint32_t size)
     return size / 8 * 3 - NA_SM_RING_HEADER;
 }
 
-/* Room for a record of `size` bytes of payload, at most na_sm_ring_max: where
- * to write them. NA_AGAIN: none now, and `starved` is up, so that the consumer
- * tells when there is; NA_PROTOCOL_ERROR: the consumer's head is impossible. */
+/* Reserve a record with `size` bytes of payload, at most na_sm_ring_max;
+ * returns its address. NA_AGAIN: no space now, and `starved` is set, so that
+ * the consumer will notify; NA_PROTOCOL_ERROR: the consumer's head is
+ * invalid. */
 HG_PRIVATE na_return_t na_sm_out_reserve(
     struct na_sm_out *out, uint32_t size, unsigned char **payload_p);
 
-/* Publish the record that was reserved last, whose size is record->size. */
+/* Publish the record reserved last; its size is record->size. */
 HG_PRIVATE void na_sm_out_commit(
     struct na_sm_out *out, const struct na_sm_record *record);
 
-/* The next record, with its payload in the ring until na_sm_in_take. NA_AGAIN:
- * there is none; NA_PROTOCOL_ERROR: what is there is no record. */
+/* Read the next record, with its payload in the ring until na_sm_in_take.
+ * NA_AGAIN: there is none; NA_PROTOCOL_ERROR: it is invalid. */
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
     struct na_sm_record *record_p, const unsigned char **payload_p);
 
-/* Give back the record that was peeked last. True: the producer waits for
- * room, and is to be told that there is some. */
+/* Release the record that was read last. True: the producer waits for space,
+ * and must be notified. */
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record);
 
-/* Publish the head as it is; the result as above. */
+/* Publish the head; returns true as na_sm_in_take does. */
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 
-/* Whether there is something to peek at, be it nonsense. */
+/* Whether there is a record to read, valid or not. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
     return atomic_load(&in->control->tail) != in->head;
@@ -8832,7 +8837,8 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 
 #if HG_ENABLE_SM
 
-#define NA_SM_RING_LAZY 4 /* the part of a ring after which a head is told */
+#define NA_SM_RING_LAZY \
+    4 /* a consumed fraction of 1/4 of the ring is published */
 
 /* ---- Headers: a word, written and read at once ---- */
 
@@ -8875,7 +8881,7 @@ HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     out->head = 0;
 }
 
-/* Look at the consumer's head. False: it cannot be. */
+/* Read the consumer's head. False: it is invalid. */
 static bool na_sm_out_look(struct na_sm_out *out)
 {
     uint64_t head = atomic_load(&out->control->head);
@@ -8887,16 +8893,17 @@ static bool na_sm_out_look(struct na_sm_out *out)
     return true;
 }
 
-/* Whether `need` bytes are free, looking again only if it seems not. */
+/* Whether `need` bytes are free; the consumer's head is read only if they seem
+ * not to be. */
 static na_return_t na_sm_out_check_free(struct na_sm_out *out, uint64_t need)
 {
     if (need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
-    /* A head that cannot be is an error below. */
+    /* An invalid head is an error below. */
     if (na_sm_out_look(out) && need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
-     * we see that head now: see na_sm_in_publish. */
+     * that head is seen here: see na_sm_in_publish. */
     atomic_store(&out->control->starved, 1);
     if (!na_sm_out_look(out))
         return NA_PROTOCOL_ERROR;
@@ -8959,7 +8966,7 @@ HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     in->tail = 0;
 }
 
-/* Look at the producer's tail. */
+/* Read the producer's tail. */
 static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
@@ -8972,13 +8979,13 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
     return NA_SUCCESS;
 }
 
-/* Whether a header that was read at `at` describes a record there. */
+/* Whether the header read at `at` describes a valid record. */
 static bool na_sm_in_fits(
     const struct na_sm_in *in, uint32_t at, const struct na_sm_record *record)
 {
     if (record->kind >= NA_SM_KIND_MAX)
         return false;
-    if (record->kind == NA_SM_SKIP) /* fills all that is left */
+    if (record->kind == NA_SM_SKIP) /* fills the rest of the ring */
         return record->size == in->size - at - NA_SM_RING_HEADER &&
             record->size < in->tail - in->head;
     return record->size <= na_sm_ring_max(in->size) &&
@@ -9010,7 +9017,7 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
         }
         in->head += in->size - at;
     }
-    return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
+    return NA_PROTOCOL_ERROR; /* two SKIP records in a row are invalid */
 }
 
 HG_PRIVATE bool na_sm_in_take(
@@ -9035,79 +9042,81 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 
 /* ==== gen/sm/memory.h ==== */
 /*
- * page: the memory that peers share: made, sealed, checked, mapped; and
- * what stands in the two pages that every class has.
+ * page: shared memory of peers: creation, sealing, checks and mapping; and the
+ * content of the two pages that each class has.
  *
  * Shared memory is a memfd of normal pages, sealed against shrinking and
- * growing, so that nobody can make a mapping of it fault. The receiver of one
- * checks its pages, seals and size before it maps it. A descriptor is closed
- * once it is mapped or sent: when the last process that maps it ends, the
- * kernel takes it back.
+ * growing, so that no process can make accesses to a mapping fault. The
+ * receiver of a memfd checks its pages, seals and size before it maps it. A
+ * descriptor is closed when it was mapped or sent; the kernel frees the memory
+ * when the last process that maps it ends.
  *
- * The public page is the owner's to write; peers map it read-only, and cannot
- * do otherwise (F_SEAL_FUTURE_WRITE; on kernels without it a read-only
- * descriptor, which only the same user can open again for writing).
+ * Only the owner can write the public page; peers map it read-only
+ * (F_SEAL_FUTURE_WRITE; on kernels without it a read-only descriptor, which
+ * only the same user can reopen for writing).
  *
- *     asleep     0: the owner is awake, else the number of this sleep. Who
- *                makes work for the owner rings its bell once for each number:
- *                a sleeper that eats a bell changes the number first.
- *     witness    where the owner has its incarnation, in its own memory
- *     slots      the registered memory that peers were told of; see rma.h
+ *     asleep     0: the owner is awake, else the number of this sleep. A peer
+ *                that has work for the owner rings its bell once for each
+ *                number. A sleeper that has consumed a bell changes the number.
+ *     incarnation_at
+ *                the address of the owner's incarnation, in its own memory
+ *     slots      the registered memory that was described to peers; see rma.h
  *
- * A slot tells what a peer needs to copy to or from registered memory by
- * itself, and whose it is: `mark`, 0 while it is free. That is made of the key
- * of the registration and does not tell it: the page is open to every peer, and
- * a key opens the memory to whoever has it. What a slot tells is only whole
- * under its mark, which no other registration ever has.
+ * A slot contains what a peer needs to copy to or from registered memory by
+ * itself. `mark`, 0 while the slot is free, identifies the registration. It is
+ * derived from the key of the registration but does not reveal it: every peer
+ * can read the page, and the key gives access to the memory. The other fields
+ * are consistent only with their mark, which no other registration ever has.
  *
  *     0      8       16     24             32      36      37      38      39
  *     +------+-------+------+--------------+-------+-------+-------+-------+
  *     | mark | place | size | arena offset | count | flags | arena | width |
  *     +------+-------+------+--------------+-------+-------+-------+-------+
  *
- * `place`: of the one segment, or, if `count` is not 1, of the array of them;
- * `width`: the size of a pointer; `arena`: its number, NA_SM_ARENAS: none.
+ * `place`: the address of the only segment, or, if `count` is not 1, of the
+ * array of segments; `width`: the size of a pointer; `arena`: its number,
+ * NA_SM_ARENAS: none.
  *
- * The hint page is everybody's to write: one bit for each peer, that peer's
- * "I have something for you". It is only a hint. Any peer can spoil it, which
- * costs a delay until the owner next looks at all rings, and never a message.
+ * All peers can write the hint page: it has one bit for each peer, which means
+ * "this peer has sent something". It is only a hint. A peer that sets or clears
+ * wrong bits causes a delay until the owner next checks all rings, but never a
+ * lost message.
  *
- * Locking: none; words are atomics.
+ * Locking: none; words are atomic.
  */
 /*
- * arena: memory that the library allocates for the application's bulk data, so
- * that peers can map it and copy it by themselves.
+ * arena: memory that the library allocates for bulk data of the application, so
+ * that peers can map it and copy it themselves.
  *
  * A class has two arenas: one of READ_ONLY memory, which peers can only map
  * read-only, and one of the rest. Each is a sparse memfd of NA_SM_ARENA_SIZE
- * bytes, which peers map when they connect. A page takes memory when it is
- * first touched. Each side can access its mapping only as far as it was used:
- * debuggers and leak checkers would touch it all, and core dumps would have it
- * all. Where the system refuses an arena, or the address space is limited
- * (RLIMIT_AS), bulk memory is ordinary. A peer that maps an arena can reach all
- * of it, also what lies there for others: see na.h.
+ * bytes, which peers map when they connect. A page uses memory when it is first
+ * accessed. Each side makes its mapping accessible only up to the used part:
+ * debuggers and leak checkers would access all of it, and core dumps would
+ * contain all of it. If the system refuses an arena, or the address space is
+ * limited (RLIMIT_AS), bulk memory is ordinary memory. A peer that maps an
+ * arena can access all of it, including memory for other peers: see na.h.
  *
- * A block consists of whole pages. The map of used pages lies in private
- * memory; nothing that is read from the shared pages is believed. Blocks are
- * zeroed when they are handed out. From 1 MiB up a block that is given back
- * returns its memory to the system, if the seals allow that: of READ_ONLY
- * memory they do not.
+ * A block consists of whole pages. The map of used pages is in private memory;
+ * nothing that is read from shared pages is trusted. Blocks are zeroed when
+ * they are allocated. Freeing a block of 1 MiB or more returns its memory to
+ * the system, if the seals permit that: for READ_ONLY memory they do not.
  *
  * A block may outlive its class; the arenas are freed with the last of both. In
- * the child of a fork blocks are shared with the parent, and nothing is given
- * back.
+ * the child of a fork, blocks are shared with the parent, and nothing is freed.
  *
- * Locking: a mutex for the arenas of a class, with no lock inside it. Must not
- * know: peers, transfers.
+ * Locking: a mutex for the arenas of a class; no lock is taken inside it. Must
+ * not know: peers, transfers.
  */
 
 #if HG_ENABLE_SM
 
 /* ==== page ==== */
 
-#define NA_SM_PEERS 8192u       /* of a class, at a time */
-#define NA_SM_SLOTS 32766u      /* registrations of a class: 2 MiB, when used */
-#define NA_SM_SLOT_WITHDRAWN 1u /* a mark: of memory that is still copied */
+#define NA_SM_PEERS 8192u  /* of a class, at a time */
+#define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
+#define NA_SM_SLOT_WITHDRAWN \
+    1u /* a mark: of withdrawn memory that is still being copied */
 
 struct na_sm_slot {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t mark;
@@ -9120,7 +9129,7 @@ struct na_sm_slot {
     _Atomic uint8_t width;
 };
 
-/* What a slot tells, at one moment. */
+/* A consistent copy of a slot. */
 struct na_sm_slot_info {
     uint64_t place;
     uint64_t size;
@@ -9144,25 +9153,24 @@ struct na_sm_hints {
 #define NA_SM_PUBLIC_SIZE ((sizeof(struct na_sm_public) + 4095) & ~4095ul)
 #define NA_SM_HINTS_SIZE ((sizeof(struct na_sm_hints) + 4095) & ~4095ul)
 
-/* Like na_sm_page_create, but a failure leaves its cause in errno, and is not
- * logged. */
+/* Like na_sm_page_create, but a failure sets errno and is not logged. */
 HG_PRIVATE bool na_sm_page_make(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
-/* A new memory of `size` bytes, mapped, and the descriptor that names it to
- * peers, which the caller closes. With `read_only`, they cannot write it.
- * NA_AGAIN, logged: no descriptor; NA_NOMEM, NA_IO_ERROR, logged. */
+/* Create shared memory of `size` bytes, mapped, and a descriptor of it for
+ * peers, which the caller closes. With `read_only` peers cannot write it.
+ * NA_AGAIN: out of descriptors; NA_NOMEM, NA_IO_ERROR. All are logged. */
 HG_PRIVATE na_return_t na_sm_page_create(
     const char *name, size_t size, bool read_only, void **memory_p, int *fd_p);
 
-/* Whether access to a descriptor's memory cannot fault: it is a memfd of normal
- * pages that can neither shrink nor grow. Where the system has no huge page
- * left, a hole in memory of huge pages raises SIGBUS. */
+/* Whether accesses to a descriptor's memory cannot fault: it is a memfd of
+ * normal pages that can neither shrink nor grow. With huge pages, accessing a
+ * hole raises SIGBUS if the system has no huge page left. */
 HG_PRIVATE bool na_sm_page_is_safe(int fd);
 
-/* Map what a peer sent; the descriptor stays the caller's. NA_PROTOCOL_ERROR:
- * it is not of that size, not safe, or cannot be mapped as it must; NA_NOMEM,
- * logged. */
+/* Map a peer's memory; the caller still owns the descriptor. NA_PROTOCOL_ERROR:
+ * it has another size, is not safe, or cannot be mapped with that protection;
+ * NA_NOMEM, logged. */
 HG_PRIVATE na_return_t na_sm_page_map(
     int fd, size_t size, int protection, void **memory_p);
 
@@ -9171,11 +9179,12 @@ HG_PRIVATE void na_sm_page_unmap(const void *memory, size_t size);
 
 /* ---- Slots ---- */
 
-/* The mark of a key, among the registrations of one incarnation; above 1. */
+/* The mark of a key, unique among the registrations of one incarnation; above
+ * 1. */
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation);
 
-/* Fill a free slot. To free it, its mark is set to 0 once nobody who acts on
- * what it told is left. */
+/* Fill a free slot. A slot is freed by setting its mark to 0, when no peer that
+ * read it is still using it. */
 HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark);
 
@@ -9195,7 +9204,8 @@ static inline bool na_sm_slot_read(const struct na_sm_slot *slot, uint64_t mark,
     info.flags = atomic_load_explicit(&slot->flags, memory_order_acquire);
     info.arena = atomic_load_explicit(&slot->arena, memory_order_acquire);
     info.width = atomic_load_explicit(&slot->width, memory_order_acquire);
-    /* Had one of these been of another registration, this would be, too. */
+    /* If any of these belonged to another registration, the mark would differ,
+     * too. */
     if (atomic_load_explicit(&slot->mark, memory_order_relaxed) != mark)
         return false;
     *info_p = info;
@@ -9204,8 +9214,8 @@ static inline bool na_sm_slot_read(const struct na_sm_slot *slot, uint64_t mark,
 
 /* ---- Hints ---- */
 
-/* The peer whose bit is `slot` has something. Whatever it is has been
- * published sequentially consistently before. */
+/* Set the hint of the peer with the bit `slot`. The data was published with a
+ * sequentially consistent operation before. */
 static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
 {
     _Atomic uint64_t *word = &hints->bits[slot / 64];
@@ -9215,8 +9225,9 @@ static inline void na_sm_hint_set(struct na_sm_hints *hints, uint32_t slot)
         atomic_fetch_or(word, bit);
 }
 
-/* The owner found nothing there for a while, and looks once more after this:
- * either it then finds what came, or the peer finds the bit cleared. */
+/* The owner found nothing in the ring for a while, and checks it once more
+ * after this: either it then finds new data, or the peer finds the bit
+ * cleared. */
 static inline void na_sm_hint_clear(struct na_sm_hints *hints, uint32_t slot)
 {
     atomic_fetch_and(&hints->bits[slot / 64], ~(UINT64_C(1) << (slot % 64)));
@@ -9228,34 +9239,37 @@ enum { NA_SM_ARENA_READ_WRITE, NA_SM_ARENA_READ_ONLY, NA_SM_ARENAS };
 
 #define NA_SM_ARENA_PAGE ((size_t) 4096)
 #define NA_SM_ARENA_SIZE ((size_t) 1 << (sizeof(void *) > 4 ? 32 : 26))
-#define NA_SM_ARENA_STEP ((size_t) 4 << 20) /* of what is accessible */
-#define NA_SM_ARENA_HOLE ((size_t) 1 << 20) /* blocks that leave one */
+#define NA_SM_ARENA_STEP \
+    ((size_t) 4 << 20) /* step in which memory becomes accessible */
+#define NA_SM_ARENA_HOLE \
+    ((size_t) 1 << 20) /* blocks of this size are returned to the system */
 
 struct na_sm_arenas;
 
 /* Arenas for a class. NULL: out of memory (logged). */
 HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void);
 
-/* The class is closing: descriptors are closed, and the memory goes once no
- * block is left. NULL is allowed. */
+/* The class is closing: descriptors are closed, and the memory is freed with
+ * the last block. NULL is allowed. */
 HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas);
 
-/* The slot mem_alloc: block->size bytes, zeroed, at a page's beginning.
- * NA_NOMEM, not logged: there is no arena, or it is full. */
+/* The slot mem_alloc: block->size zeroed bytes, page-aligned. NA_NOMEM, not
+ * logged: there is no arena, or it is full. */
 HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
     unsigned long flags, struct na_mem_block *block);
 
-/* The arena that memory lies in, and where: its number, or NA_SM_ARENAS if the
- * segments are not one run in one arena. */
+/* Find the arena of memory, and the offset in it; returns its number, or
+ * NA_SM_ARENAS if the segments are not contiguous in one arena. */
 HG_PRIVATE unsigned na_sm_arena_find(struct na_sm_arenas *arenas,
     const struct na_segment *segments, na_size_t count, uint64_t *offset_p);
 
-/* The descriptor of an arena, to be sent to a peer; it stays the set's. -1:
- * there is no such arena. */
+/* The descriptor of an arena, to send to a peer; the arenas own it. -1: there
+ * is no such arena. */
 HG_PRIVATE int na_sm_arena_fd(
     const struct na_sm_arenas *arenas, unsigned number);
 
-/* Make a mapping of an arena accessible up to `end`; *open_p: how far it is. */
+/* Make a mapping of an arena accessible up to `end`; *open_p: how far it is
+ * accessible. */
 HG_PRIVATE bool na_sm_arena_open(
     unsigned char *base, size_t *open_p, size_t end, int protection);
 
@@ -9278,7 +9292,7 @@ HG_PRIVATE bool na_sm_arena_is_mappable(void);
 #define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define NA_SM_PAGE_TMPFS 0x01021994 /* the file system of normal pages */
 
-/* A descriptor of the same memory that cannot be mapped writable. */
+/* Get a descriptor of the same memory that cannot be mapped writable. */
 static int na_sm_page_weaken(int fd)
 {
     char path[64];
@@ -9289,7 +9303,7 @@ static int na_sm_page_weaken(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Whether a file may have that size: to exceed the limit is a signal, which
+/* Whether a file may have that size: exceeding the limit raises a signal that
  * ends most processes. */
 static bool na_sm_page_is_allowed(size_t size)
 {
@@ -9366,7 +9380,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
             size, strerror(errno));
         return NA_NOMEM;
     }
-    (void) madvise(memory, size, MADV_DONTDUMP); /* it is the peer's */
+    (void) madvise(memory, size, MADV_DONTDUMP); /* it belongs to the peer */
     *memory_p = memory;
     return NA_SUCCESS;
 }
@@ -9400,8 +9414,8 @@ static void na_sm_page_sip_rounds(uint64_t v[4], unsigned rounds)
     }
 }
 
-/* SipHash-2-4 of the incarnation, under the key: nobody finds that from it but
- * by trying all keys. */
+/* SipHash-2-4 of the incarnation with the key: the key can be found from it
+ * only by trying all keys. */
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
 {
     const uint64_t length = UINT64_C(8) << 56;
@@ -9428,7 +9442,7 @@ HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark)
 {
     assert(mark != 0 && atomic_load(&slot->mark) == 0);
-    /* Whoever reads what is to come finds that the mark is not as it was. */
+    /* A reader of the new values also sees that the mark has changed. */
     atomic_store_explicit(&slot->place, info->place, memory_order_release);
     atomic_store_explicit(&slot->size, info->size, memory_order_release);
     atomic_store_explicit(
@@ -9446,8 +9460,8 @@ HG_PRIVATE void na_sm_slot_fill(
 
 struct na_sm_arena {
     unsigned char *base; /* NULL: there is none */
-    unsigned char *used; /* a byte for each page; NULL: none was ever used */
-    size_t fresh;        /* pages from here on were never used */
+    unsigned char *used; /* a byte for each page; NULL: none was used yet */
+    size_t fresh;        /* pages from here on are unused so far */
     size_t open;         /* bytes that are accessible */
     int fd;
 };
@@ -9455,7 +9469,7 @@ struct na_sm_arena {
 struct na_sm_arenas {
     pthread_mutex_t lock;
     uint64_t blocks;
-    pid_t pid; /* whose they are */
+    pid_t pid; /* the owner */
     bool closed;
     struct na_sm_arena arena[NA_SM_ARENAS];
 };
@@ -9516,7 +9530,8 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
     return arenas;
 }
 
-/* The lock is held, and is released. */
+/* Release the lock, and free the arenas if the class is closed and no block is
+ * left. */
 static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
 {
     bool last = arenas->closed && arenas->blocks == 0;
@@ -9575,7 +9590,7 @@ static bool na_sm_arena_search(
     return false;
 }
 
-/* Take them, and make them accessible. */
+/* Take the pages, and make them accessible. */
 static bool na_sm_arena_take(
     struct na_sm_arena *arena, size_t count, size_t *first_p)
 {
@@ -9591,8 +9606,8 @@ static bool na_sm_arena_take(
     return true;
 }
 
-/* Give the memory of pages back to the system, if it takes it: they read as
- * zeros then. */
+/* Return the memory of pages to the system, if possible; then they read as
+ * zeros. */
 static bool na_sm_arena_punch(unsigned char *at, size_t size)
 {
     return size >= NA_SM_ARENA_HOLE && madvise(at, size, MADV_REMOVE) == 0;
@@ -9621,7 +9636,7 @@ static size_t na_sm_arena_count(na_size_t size)
     return ((size_t) size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
 }
 
-/* Take a block back. */
+/* Free a block. */
 static void na_sm_arena_release(struct na_mem_block *block)
 {
     struct na_sm_arenas *arenas = (struct na_sm_arenas *) block->owner;
@@ -9715,51 +9730,53 @@ HG_PRIVATE int na_sm_arena_fd(
 /*
  * bell: the doorbell of a class: an eventfd that its peers write to.
  *
- * A byte on the pair's socket would do, and does for peers of other users. But
- * the kernel takes who writes to a socket for somebody about to sleep, and has
- * the sleeper run on the same processor, where it waits for whoever rings to
- * stop spinning; and a byte is to be read again. An eventfd wakes it on a free
- * processor, and is never read: its owner watches for edges, one for each
- * write.
+ * A byte on the pair's socket would also wake the owner, and is used for peers
+ * of other users. But the kernel assumes that a process that writes to a socket
+ * is about to sleep, and makes the sleeper run on the same processor, where it
+ * waits until the writer stops spinning; and the byte must be read. An eventfd
+ * wakes the sleeper on a free processor, and is never read: its owner watches
+ * for edges, one for each write.
  *
  *     class            peers
  *     eventfd <------- write, once for each of the owner's sleeps
  *        | edge
  *     epoll -- poll(): the sleeper
  *
- * All descriptors of it share their mode and their count: whoever has one can
- * have a write to it block. So a class gives its bell to processes of its own
- * user alone, which can stop it anyway, and rings no other.
+ * All descriptors of an eventfd share its mode and its count: any process that
+ * has one can make writes to it block. So a class gives its bell only to
+ * processes of its own user, which could stop it anyway, and rings only bells
+ * of its own user.
  *
  * Locking: none.
  */
 /*
- * socket: how two processes find each other and agree: names, sockets,
- * credentials, and the one question and answer that pass between them.
+ * socket: how two processes find each other: names, Unix sockets, credentials,
+ * and the handshake packets.
  *
- * The meeting point is a Unix socket of kind SOCK_SEQPACKET: in the abstract
- * namespace ("sm://NAME"), where nothing stays behind, or a path ("sm:///p"),
- * for processes without a common network namespace. Such a file outlives a
- * killed process; whoever finds one that nobody listens on takes it over.
+ * A class listens on a Unix socket of type SOCK_SEQPACKET: in the abstract
+ * namespace ("sm://NAME"), which leaves no files, or at a path ("sm:///p"), for
+ * processes without a common network namespace. Such a file remains when its
+ * process is killed; a process that finds a file on which no process listens
+ * takes it over.
  *
  *     dialler                                        acceptor
- *       connect; looks at the acceptor's credentials
- *       HELLO + descriptors ------------------->  looks at the dialler's
+ *       connect; checks the acceptor's credentials
+ *       HELLO + descriptors ------------------->  checks the dialler's
  *       <------------------- WELCOME + descriptors
  *     or
  *       <------------ REFUSE: why
  *
- * All packets have one shape, struct na_sm_packet but for its last member.
- * `what` tells the descriptors that come with the packet, a bit for each of
- * enum na_sm_fd. `slot` is the bit that the other side sets in our hint page;
- * `name`, of HELLO, is the dialler's own address, also of one that does not
- * listen: the acceptor finds the connection by it. A process gives its bell to
- * processes of its own user alone; a peer without it sends one byte on the
- * socket instead. After WELCOME nothing else passes on the socket. Its end is
- * the news of the peer's death.
+ * All packets have the layout of struct na_sm_packet without its last member.
+ * `what` has a bit of enum na_sm_fd for each descriptor that is sent with the
+ * packet. `slot` is the bit that the other side sets in the sender's hint page.
+ * `name` in HELLO is the dialler's own address, even if it does not listen: the
+ * acceptor finds the connection by it. A process gives its bell only to
+ * processes of its own user; a peer without it sends one byte on the socket
+ * instead. After WELCOME nothing else is sent on the socket. When the socket
+ * ends, the peer is dead.
  *
- * Sockets are their owners', who make and close each under a lock that fork
- * takes: a child that kept one would hide the end of its parent.
+ * The owner of a socket creates and closes it with a lock held that fork takes:
+ * a child that kept a socket open would hide the end of its parent.
  *
  * Locking: none. Must not know: addresses, rings.
  */
@@ -9769,8 +9786,8 @@ HG_PRIVATE int na_sm_arena_fd(
 /* A fresh bell, or -1 with errno. */
 HG_PRIVATE int na_sm_bell_open(void);
 
-/* Whether a peer's descriptor will do as a bell: a write to it neither waits,
- * nor reaches a file or a socket, nor raises a signal. */
+/* Whether a peer's descriptor can be used as a bell: a write to it must not
+ * block, reach a file or a socket, or raise a signal. */
 HG_PRIVATE bool na_sm_bell_is_one(int fd);
 
 HG_PRIVATE void na_sm_bell_ring(int bell);
@@ -9791,7 +9808,7 @@ enum na_sm_fd {
     NA_SM_FD_PUBLIC,
     NA_SM_FD_HINTS,
     NA_SM_FD_PAIR,  /* of HELLO */
-    NA_SM_FD_ARENA, /* two: see memory.h; either may be missing */
+    NA_SM_FD_ARENA, /* two: see memory.h; each may be missing */
     NA_SM_FD_BELL = NA_SM_FD_ARENA + NA_SM_ARENAS, /* may be missing */
     NA_SM_FD_MAX
 };
@@ -9805,31 +9822,31 @@ struct na_sm_packet {
     uint32_t slot;
     uint32_t reason;
     char name[NA_MAX_ADDR_LEN]; /* and zeros */
-    /* -1: none. Received, they are the packet's until na_sm_packet_close. */
+    /* -1: none. Of a received packet, until na_sm_packet_close. */
     int fds[NA_SM_FD_MAX];
 };
 
-/* A name as the system wants it. */
+/* A name as a socket address. */
 struct na_sm_name {
     struct sockaddr_un where;
     socklen_t size;
     bool is_path;
 };
 
-/* Which users may meet us. */
+/* The users that may connect. */
 struct na_sm_policy {
     bool anybody;
     unsigned count;
-    uid_t uids[NA_SM_UIDS]; /* besides our own */
+    uid_t uids[NA_SM_UIDS]; /* in addition to the own user */
 };
 
-/* Read na_init_info.auth_key: NULL or "": the own user; "any-user"; or user
+/* Parse na_init_info.auth_key: NULL or "": the own user; "any-user"; or user
  * ids, separated by commas. NA_INVALID_ARG, logged. */
 HG_PRIVATE na_return_t na_sm_policy_parse(
     const char *text, struct na_sm_policy *policy_p);
 
-/* Read a small text file of the kernel's, or as much of it as there is room
- * for; false: there is none. */
+/* Read a small text file of the kernel, as much of it as fits; false: there is
+ * none. */
 HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size);
 
 /* Whether a user namespace's map (/proc/self/uid_map) has every user. */
@@ -9840,21 +9857,21 @@ HG_PRIVATE bool na_sm_users_are_all(const char *map);
 struct na_sm_user {
     pid_t pid;
     uid_t uid;
-    bool same_user;                /* our own user, and nobody else */
+    bool same_user;                /* certainly the own user */
     char identity[NA_SM_IDENTITY]; /* "uid:1000"; "": it may be any user */
 };
 
-/* Why the other end of a connection may not meet us, for the log: its user is
- * not allowed, or the number of that tells nothing. NULL: it may. Who it is,
- * as far as that is known, in *user_p. */
+/* Why the other end of a connection may not connect, for the log: its user is
+ * not allowed, or its user id is ambiguous. NULL: it may. *user_p gets its
+ * identity, as far as known. */
 HG_PRIVATE const char *na_sm_policy_refuses(
     const struct na_sm_policy *policy, int fd, struct na_sm_user *user_p);
 
-/* What stands behind "sm://". NA_INVALID_ARG, logged at `level`. */
+/* Parse the part behind "sm://". NA_INVALID_ARG, logged at `level`. */
 HG_PRIVATE na_return_t na_sm_name_parse(
     int level, const char *rest, struct na_sm_name *name_p);
 
-/* The name of a class that does not listen: a random one, with a mark that no
+/* Make a name for a class that does not listen: random, with a prefix that no
  * listener's name has. */
 HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN]);
 HG_PRIVATE bool na_sm_is_caller_name(const char *name);
@@ -9862,41 +9879,42 @@ HG_PRIVATE bool na_sm_is_caller_name(const char *name);
 /* A fresh socket, or -1 with errno. */
 HG_PRIVATE int na_sm_socket(void);
 
-/* Listen with a fresh socket, which stays the caller's. NA_ADDRINUSE: somebody
- * does already, or the path is another file; NA_ADDRNOTAVAIL: no such place;
- * NA_ACCESS; NA_IO_ERROR. All logged. */
+/* Listen with a new socket, which the caller still owns. NA_ADDRINUSE: a
+ * process listens already, or the path is another file; NA_ADDRNOTAVAIL: no
+ * such place; NA_ACCESS; NA_IO_ERROR. All are logged. */
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     const struct na_sm_policy *policy, int fd, struct stat *made_p);
 
-/* Stop listening: remove the file that na_sm_listen made, if it is there. */
+/* Stop listening: remove the file that na_sm_listen created, if it still
+ * exists. */
 HG_PRIVATE void na_sm_unlisten(
     const struct na_sm_name *name, const struct stat *made, int fd);
 
-/* Connect a fresh socket, without waiting. NA_BUSY: too many do, try again
- * later; NA_HOSTUNREACH: nobody listens; NA_ACCESS; errno tells why. Not
- * logged. */
+/* Connect a new socket, without waiting. NA_BUSY: too many connections are
+ * pending, try again later; NA_HOSTUNREACH: no process listens; NA_ACCESS;
+ * errno has the reason. Not logged. */
 HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd);
 
 /* A packet of that kind without descriptors. */
 HG_PRIVATE void na_sm_packet_init(
     struct na_sm_packet *packet, enum na_sm_packet_kind kind);
 
-/* Send a packet with its descriptors, which stay the caller's. NA_AGAIN: the
- * user has as many descriptors in flight as may be, try later;
+/* Send a packet with its descriptors, which the caller still owns. NA_AGAIN:
+ * the user's limit of descriptors in flight is reached, try again later;
  * NA_DISCONNECT. */
 HG_PRIVATE na_return_t na_sm_packet_send(
     int fd, const struct na_sm_packet *packet);
 
-/* Receive one. NA_AGAIN: none yet; NA_DISCONNECT: the other end is gone;
- * NA_PROTOCOL_ERROR: malformed, or of another version, which it has then;
- * NA_OVERFLOW: this process has no descriptor left. */
+/* Receive a packet. NA_AGAIN: none yet; NA_DISCONNECT: the other end is closed;
+ * NA_PROTOCOL_ERROR: malformed, or of another version, which is then in the
+ * packet; NA_OVERFLOW: this process has no descriptor left. */
 HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p);
 
-/* Take a descriptor of a packet, which is the caller's then; or -1. */
+/* Take a descriptor of a packet, which the caller then owns; or -1. */
 HG_PRIVATE int na_sm_packet_take(
     struct na_sm_packet *packet, enum na_sm_fd which);
 
-/* Close the descriptors that came with a packet, and were not taken. */
+/* Close the descriptors of a received packet that were not taken. */
 HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet);
 
 #endif
@@ -9918,9 +9936,9 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd)
     int mode = fcntl(fd, F_GETFL);
     struct stat is;
 
-    /* What has no kind of file is none of the file system's, and no socket, nor
-     * a pipe. A write of 8 bytes does nothing to those of them that are no
-     * bell. */
+    /* A descriptor without a file type is neither a file, nor a socket, nor a
+     * pipe. Among those, a write of 8 bytes has no effect on a descriptor that
+     * is not an eventfd. */
     return mode >= 0 && (mode & O_NONBLOCK) != 0 && fstat(fd, &is) == 0 &&
         (is.st_mode & S_IFMT) == 0;
 }
@@ -9986,13 +10004,13 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size)
 
 HG_PRIVATE bool na_sm_users_are_all(const char *map)
 {
-    unsigned long count = 0; /* of the first line; one user is nobody */
+    unsigned long count = 0; /* of the first line; one id is "nobody" */
 
     return sscanf(map, "%*u %*u %lu", &count) == 1 && count >= UINT32_MAX;
 }
 
-/* Whether a number that the kernel tells names one user: in a namespace that
- * does not have all users, those it lacks have one number in common. */
+/* Whether a user id identifies one user: in a user namespace without all users,
+ * the missing ones share one id. */
 static bool na_sm_user_is_one(uid_t uid)
 {
     char text[1024];
@@ -10015,7 +10033,7 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 
     memset(user_p, 0, sizeof(*user_p));
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return "the system does not tell whose it is";
+        return "the system does not report its user";
     one = na_sm_user_is_one(peer.uid);
     user_p->pid = peer.pid;
     user_p->uid = peer.uid;
@@ -10028,8 +10046,9 @@ HG_PRIVATE const char *na_sm_policy_refuses(
         allowed = peer.uid == policy->uids[i];
     if (!allowed)
         return "auth_key does not allow it";
-    return policy->anybody || one ? NULL
-                                  : "in this namespace that may be any user";
+    return policy->anybody || one
+        ? NULL
+        : "in this user namespace its user id may be any user";
 }
 
 /* ---- Names ---- */
@@ -10101,8 +10120,8 @@ HG_PRIVATE int na_sm_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Remove a socket's file that nobody listens on, which `fd` finds out. False:
- * somebody does, or it is something else. */
+/* Remove the file of a socket on which no process listens; `fd` is used to find
+ * out. False: a process listens, or it is not a socket. */
 static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -10114,9 +10133,10 @@ static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
         unlink(name->where.sun_path) == 0;
 }
 
-/* The folder of a path, locked, so that of several processes that find a
- * stale file one takes it over. Anybody can lock a folder, so this waits a
- * second and then goes on without. -1: nobody can open it. */
+/* Lock the folder of a path, so that of several processes that find a stale
+ * file only one takes it over. Any process can lock a folder, so this waits for
+ * a second and then continues without the lock. -1: the folder cannot be
+ * opened. */
 static int na_sm_lock_folder(const struct na_sm_name *name)
 {
     char folder[sizeof(name->where.sun_path) + 2];
@@ -10137,7 +10157,7 @@ static int na_sm_lock_folder(const struct na_sm_name *name)
     return fd;
 }
 
-/* Also where a child of fork has the descriptor. */
+/* Needed even if a child of fork has the descriptor. */
 static void na_sm_unlock_folder(int fd)
 {
     if (fd < 0)
@@ -10177,7 +10197,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
     ret = na_sm_bind(name, fd);
-    /* Before anybody can connect: the policy decides, not the umask. */
+    /* Before any process can connect: the policy decides, not the umask. */
     if (ret == NA_SUCCESS &&
         ((name->is_path &&
              (lstat(name->where.sun_path, made_p) != 0 ||
@@ -10216,7 +10236,7 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 
 /* ---- Packets ---- */
 
-/* Check what was received: `size` bytes, and 0 behind them. */
+/* Check a received packet of `size` bytes, followed by zeros. */
 static na_return_t na_sm_packet_check(struct na_sm_packet *packet, size_t size)
 {
     size_t length = strnlen(packet->name, sizeof(packet->name));
@@ -10236,7 +10256,7 @@ static na_return_t na_sm_packet_check(struct na_sm_packet *packet, size_t size)
     return NA_PROTOCOL_ERROR;
 }
 
-/* Room for a control message with descriptors, aligned as it must be. */
+/* Space for a control message with descriptors, correctly aligned. */
 union na_sm_packet_control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(NA_SM_FD_MAX * sizeof(int))];
@@ -10314,8 +10334,8 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
-    /* A peer that closed without reading what we said has reset the connection,
-     * which is told once and first; then comes what it had said. */
+    /* If a peer closed without reading, the first recvmsg fails with a reset;
+     * the next one returns what the peer had sent. */
     do
         got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (
@@ -10333,7 +10353,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     ret = got == 0 ? NA_DISCONNECT : na_sm_packet_check(packet_p, (size_t) got);
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
         count < NA_SM_FD_MAX)
-        ret = NA_OVERFLOW; /* the process had none left */
+        ret = NA_OVERFLOW; /* the process has no descriptor left */
     else if (ret == NA_SUCCESS &&
         ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
             packet_p->what >> NA_SM_FD_MAX != 0 ||
@@ -10373,8 +10393,8 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 
 /* ==== gen/sm/peer.h ==== */
 /*
- * peer: the classes and addresses of the transport sm, and the life of a pair:
- * the connection between two classes.
+ * peer: the classes and addresses of the transport sm, and the pair: the
+ * connection between two classes.
  *
  *     idle ----> dialling ----> ready ----> closing
  *      ^            |             |            |
@@ -10385,53 +10405,54 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
  *                  dead
  *
  * An address that was looked up stands for a name: its first use dials, and so
- * does the first one after its connection was closed in order. An address that
- * was accepted stands for its connection and is dead after it. From when it is
- * dialled until it is idle or dead, the class holds a reference. An idle
- * address is its holders' alone; the table of names finds it as long as there
- * are any.
+ * does the first use after its connection was closed in order. An address that
+ * was accepted stands for its connection and dies with it. The class holds a
+ * reference from when the address is dialled until it is idle or dead. An idle
+ * address has only references of its users; the table of names finds it as long
+ * as there are any.
  *
- * Closing: the application has asked for the end of the connection. This side
- * sends what is queued, sets `over` in the pair, waits until no copy between
- * the two memories is under way, and writes BYE: see flow.h. A peer that does
- * not let it get that far within death_ms loses the connection. But if the peer
- * holds memory of ours for a copy, only the wait ends; the connection stays
- * until the copy ends or the peer dies, for whoever withdraws that memory.
+ * Closing: the application has asked to end the connection. This side sends its
+ * queue, sets `over` in the pair, waits until no copy between the two memories
+ * is in progress, and writes BYE: see flow.h. If the peer prevents that for
+ * death_ms, the connection is lost. But if the peer holds memory of this
+ * process for a copy, only the wait ends; the connection stays until the copy
+ * ends or the peer dies, because deregistering that memory must wait for it.
  *
- * Dying: the connection is gone; what its ring still holds is delivered, then
- * the address is dead, or idle again if it was closed in order, or if it could
- * not be connected and never was. Any thread may have an address dying at any
- * time, also while it is dialled; the polling thread ends it.
+ * Dying: the connection has ended. The remaining records of its ring are
+ * delivered; then the address is dead, or idle if it was closed in order, or
+ * could not be connected and never was. Any thread may set an address dying at
+ * any time, even while it is dialled; the polling thread ends it.
  *
- * How a connection begins, at either end: the dialler connects, makes the
- * pair's memory, sends HELLO with it and waits for WELCOME. The acceptor
- * accepts callers, whose addresses have no name before HELLO, gives each 5 s
- * to say it, and checks everything: who it is (the kernel tells), that its
- * memory is sealed and of the right size, that its name is printable. A caller
- * that cannot be served is told why.
+ * Connecting: the dialler connects, creates the pair's memory, sends HELLO with
+ * it and waits for WELCOME. The acceptor accepts callers, whose addresses have
+ * no name before HELLO, gives each 5 s to send it, and checks everything: its
+ * user (from the kernel), that its memory is sealed and has the right size,
+ * that its name is printable. A caller that cannot be served gets the reason.
  * Two classes that dial each other have two pairs.
  *
- * A pair is one memory, made by the dialler: a page with the words of both
- * directions, then the ring from dialler to acceptor, then the one back.
- * Besides, each side maps the other's public page, hint page and arenas. Two
- * descriptors stay open: the socket, and the bell of the other side, if that is
- * the same user's.
+ * A pair is one block of memory, created by the dialler: a page with the words
+ * of both directions, then the ring from dialler to acceptor, then the one
+ * back. In addition each side maps the other's public page, hint page and
+ * arenas. Two descriptors stay open: the socket, and the bell of the other
+ * side, if that belongs to the same user.
  *
  * Locking: the lock of the class guards all of it. The functions here are
- * called with it held, but for the slots; poll has it throughout, but while
- * memory is copied. So fork, which takes it, finds every descriptor in its
- * place.
+ * called with it held, except for the slots. poll holds it throughout, except
+ * while memory is copied. So fork, which takes the lock, finds all descriptors
+ * in a consistent state.
  *
- * Must not know: how processes meet, how a class sleeps.
+ * Must not know: how processes find each other, how a class sleeps.
  */
 
 #if HG_ENABLE_SM
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
-#define NA_SM_FRAME_HEADER 128u /* bytes, at most, in front of a frame's data */
+#define NA_SM_FRAME_HEADER \
+    128u /* maximum of bytes in front of a frame's data */
 #define NA_SM_NEVER UINT64_MAX
-#define NA_SM_RETRY (2u * HG_CLOCK_MS) /* to connect, or to close, again */
+#define NA_SM_RETRY \
+    (2u * HG_CLOCK_MS) /* interval of attempts to connect or close */
 
 enum na_sm_state {
     NA_SM_IDLE, /* no connection; the next use dials */
@@ -10446,14 +10467,14 @@ enum na_sm_state {
 enum na_sm_vm { NA_SM_VM_UNTRIED, NA_SM_VM_WORKS, NA_SM_VM_DENIED };
 
 enum na_sm_rma_mode {
-    NA_SM_RMA_AUTO, /* through mappings, or by the kernel, or the rings */
-    NA_SM_RMA_VM,   /* by the kernel only */
-    NA_SM_RMA_COPY  /* through the rings only */
+    NA_SM_RMA_AUTO, /* mappings, the kernel, or the rings */
+    NA_SM_RMA_VM,   /* the kernel only */
+    NA_SM_RMA_COPY  /* the rings only */
 };
 
 /* The memory of a pair. */
 struct na_sm_shared {
-    struct na_sm_control control[2]; /* of the dialler's out, and back */
+    struct na_sm_control control[2]; /* from the dialler, and back */
     _Alignas(4096) unsigned char rings[2][NA_SM_RING];
 };
 
@@ -10463,27 +10484,27 @@ struct na_sm_addr {
     struct na_link turn;     /* class->dialling, closing or dying */
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
-    bool from_peer;          /* only peers have given this name */
-    bool reached;            /* it was ready once */
-    bool again;              /* dying, to be idle and not dead */
+    bool from_peer;          /* only peers have sent this name */
+    bool reached;            /* it was ready before */
+    bool again;              /* dying, becomes idle and not dead */
     enum na_sm_state state;
-    na_return_t lookup_ret; /* dying: what its lookups get */
+    na_return_t lookup_ret; /* dying: the result of its lookups */
     int why; /* the errno of a connect that failed; 0: it did not */
     int fd;  /* -1: none */
-    /* The peer, as long as the socket lives; its identity is constant once a
-     * message may have come. */
+    /* The peer, as long as the socket is open; its identity is constant when a
+     * message may have arrived. */
     struct na_sm_user user;
-    uint32_t slot;     /* in class->slots; NA_SM_PEERS: none */
-    uint64_t deadline; /* dialling, a caller before HELLO, closing: to end */
-    uint64_t retry;    /* dialling: to connect again, or NA_SM_NEVER */
+    uint32_t slot;     /* in class */
+    uint64_t deadline; /* end of dialling, of waiting for HELLO, of closing */
+    uint64_t retry;    /* dialling: next attempt, or NA_SM_NEVER */
     /* Of the peer; 0: unknown yet. Read without the lock. */
     _Atomic uint64_t incarnation;
     struct na_link lookups;
-    struct na_link sends; /* and puts and gets, until it is connected */
+    struct na_link sends; /* also puts and gets, until it is connected */
     struct na_link closers;
     bool open;       /* the rings may be read */
-    bool held;       /* the core has no room for the next message */
-    bool full;       /* something waits for room in the peer's ring */
+    bool held;       /* the core refused the next message for now */
+    bool full;       /* something waits for space in the peer's ring */
     unsigned idle;   /* polls that found nothing */
     unsigned copies; /* bits of the hazard words in use */
     enum na_sm_vm vm;
@@ -10495,21 +10516,21 @@ struct na_sm_addr {
     const struct na_sm_public *peer_public;
     struct na_sm_hints *peer_hints;
     size_t peer_open[NA_SM_ARENAS]; /* of the arenas, what is accessible */
-    int peer_bell;                  /* -1: none, it is rung for by the socket */
+    int peer_bell; /* -1: none, a byte on the socket wakes it */
     uint32_t peer_slot;
-    uint64_t rung; /* the last sleep of the peer that we ended */
+    uint64_t rung; /* number of the last sleep of the peer that was ended */
 };
 
 struct na_sm_class {
     struct na_class base;
-    struct na_link loop; /* sends to ourselves that met a full queue */
+    struct na_link loop; /* sends to this class that were not accepted */
     struct na_sm_policy policy;
     struct na_sm_name where;
     struct stat made;
     int listen_fd;
     int epoll_fd;
     int bell_fd;
-    int spare_fd; /* given up to tell a caller that there are no more */
+    int spare_fd; /* closed to refuse a caller when there are no descriptors */
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
@@ -10524,21 +10545,21 @@ struct na_sm_class {
     unsigned callers;    /* before HELLO */
     struct hg_map names; /* addresses by hash of their names */
     struct na_sm_addr **slots;
-    uint32_t slots_end; /* none from here on has a peer */
+    uint32_t slots_end; /* slots from here on have no peer */
     uint32_t pairs;     /* slots in use */
-    uint64_t tick;      /* when time alone demands something */
+    uint64_t tick;      /* time of the next timed event */
     uint64_t sleep;     /* number of the last sleep */
     unsigned sleepers;
     unsigned polls;
-    uint64_t look_at; /* when to ask the sockets next */
-    uint64_t scan_at; /* when to look at all rings next */
-    bool look;        /* ask the sockets at once */
-    bool more;        /* a visit may have left records behind */
+    uint64_t look_at; /* when to check the sockets next */
+    uint64_t scan_at; /* when to check all rings next */
+    bool look;        /* check the sockets at once */
+    bool more;        /* a visit may have left records */
     /* Of rma.c. */
     enum na_sm_rma_mode rma_mode;
     uint32_t mems_at;         /* where to look for a free slot */
-    struct na_link transfers; /* puts and gets that wait for their turn */
-    struct na_op *moving;     /* the one that has it, or NULL */
+    struct na_link transfers; /* puts and gets that wait */
+    struct na_op *moving;     /* the current one, or NULL */
     bool moving_canceled;
     struct na_counter *rma_vm;
     struct na_counter *rma_calls;
@@ -10547,7 +10568,7 @@ struct na_sm_class {
 
 struct na_sm_op {
     struct na_op base;
-    bool held; /* on one of our lists */
+    bool held; /* on a list of this transport */
 };
 
 static inline struct na_sm_class *na_sm_of(const struct na_class *na_class)
@@ -10580,10 +10601,10 @@ static inline void na_sm_leave(const struct na_sm_class *self)
     hg_leave(na_sm_lock(self));
 }
 
-/* Leave, for a moment: another thread may have to get on. */
+/* Release the lock briefly: another thread may need it. */
 HG_PRIVATE void na_sm_yield(const struct na_sm_class *self);
 
-/* The words of a pair: of what we send, and of what we receive. */
+/* The words of a pair: of the outgoing direction, and of the incoming one. */
 static inline struct na_sm_control *na_sm_own_control(
     const struct na_sm_addr *addr)
 {
@@ -10595,7 +10616,7 @@ static inline struct na_sm_control *na_sm_theirs(const struct na_sm_addr *addr)
     return &addr->shared->control[addr->dialled ? 1 : 0];
 }
 
-/* An operation enters one of our lists, or leaves it. */
+/* Add an operation to a list of this transport, or remove it. */
 static inline void na_sm_op_push(struct na_link *list, struct na_op *op)
 {
     na_sm_op_of(op)->held = true;
@@ -10608,77 +10629,78 @@ static inline void na_sm_op_remove(struct na_op *op)
     hg_list_remove(&op->link);
 }
 
-/* There is something to do: wake whoever sleeps. */
+/* There is work: wake sleeping threads. */
 HG_PRIVATE void na_sm_wake(struct na_sm_class *self);
 
-/* A new address; `where` NULL: it is not for dialling. NULL: out of memory. */
+/* Create an address; `where` NULL: it cannot be dialled. NULL: out of
+ * memory. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     const char *name, na_bool_t is_self, const struct na_sm_name *where);
 
 /* The slot addr_release. */
 HG_PRIVATE void na_sm_peer_release(struct na_addr *base);
 
-/* The table of names has an address until that is dead or released, or another
- * has the name. To find one gives a reference. NA_NOMEM, logged. */
+/* The table of names contains an address until it is dead or released, or
+ * another address gets the name. na_sm_peer_find takes a reference. NA_NOMEM,
+ * logged. */
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
     struct na_sm_class *self, const char *name);
 HG_PRIVATE na_return_t na_sm_peer_enter(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Have the polling thread dial an idle address. */
+/* Make the polling thread dial an idle address. */
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Begin to close a connection: na_sm_flow_close does the rest. */
+/* Start to close a connection; na_sm_flow_close does the rest. */
 HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* The connection is gone, or is no good: the polling thread ends it once what
- * came by it is delivered. */
+/* The connection ended, or is unusable: the polling thread ends it when its
+ * messages were delivered. */
 HG_PRIVATE void na_sm_peer_lose(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret);
 
-/* The same, whatever its state; it is not dialled again. */
+/* As na_sm_peer_lose, in any state, and the address is not dialled again. */
 HG_PRIVATE void na_sm_peer_give_up(
     struct na_sm_class *self, struct na_sm_addr *addr, na_return_t lookup_ret);
 
-/* End a dying connection, whose messages are delivered, and its address unless
- * that can be used again, which is done at once if somebody waits for it. By
- * the polling thread. */
+/* End a dying connection whose messages were delivered, and its address, unless
+ * the address can be used again; then it is dialled at once if an operation
+ * waits. By the polling thread. */
 HG_PRIVATE void na_sm_peer_end(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Whether a pair's socket has ended, and nobody polled since. */
+/* Whether a pair's socket has ended, but was not polled since. */
 HG_PRIVATE bool na_sm_peer_has_ended(const struct na_sm_addr *addr);
 
 /* Whether a living peer has a key in a hazard word of a pair; 0: any. */
 HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key);
 
-/* Unmap and close what a pair has. Waits for copies that other threads have
- * under way. */
+/* Unmap and close the resources of a pair. Waits for copies in progress in
+ * other threads. */
 HG_PRIVATE void na_sm_peer_part(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Complete every operation of a list of ours. */
+/* Complete all operations of a list of this transport. */
 HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret);
 
 /* ---- Connecting ---- */
 
-/* Have epoll tell of a descriptor as `what`: an address, the class for its
- * listening socket, or NULL. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
+/* Watch a descriptor with epoll, reported as `what`: an address, the class for
+ * its listening socket, or NULL. NA_IO_ERROR, NA_AGAIN, NA_NOMEM; logged. */
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what);
 
-/* Connect the addresses that are to be dialled, and give up what takes too
- * long; the number of things done. Sets the class's tick to when this must be
- * called again, at the latest. */
+/* Dial addresses, and give up those that take too long; returns the number of
+ * things done. Sets the class's tick to the time of the next call. */
 HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now);
 
 /* The listening socket is readable. */
 HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self);
 
-/* The socket of an address that is not connected is: HELLO of a caller, or the
- * answer of a peer that is dialled. */
+/* The socket of an address that is not connected is readable: HELLO of a
+ * caller, or the answer of a dialled peer. */
 HG_PRIVATE unsigned na_sm_conn_read(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -10730,14 +10752,14 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     return addr;
 }
 
-/* Names may be peers', so different ones may have one hash: the last one has
- * the entry. */
+/* Peers choose names, so different names may have the same hash: the last one
+ * has the entry. */
 static uint64_t na_sm_peer_hash(const char *name)
 {
     return hg_crc64_update(0, name, strlen(name));
 }
 
-/* Out of the table of names. */
+/* Remove from the table of names. */
 static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     uint64_t hash;
@@ -10786,7 +10808,7 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return ret;
 }
 
-/* The first free slot for a pair. NA_AGAIN, logged: all are taken. */
+/* Take the first free slot for a pair. NA_AGAIN, logged: all are in use. */
 static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -10795,7 +10817,7 @@ static na_return_t na_sm_peer_take_slot(
     assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
     if (self->pairs == NA_SM_PEERS) {
         hg_log_warning("sm",
-            "process %ld cannot be a peer: no more than %u at a time",
+            "process %ld cannot be a peer: the limit is %u peers",
             (long) addr->user.pid, NA_SM_PEERS);
         return NA_AGAIN;
     }
@@ -10824,7 +10846,7 @@ static void na_sm_peer_give_slot(
 
 /* ---- States ---- */
 
-/* The class has a reference of an address that it works for. */
+/* The class holds a reference of an address while it works on it. */
 static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (!hg_list_is_empty(&addr->link))
@@ -10862,7 +10884,7 @@ HG_PRIVATE void na_sm_peer_close(
     na_sm_wake(self);
 }
 
-/* The rings of a pair are mapped, and so are the peer's pages: open them. */
+/* The rings of a pair and the peer's pages are mapped: open the connection. */
 static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
@@ -10879,14 +10901,14 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
     addr->full = !hg_list_is_empty(&addr->sends);
     addr->state = NA_SM_READY;
     hg_list_remove(&addr->turn);
-    /* Somebody may have asked for the end of it before it began. */
+    /* The application may have closed the connection before it began. */
     if (!hg_list_is_empty(&addr->closers))
         na_sm_peer_close(self, addr);
-    na_sm_hint_set(self->hints, addr->slot); /* look there first */
+    na_sm_hint_set(self->hints, addr->slot); /* check its ring first */
     self->base.core->count(&self->base, "sm_met", 1);
 }
 
-/* Have the polling thread end it. */
+/* Make the polling thread end the connection. */
 static void na_sm_peer_set_dying(struct na_sm_class *self,
     struct na_sm_addr *addr, na_return_t lookup_ret, bool again)
 {
@@ -10943,7 +10965,7 @@ HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key)
     return false;
 }
 
-/* What is mapped, by enum na_sm_fd. */
+/* The mappings, by enum na_sm_fd. */
 static const struct {
     size_t size;
     int protection;
@@ -10991,8 +11013,8 @@ HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret)
     }
 }
 
-/* Log why an address is dead; the code that what waits for it ends with. That
- * it cannot be reached is an error if the application gave the address. */
+/* Log why an address is dead; returns the result of its pending operations.
+ * That it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
     struct na_sm_class *self, const struct na_sm_addr *addr)
 {
@@ -11010,7 +11032,7 @@ static na_return_t na_sm_peer_dead_code(
         self->base.core->count(&self->base, "bad_names", 1);
     HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
         "%s cannot be reached: %s", name,
-        addr->why == 0                  ? "what listens there gives no answer"
+        addr->why == 0 ? "the process that listens there does not answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
     return addr->lookup_ret;
@@ -11051,9 +11073,9 @@ HG_PRIVATE void na_sm_peer_end(
 
 /* ---- Connecting ---- */
 
-#define NA_SM_CONN_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_CONN_BATCH 64u      /* callers taken in at a time */
-#define NA_SM_CONN_CALLERS 1024u  /* that have not said HELLO */
+#define NA_SM_CONN_HELLO_MS 5000u /* timeout of HELLO */
+#define NA_SM_CONN_BATCH 64u      /* callers accepted at a time */
+#define NA_SM_CONN_CALLERS 1024u  /* maximum of callers before HELLO */
 
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what)
@@ -11090,7 +11112,7 @@ static na_return_t na_sm_conn_send(const struct na_sm_class *self,
     return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether the other end of a connection may be a peer, by its user. */
+/* Whether the user of the other end of a connection may be a peer. */
 static bool na_sm_conn_allows(
     const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
@@ -11102,7 +11124,7 @@ static bool na_sm_conn_allows(
     return no == NULL;
 }
 
-/* Tell a caller why it is sent away. */
+/* Send a caller the reason of its refusal. */
 static void na_sm_conn_refuse(
     struct na_sm_class *self, int fd, na_return_t reason)
 {
@@ -11117,8 +11139,8 @@ static void na_sm_conn_refuse(
 
 /* ---- Dialling ---- */
 
-/* Map what the other side sent, and take its bell, if there is one and it may
- * be rung. An arena that cannot be mapped, or is none, costs speed only. */
+/* Map what the other side sent, and take its bell, if there is one that may be
+ * rung. An arena that cannot be mapped, or is missing, only costs speed. */
 static na_return_t na_sm_conn_map(
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
@@ -11145,7 +11167,7 @@ static na_return_t na_sm_conn_map(
     return NA_SUCCESS;
 }
 
-/* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
+/* Create the pair and send HELLO with it. NA_BUSY: it cannot be sent now. */
 static na_return_t na_sm_conn_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11157,12 +11179,12 @@ static na_return_t na_sm_conn_hello(
         return ret;
     ret = na_sm_conn_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
-    /* Whoever hung up may have said why: that is yet to be read. */
+    /* If the peer closed the socket, its reason may still be unread. */
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
 }
 
-/* An address that was dialled before is that of the same user still: others
- * may have been told whose it is. */
+/* An address that was dialled before must still belong to the same user: its
+ * identity may have been passed on. */
 static na_return_t na_sm_conn_check_user(
     struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
@@ -11176,9 +11198,8 @@ static na_return_t na_sm_conn_check_user(
     return NA_SUCCESS;
 }
 
-/* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
- * be done anew, later; NA_AGAIN: we have as many peers, or descriptors, as can
- * be. */
+/* Connect to an address and send HELLO. NA_BUSY: try again later; NA_AGAIN: the
+ * limit of peers or descriptors is reached. */
 static na_return_t na_sm_conn_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11203,7 +11224,7 @@ static na_return_t na_sm_conn_dial(
     return ret == NA_SUCCESS ? na_sm_conn_hello(self, addr) : ret;
 }
 
-/* The lookups of an address that is ready. */
+/* Complete the lookups of an address that is ready. */
 static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
 {
     while (!hg_list_is_empty(&addr->lookups)) {
@@ -11217,7 +11238,7 @@ static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
     }
 }
 
-/* What a refusal means here. */
+/* The error code for a refusal. */
 static na_return_t na_sm_conn_refusal_code(
     const struct na_sm_addr *addr, uint32_t reason)
 {
@@ -11226,15 +11247,15 @@ static na_return_t na_sm_conn_refusal_code(
     else if (reason != NA_PERMISSION && reason != NA_PROTOCOL_ERROR &&
         reason != NA_AGAIN)
         reason = NA_HOSTUNREACH;
-    hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
-        reason == NA_AGAIN ? "it has no room, or no descriptors, left"
+    hg_log_warning("sm", "%s refuses the connection: %s", addr->base.name,
+        reason == NA_AGAIN ? "its limit of peers or descriptors is reached"
                            : NA_Error_to_string((na_return_t) reason));
     return (na_return_t) reason;
 }
 
 /* ---- Callers ---- */
 
-/* A caller goes, which nobody knows of. */
+/* Drop a caller that has no name yet. */
 static void na_sm_conn_drop_caller(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11246,8 +11267,8 @@ static void na_sm_conn_drop_caller(
     na_addr_unuse(&addr->base);
 }
 
-/* A caller that has said HELLO gets its name, and its memory is mapped. Others
- * find one that does not listen by that name. */
+/* Accept a HELLO: set the caller's name, and map its memory. A caller that does
+ * not listen is found by that name. */
 static na_return_t na_sm_conn_accept_hello(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *hello)
 {
@@ -11267,8 +11288,8 @@ static na_return_t na_sm_conn_accept_hello(struct na_sm_class *self,
     return na_sm_conn_send(self, addr, NA_SM_WELCOME, -1);
 }
 
-/* Judge a packet, and connect. NA_HOSTUNREACH: it is our own, by a name that
- * na_sm_is_own_name did not know as ours. */
+/* Check a packet, and connect. NA_HOSTUNREACH: the peer is this class, by a
+ * name that na_sm_is_own_name did not recognise. */
 static na_return_t na_sm_conn_handle(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
@@ -11289,18 +11310,18 @@ static na_return_t na_sm_conn_handle(struct na_sm_class *self,
                          : na_sm_conn_accept_hello(self, addr, packet);
 }
 
-/* A peer, or a caller, has not said what it must. */
+/* Log a malformed packet of a peer or caller. */
 static void na_sm_conn_log_malformed(
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
         hg_log_warning("sm",
-            "process %ld is refused: it speaks version %u, not %d",
+            "process %ld is refused: it has version %u of the protocol, not %d",
             (long) addr->user.pid, packet->version, NA_SM_VERSION);
     else if (packet->kind != NA_SM_REFUSE)
         hg_log_warning("sm",
-            "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed",
+            "process %ld is refused: it is not hg, or its memory has "
+            "another size or is unsealed",
             (long) addr->user.pid);
 }
 
@@ -11336,13 +11357,13 @@ HG_PRIVATE unsigned na_sm_conn_read(
     return 1;
 }
 
-/* The next caller; -1, and errno: none. */
+/* Accept the next caller; -1 with errno: none. */
 static int na_sm_conn_next_caller(const struct na_sm_class *self)
 {
     return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Take in a caller, or tell it why not. */
+/* Add a caller, or refuse it. */
 static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
 {
     struct na_sm_addr *addr = NULL;
@@ -11368,16 +11389,16 @@ static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
     self->callers++;
     ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS) {
-        (void) na_sm_conn_read(self, addr); /* it may have spoken already */
+        (void) na_sm_conn_read(self, addr); /* its HELLO may have arrived */
         return;
     }
     na_sm_conn_refuse(self, fd, ret);
     na_sm_conn_drop_caller(self, addr);
 }
 
-/* There is no descriptor for a caller, who must not wait for ever, nor make
- * the listening socket readable for ever: the spare one serves to say so.
- * False: there was no caller, which the system does not find out first. */
+/* There is no descriptor for a caller. It must not wait for ever, nor keep the
+ * listening socket readable: close the spare descriptor to accept and refuse
+ * it. False: there was no caller, which accept does not check first. */
 static bool na_sm_conn_refuse_next(struct na_sm_class *self)
 {
     int error = errno;
@@ -11421,8 +11442,8 @@ static uint64_t na_sm_conn_earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Dial, or give up, one of those to be dialled, or a caller: when to do so
- * again; NA_SM_NEVER: it has ended. */
+/* Dial or give up an address that is being dialled, or drop a caller that is
+ * late. Returns the time of the next attempt; NA_SM_NEVER: it has ended. */
 static uint64_t na_sm_conn_try(
     struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
@@ -11478,22 +11499,22 @@ HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now)
 
 /* ==== gen/sm/flow.h ==== */
 /*
- * flow: what passes between the two ends of a pair: messages, frames, and BYE,
- * the last record; queued where the ring is full, delivered in order.
+ * flow: sends and receives the records of a pair: messages, frames, and BYE,
+ * the last record; queued while the ring is full, delivered in order.
  *
- * Nothing is lost between a sender and a receiver who sleeps. The sender
- * publishes the tail, then looks whether its bit is set in the receiver's hint
- * page and sets it, then looks whether the receiver sleeps and rings its bell.
- * The receiver, before it sleeps, says so, then looks at the rings whose bits
- * are set; and where it clears a bit it looks at the ring once more. Each of
- * these is "publish, then look" on both sides, in one order that all agree on.
+ * No record is lost between a sender and a sleeping receiver. The sender
+ * publishes the tail, then checks its bit in the receiver's hint page and sets
+ * it, then checks whether the receiver sleeps and rings its bell. The receiver
+ * publishes that it will sleep, then checks the rings whose bits are set; after
+ * clearing a bit it checks the ring once more. Both sides publish before they
+ * check, in a sequentially consistent order.
  *
- * The way back, when a full ring has room again, is the same with `starved`:
- * the receiver that lowers it sets the bit and rings the bell.
+ * When a full ring has space again, the same is done with `starved`: the
+ * receiver that clears it sets the bit and rings the bell.
  *
- * To close a connection in order, a side sends what is queued, sets `over`, and
- * writes BYE once no hazard word of either side is set. A side that writes a
- * hazard word looks at `over` afterwards, so it begins no copy that the other
+ * To close a connection in order, a side sends its queue, sets `over`, and
+ * writes BYE when no hazard word of either side is set. A side that writes a
+ * hazard word checks `over` afterwards, so it starts no copy that the other
  * side has not seen. A connection that ends without BYE was lost.
  *
  * Locking: see peer.h.
@@ -11509,35 +11530,35 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     void (*release)(void *arg), void *arg);
 HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op);
 
-/* Have an operation wait until the address is connected, and dial it if it is
- * idle; op NULL: only dial. NA_AGAIN: it waits, or would; NA_DISCONNECT: the
- * address will not be connected any more. */
+/* Make an operation wait until the address is connected, and dial the address
+ * if it is idle; op NULL: only dial. NA_AGAIN: it waits, or would;
+ * NA_DISCONNECT: the address will not be connected any more. */
 HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op);
 
-/* Deliver what came from a peer, a bounded number of records, and send what is
- * queued for it; the number of things done. By the polling thread. */
+/* Deliver a limited number of records from a peer, and send its queue; returns
+ * the number of things done. By the polling thread. */
 HG_PRIVATE unsigned na_sm_flow_visit(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* The same for each peer whose hint is up; hints that were up for nothing for a
- * while are lowered. */
+/* Visit each peer whose hint is set; clear hints that were set without records
+ * for a while. */
 HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 
-/* Raise the hints of all peers that have something: they may be spoiled. */
+/* Set the hints of all peers that have records, in case a peer cleared them. */
 HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self);
 
-/* Deliver what is left in the ring of a peer that has ended. Messages for which
- * the core has no room are dropped, counted and logged. */
+/* Deliver the remaining records of a peer that has ended. Messages that the
+ * core does not accept are dropped, counted and logged. */
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
-/* Go on with connections that are being closed, and end those that are late;
- * the number of those that ended. */
+/* Continue closing connections, and end those that are late; returns the number
+ * that ended. */
 HG_PRIVATE unsigned na_sm_flow_close_all(
     struct na_sm_class *self, uint64_t now);
 
-/* Whether a visit would find something, asked before sleeping. */
+/* Whether a visit would find something; checked before sleeping. */
 HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self);
 
 #endif
@@ -11547,14 +11568,16 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self);
 
 #if HG_ENABLE_SM
 
-#define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
-#define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
-#define NA_SM_FLOW_LAST 16384u /* records of a dead peer: more than fit */
+#define NA_SM_FLOW_BATCH 64u /* maximum of records of one peer in one visit */
+#define NA_SM_FLOW_IDLE \
+    256u /* visits without records before a hint is cleared */
+#define NA_SM_FLOW_LAST \
+    16384u /* records of a dead peer: more than a ring holds */
 
 /* ---- Out ---- */
 
-/* Wake the peer if it sleeps, once for each sleep: until it has eaten that
- * bell, which it does under another number, it cannot sleep on. */
+/* Wake the peer if it sleeps, once for each sleep: it must consume the bell
+ * before it sleeps again, with another number. */
 static void na_sm_flow_ring(struct na_sm_addr *addr)
 {
     uint64_t asleep = atomic_load(&addr->peer_public->asleep);
@@ -11562,23 +11585,23 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
-    /* No room means that bells enough are there; the polling thread notices
-     * that a peer is dead. */
+    /* If the socket is full, enough bells are pending; the polling thread
+     * notices a dead peer. */
     if (HG_LIKELY(addr->peer_bell >= 0))
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Something was published for the peer. */
+/* Notify the peer that something was published. */
 static void na_sm_flow_notify(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
     na_sm_flow_ring(addr);
 }
 
-/* Write a record that consists of its extra bytes and segments. NA_AGAIN: there
- * is no room, and `full` is set; NA_PROTOCOL_ERROR. */
+/* Write a record with its extra bytes and segments. NA_AGAIN: there is no
+ * space, and `full` is set; NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     const struct na_sm_record *record, const void *extra,
     const struct na_segment *segments, na_size_t count)
@@ -11621,20 +11644,20 @@ static na_return_t na_sm_flow_write_msg(
         addr, &record, &msg->tag, msg->segments, msg->segment_count);
 }
 
-/* The peer wrote what cannot be. */
+/* The peer wrote invalid data. */
 static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     addr->open = false;
     if (addr->state != NA_SM_READY && addr->state != NA_SM_CLOSING)
         return;
     self->base.core->count(&self->base, "sm_broken", 1);
-    hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
+    hg_log_warning("sm", "process %ld wrote invalid data into its ring",
         (long) addr->user.pid);
     na_sm_peer_give_up(self, addr, NA_PROTOCOL_ERROR);
 }
 
-/* Send what is queued, in order; the number of things done. Puts and gets only
- * waited for the connection. */
+/* Send queued messages in order; returns the number of things done. Puts and
+ * gets only waited for the connection. */
 static unsigned na_sm_flow_flush(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11718,7 +11741,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
     assert(!base->self);
-    if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
+    if (addr->state != NA_SM_READY) /* it may be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)
         return NA_AGAIN;
@@ -11738,10 +11761,9 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
 
 /* ---- The end ---- */
 
-/* Send what is queued, then BYE. It is tried again later where the ring is full
- * or a copy is under way, until the deadline: then the connection is over; or,
- * if the peer copies, it stays for as long as that takes, and nobody waits for
- * it any more. */
+/* Send the queue, then BYE. If the ring is full or a copy is in progress, this
+ * is repeated until the deadline: then the connection ends; or, if the peer
+ * copies, it stays as long as that takes, and the application stops waiting. */
 static void na_sm_flow_close(
     struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
@@ -11801,8 +11823,8 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The peer has closed the connection: what it did not read goes by the next
- * one. */
+/* The peer has closed the connection: messages that it did not read are sent on
+ * the next one. */
 static void na_sm_flow_handle_bye(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -11813,7 +11835,7 @@ static void na_sm_flow_handle_bye(
 
 /* ---- In ---- */
 
-/* Hand a record on. NA_AGAIN: the core has no room for it. */
+/* Deliver a record. NA_AGAIN: the core does not accept it now. */
 static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
     struct na_sm_addr *addr, const struct na_sm_record *record,
     const unsigned char *payload)
@@ -11832,14 +11854,15 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
             return NA_PROTOCOL_ERROR;
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
-        /* From the ring: whoever takes it copies it before a look. */
+        /* In the ring: the receiver copies it before checking it. */
         return na_msg_arrived(&self->base, &addr->base, record->plane,
             record->target, tag, payload + record->extra, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
         core->count(&self->base, "sm_rma_copied", size);
-        /* The header is looked at, the data only copied to where it goes. */
+        /* The header is checked, so it is copied first; the data is only copied
+         * to its destination. */
         memcpy(header, payload, record->extra);
         na_emul_frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
@@ -11849,7 +11872,7 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
     }
 }
 
-/* Deliver up to `max` records; the number delivered. */
+/* Deliver up to `max` records; returns the number. */
 static unsigned na_sm_flow_deliver(
     struct na_sm_class *self, struct na_sm_addr *addr, unsigned max)
 {
@@ -11865,10 +11888,11 @@ static unsigned na_sm_flow_deliver(
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_dispatch(self, addr, &record, payload);
         if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
-            /* A dead peer cannot be held back. */
+            /* A dead peer cannot be made to wait. */
             self->base.core->count(&self->base, "msg_dropped", 1);
             hg_log_warning("sm",
-                "dropped a message that process %ld left: no room",
+                "dropped a message of process %ld, which has ended: the queue "
+                "is full",
                 (long) addr->user.pid);
             ret = NA_SUCCESS;
         }
@@ -11876,7 +11900,7 @@ static unsigned na_sm_flow_deliver(
         if (ret != NA_SUCCESS)
             break;
         if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_notify(addr); /* there is room again in its ring */
+            na_sm_flow_notify(addr); /* its ring has space again */
         n++;
     }
     if (ret == NA_PROTOCOL_ERROR)
@@ -11891,20 +11915,21 @@ HG_PRIVATE unsigned na_sm_flow_visit(
 
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
-    /* There is room: the emulation offers its frames after each poll. */
+    /* There is space: the emulation retries its frames after each poll. */
     if (HG_UNLIKELY(addr->full) && addr->state == NA_SM_READY &&
         atomic_load(&na_sm_own_control(addr)->starved) == 0)
         n += na_sm_flow_flush(self, addr) + 1;
     return n;
 }
 
-/* Visit a peer whose hint is up, and lower it after enough for nothing. */
+/* Visit a peer whose hint is set; clear the hint after enough visits without
+ * records. */
 static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
 {
     struct na_sm_addr *addr = self->slots[slot];
     unsigned n;
 
-    if (addr == NULL) { /* gone, or somebody spoils hints */
+    if (addr == NULL) { /* the peer has ended, or another peer set the bit */
         na_sm_hint_clear(self->hints, slot);
         return 0;
     }
@@ -11987,11 +12012,11 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
 
 /* ==== gen/sm/rma.h ==== */
 /*
- * rma: memory that is registered with sm, and put and get between two processes
- * of one node.
+ * rma: memory registered with sm, and put and get between two processes of one
+ * node.
  *
  * Memory that is serialized for peers gets a slot in the owner's public page. A
- * serialized handle is the emulation's, and behind it
+ * serialized handle is that of the emulation, followed by
  *
  *     24            32     36     40
  *     +-------------+------+------+
@@ -11999,69 +12024,72 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
  *     +-------------+------+------+
  *
  * `slot` counts from 1; 0: the memory has none, and frames of the emulation
- * carry it. There is no place in the handle: where the memory is, how much of
- * it there is, and what may be done with it, the initiator learns from the
- * slot, of the owner itself, if the mark there is that of the handle's key. So
- * a forged handle gets an honest initiator to touch nothing of the owner's but
- * what its author could touch by frames. Memory of several segments is
- * described by an array in the owner's memory, which is fetched on first use.
+ * move its data. The handle contains no address. The initiator reads address,
+ * size and access of the memory from the slot, that is from the owner itself,
+ * if the mark there matches the handle's key. So with a forged handle an
+ * initiator accesses only memory of the owner that the author of the handle
+ * could access by frames. Memory of several segments is described by an array
+ * in the owner's memory, which is fetched on first use.
  *
- * Ways to move a piece (at most 1 MiB), in this order; HG_SM_RMA chooses:
- *   - Memory that the library allocated lies in an arena, which the initiator
- *     has mapped: it copies by itself (counter sm_rma_mapped).
- *   - The kernel copies between the two processes: process_vm_readv and
- *     process_vm_writev (sm_rma_vm; sm_rma_calls counts the calls).
- *   - Where the kernel will not (not dumpable, Yama, another namespace, no such
- *     call), frames of the emulation go through the rings (sm_rma_copied): from
- *     then on, as long as the connection lasts; one line is logged. With
- *     HG_SM_RMA=vm this is NA_PERMISSION instead.
+ * A piece (at most 1 MiB) is moved in the first possible way; HG_SM_RMA selects
+ * the ways:
+ * - Memory that the library allocated is in an arena, which the initiator has
+ *   mapped: it copies the data itself (counter sm_rma_mapped).
+ * - The kernel copies between the two processes: process_vm_readv and
+ *   process_vm_writev (sm_rma_vm; sm_rma_calls counts the calls).
+ * - If the kernel refuses (not dumpable, Yama, another namespace, no such
+ *   call), frames of the emulation pass through the rings (sm_rma_copied),
+ *   until the connection ends; one line is logged. With HG_SM_RMA=vm the result
+ *   is NA_PERMISSION instead.
+ *
  * With HG_SM_RMA=vm a class lets the processes of its user read its memory
- * (PR_SET_PTRACER): Yama may let only ancestors do that.
+ * (PR_SET_PTRACER), since Yama may permit that only to ancestors.
  *
- * Hazard words: memory that is withdrawn is not touched any more. Before each
- * piece the initiator writes the key into a hazard word of the pair, then looks
- * whether the mark is in the slot; the owner clears the mark, then looks for
- * the key in the hazard words of its peers, and waits until no living peer has
- * it. Both publish before they look, so one of them sees the other. A peer to
- * whom the memory was not described does not know the key, so it cannot keep
- * the memory. Memory that was never serialized is known to nobody.
+ * Hazard words: withdrawn memory must not be accessed any more. Before each
+ * piece the initiator writes the key into a hazard word of the pair, then
+ * checks that the mark is in the slot. The owner clears the mark, then searches
+ * the hazard words of its peers for the key, and waits until no living peer has
+ * it. Both publish before they check, so at least one of them sees the other. A
+ * peer that did not get the description does not know the key, so it cannot
+ * hold the memory. No peer knows memory that was never serialized.
  *
- * There is no time limit: a peer that is stopped in the middle of a copy
- * (SIGSTOP, a debugger) finishes it when it goes on. After death_ms a line in
- * the log names the process. The library's own buffers are not waited for: the
- * emulation frees them once no hazard word has the key.
+ * There is no time limit: a peer that is stopped during a copy (SIGSTOP, a
+ * debugger) finishes it when it continues. After death_ms a log line names the
+ * process. The library does not wait for its own buffers: the emulation frees
+ * them when no hazard word has the key.
  *
- * Identity: the process is addressed by the pid of the socket's credentials.
- * This pid can be invalid in another pid namespace, and after the peer's death
- * another process may have it. So each read has one more segment, the word at
- * which the peer's incarnation lies according to its public page. The kernel
- * finds the process once in a call, so the word and the data are of one
- * process, and with a wrong word the data is discarded. The first read from a
- * peer is of the word alone: a wrong word there is a denial; later it ends the
- * connection. A write cannot carry such a word, so the socket is checked before
- * and after it.
+ * Identity: the kernel addresses a process by the pid in the socket's
+ * credentials. The pid can be invalid in another pid namespace, and after the
+ * peer's death it may belong to another process. So each read has one more
+ * segment, the word that contains the peer's incarnation according to its
+ * public page. The kernel looks up the process once per call, so the word and
+ * the data come from one process; with a wrong word the data is discarded. The
+ * first read from a peer reads only the word: if it is wrong there, the
+ * kernel's copy is not used; if it is wrong later, the connection ends. A write
+ * cannot check such a word, so the socket is checked before and after it.
  *
- * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
- * moved by the thread that polls, one piece of each operation in turn, so that
- * small calls pass and a cancel takes effect in between.
+ * Up to 256 KiB are moved at once in the caller's thread. More is queued and
+ * moved by the polling thread, one piece of each operation in turn, so that
+ * small calls are not delayed and a cancel takes effect between pieces.
  *
- * Locking: the class's lock, which is left during a copy, unless the caller
- * entered with it.
+ * Locking: the class's lock, which is released during a copy, unless the caller
+ * already held it.
  */
 
 #if HG_ENABLE_SM
 
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
-#define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20) /* more have no slot */
+#define NA_SM_MEM_SEGMENTS \
+    ((na_size_t) 1 << 20) /* memory with more segments has no slot */
 
-/* Memory, ours or a peer's. */
+/* Memory of this process or a peer. */
 struct na_sm_mem {
     struct na_mem_handle base;
     uint32_t slot; /* NA_SM_SLOTS: none */
-    /* A peer's. */
+    /* Of a peer: */
     uint64_t owner;      /* its incarnation */
     uint64_t mark;       /* of the key */
-    na_size_t described; /* bytes of base's segments, when it has them */
+    na_size_t described; /* size of the fetched segments */
 };
 
 static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
@@ -12069,8 +12097,8 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
     return (struct na_sm_mem *) (uintptr_t) mem;
 }
 
-/* Begin with a class. NA_INVALID_ARG, logged: HG_SM_RMA is none of the words it
- * may be. */
+/* Initialize a class. NA_INVALID_ARG, logged: HG_SM_RMA has an invalid
+ * value. */
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
 
 /* The slots of struct na_plugin with such names. */
@@ -12088,16 +12116,15 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
 /* The slot context_destroy: wait until no piece of an operation of `context` is
- * under way. */
+ * in progress. */
 HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context);
 
-/* Have the operation that runs end with NA_CANCELED after its piece, unless
- * that is the last; false: it is another. */
+/* Make the running operation end with NA_CANCELED after its piece, unless that
+ * is the last; false: another one runs. */
 HG_PRIVATE bool na_sm_rma_cancel_running(
     struct na_sm_class *self, const struct na_op *op, uint64_t op_id);
 
-/* Move a piece of the operation whose turn it is; the number of things
- * done. */
+/* Move a piece of the next operation; returns the number of things done. */
 HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 
 #endif
@@ -12110,17 +12137,17 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
-#define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
+#define NA_SM_RMA_VECTOR 1023u /* segments in one call, plus the incarnation */
 
 #define NA_SM_MEM_POLL_NS 50000 /* between two looks at hazard words */
 
-/* A piece of memory while a hazard word names it. */
+/* A piece of memory that a hazard word protects. */
 struct na_sm_touch {
     struct na_sm_class *self;
     struct na_sm_addr *addr;
-    struct na_sm_slot_info info; /* about the memory */
-    bool leaves;                 /* the lock is left during a copy */
-    unsigned depth;              /* how often it was entered, meanwhile */
+    struct na_sm_slot_info info; /* from the memory's slot */
+    bool leaves;                 /* the lock is released during a copy */
+    unsigned depth;              /* how often the lock was held, meanwhile */
 };
 
 /* ---- Life ---- */
@@ -12170,7 +12197,7 @@ static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
     return NA_SM_SLOTS;
 }
 
-/* Tell peers about registered memory, if there is a slot left. */
+/* Describe registered memory in the public page, if there is a free slot. */
 static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
 {
     const struct na_mem_handle *base = &mem->base;
@@ -12198,7 +12225,7 @@ HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
     return na_emul_mem_register(base);
 }
 
-/* A living peer that copies to or from memory, or NULL. */
+/* A living peer that copies to or from the memory, or NULL. */
 static const struct na_sm_addr *na_sm_mem_user(
     const struct na_sm_class *self, uint64_t key)
 {
@@ -12250,8 +12277,8 @@ static void na_sm_mem_log_late(struct na_sm_class *self, uint64_t key)
     na_sm_leave(self);
 }
 
-/* There is no time limit: a peer that is stopped in the middle of a copy
- * finishes it when it goes on. */
+/* There is no time limit: a peer that is stopped during a copy finishes it when
+ * it continues. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
     uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
@@ -12303,7 +12330,7 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
     na_return_t ret;
 
     mem->slot = NA_SM_SLOTS;
-    /* Of a class that has been told to emulate. */
+    /* From a class that uses only the emulation. */
     if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
         return na_emul_mem_deserialize(base, buf, buf_size);
     if (buf_size != NA_SM_MEM_HANDLE)
@@ -12338,7 +12365,7 @@ static void na_sm_rma_copy_ends(const struct na_sm_touch *touch)
         hg_enter_again(na_sm_lock(touch->self), touch->depth);
 }
 
-/* The kernel will not, or the peer is not who it is taken for: from now on, by
+/* The kernel refuses the copy, or the process is not the peer: from now on use
  * frames. */
 static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
 {
@@ -12351,9 +12378,9 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
     return NA_OPNOTSUPPORT;
 }
 
-/* Have the kernel move *size bytes, or fewer of a put: *size then. Behind what
- * is read comes the witness; a partial read fails. Both vectors have a free
- * element at the end. */
+/* Make the kernel copy *size bytes; a put may copy fewer, *size is then their
+ * number. A read also reads the peer's incarnation; a partial read fails. Both
+ * vectors have a free element at the end. */
 static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t *size)
@@ -12393,11 +12420,11 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
-    (void) na_sm_rma_deny(addr, "its number is another process's");
+    (void) na_sm_rma_deny(addr, "its process id belongs to another process");
     return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
-/* The first use of a connection: is it who it is taken for? */
+/* First use of a connection: check the identity of the process. */
 static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
@@ -12410,7 +12437,7 @@ static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 
 /* ---- Descriptions ---- */
 
-/* Check segments that were fetched, and compute where they start. */
+/* Check fetched segments, and compute their offsets. */
 static bool na_sm_rma_check(const struct na_sm_slot_info *info,
     const struct na_segment *segments, na_offset_t *starts)
 {
@@ -12468,8 +12495,8 @@ static na_return_t na_sm_rma_fetch(
 
 /* ---- Pieces ---- */
 
-/* Segments of memory from an offset on, *size bytes in all or fewer, and then
- * those: their number. */
+/* List segments of memory from an offset on, up to *size bytes, which becomes
+ * the listed size; returns the number of segments. */
 static size_t na_sm_rma_list(const struct na_mem_handle *mem,
     na_offset_t offset, struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
 {
@@ -12490,7 +12517,7 @@ static size_t na_sm_rma_list(const struct na_mem_handle *mem,
     return n;
 }
 
-/* The offsets and the size tell what is left. */
+/* Advance the offsets and the size of the operation to what is left. */
 static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
 {
     op->local_offset += moved;
@@ -12498,7 +12525,7 @@ static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
     op->size -= moved;
 }
 
-/* One call of the kernel for as much as fits, up to `size`. */
+/* Copy as much as one call of the kernel allows, up to `size`. */
 static na_return_t na_sm_rma_move(
     struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
@@ -12533,7 +12560,7 @@ static na_return_t na_sm_rma_move(
 }
 
 /* Copy up to a piece to or from the peer's arena. NA_OPNOTSUPPORT: the memory
- * is not in one, or that is not mapped. */
+ * is not in an arena, or that is not mapped. */
 static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
     const struct na_sm_slot_info *info = &touch->info;
@@ -12579,7 +12606,7 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Have the kernel move up to a piece. */
+/* Make the kernel copy up to a piece. */
 static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 {
     struct na_sm_mem *mem = na_sm_mem_of(op->remote);
@@ -12596,7 +12623,7 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
         if (mem->base.segments == NULL)
             ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->info.size != mem->described)
-            ret = NA_PROTOCOL_ERROR; /* what it tells changes */
+            ret = NA_PROTOCOL_ERROR; /* the slot changed */
     }
     while (ret == NA_SUCCESS && op->size > end)
         ret = na_sm_rma_move(touch, op, op->size - end);
@@ -12604,8 +12631,8 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 }
 
 /* Read the slot of an operation's memory, whose key is published.
- * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
- * the memory is not registered; NA_PERMISSION; NA_OVERFLOW. */
+ * NA_OPNOTSUPPORT: the peer no longer checks the hazard words; NA_NOENTRY: the
+ * memory is not registered; NA_PERMISSION; NA_OVERFLOW. */
 static na_return_t na_sm_rma_find(
     struct na_sm_touch *touch, const struct na_op *op)
 {
@@ -12633,10 +12660,9 @@ static na_return_t na_sm_rma_find(
     return ret;
 }
 
-/* Move up to a piece of an operation. With `leaves` the lock is left during a
- * copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: what is left is
- * for the emulation, which also knows what to do with a peer that is going or
- * gone. */
+/* Move up to a piece of an operation. With `leaves` the lock is released during
+ * a copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: the rest is
+ * moved by the emulation, which also handles a peer that is ending. */
 static na_return_t na_sm_rma_piece(
     struct na_sm_class *self, struct na_op *op, bool leaves)
 {
@@ -12670,7 +12696,7 @@ static na_return_t na_sm_rma_piece(
 
 /* ---- Operations ---- */
 
-/* Whether to try the kernel's copy, or our own. */
+/* Whether to try a copy by the kernel or by this process. */
 static bool na_sm_rma_is_direct(
     const struct na_sm_class *self, const struct na_op *op)
 {
@@ -12678,7 +12704,7 @@ static bool na_sm_rma_is_direct(
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     uint64_t owner = atomic_load(&addr->incarnation);
 
-    /* Of an address that was never connected nothing is known yet. */
+    /* The owner is unknown if the address was never connected. */
     return self->rma_mode != NA_SM_RMA_COPY && !addr->base.self &&
         mem->slot < NA_SM_SLOTS && (mem->owner == owner || owner == 0);
 }
@@ -12689,14 +12715,14 @@ static na_return_t na_sm_rma_hand_over(
 {
     if (self->rma_mode == NA_SM_RMA_VM && !op->addr->self) {
         hg_log_error("sm",
-            "HG_SM_RMA=vm, but the memory of %s cannot be reached so",
+            "HG_SM_RMA=vm, but the kernel cannot access the memory of %s",
             op->addr->name != NULL ? op->addr->name : "a peer");
         return NA_PERMISSION;
     }
     return op->type == NA_CB_PUT ? na_emul_put(op) : na_emul_get(op);
 }
 
-/* Go on with an operation after a piece of it. An error: it could not be handed
+/* Continue an operation after a piece of it. An error: it could not be handed
  * over, and is not completed. */
 static na_return_t na_sm_rma_go_on(
     struct na_sm_class *self, struct na_op *op, na_return_t ret)
@@ -12708,7 +12734,8 @@ static na_return_t na_sm_rma_go_on(
         return NA_SUCCESS;
     }
     if (ret == NA_AGAIN &&
-        na_sm_flow_queue(self, addr, op) == NA_AGAIN) /* for a connection */
+        na_sm_flow_queue(self, addr, op) ==
+            NA_AGAIN) /* waits for a connection */
         return NA_SUCCESS;
     if (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT)
         return na_sm_rma_hand_over(self, op);
@@ -12742,7 +12769,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 
     if (op->size <= NA_SM_RMA_AT_ONCE && na_sm_rma_is_direct(self, op))
         ret = na_sm_rma_piece(self, &copy, true);
-    /* What was moved of it is moved again. */
+    /* The part that was moved is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
 
@@ -12780,7 +12807,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 
 /* ---- Ends from outside ---- */
 
-/* End puts and gets of a list that have that local memory. */
+/* Cancel puts and gets of a list with that local memory. */
 static void na_sm_rma_cancel(
     struct na_link *list, const struct na_mem_handle *mem)
 {
@@ -12815,7 +12842,7 @@ HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
     na_sm_leave(self);
 }
 
-/* Whatever waited was canceled before. */
+/* Waiting operations were canceled before. */
 HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 {
     struct na_sm_class *self = na_sm_of(context->na_class);
@@ -12869,15 +12896,15 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 /*
  * sm: see sm.h.
  *
- * Locking: na_sm_live_lock, outside every other one, guards the list of the
- * process's classes; see peer.h for the rest.
+ * Locking: na_sm_live_lock is taken before any other lock, and guards the list
+ * of the process's classes; see peer.h for the rest.
  */
 
 #if HG_ENABLE_SM
 
-#define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
-#define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
-#define NA_SM_LOOK_POLLS 64u                /* ... at the clock, when busy */
+#define NA_SM_LOOK_NS HG_CLOCK_MS /* between two checks of the sockets */
+#define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... of all rings */
+#define NA_SM_LOOK_POLLS 64u                /* ... of the clock, when busy */
 #define NA_SM_EVENTS 64
 
 static pthread_mutex_t na_sm_live_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -12887,12 +12914,12 @@ static pthread_once_t na_sm_fork_once = PTHREAD_ONCE_INIT;
 struct na_sm_context {
     struct na_context base;
     bool sleeping; /* counted in class->sleepers */
-    bool slept;    /* or may have, since wait_begin */
+    bool slept;    /* it may have slept since wait_begin */
 };
 
 /* ---- Fork ---- */
 
-/* Take every lock, so that the child finds what they guard whole. */
+/* Take all locks, so that their data is consistent in the child. */
 static void na_sm_fork_prepare(void)
 {
     struct na_link *link;
@@ -12918,8 +12945,8 @@ static void na_sm_close_fd(int *fd)
     *fd = -1;
 }
 
-/* In the child: nothing but closing the sockets, which leaves the parent's
- * epoll as it is. The core refuses every call with such a class. */
+/* In the child: only close the sockets, which leaves the parent's epoll
+ * unchanged. The core refuses every call with such a class. */
 static void na_sm_fork_child(void)
 {
     struct na_link *link, *at;
@@ -12947,7 +12974,7 @@ static na_size_t na_sm_msg_size(size_t wanted)
     return wanted < NA_SM_MSG_MAX ? wanted : NA_SM_MSG_MAX;
 }
 
-/* What needs no undoing but by na_sm_shut. */
+/* Initialize what na_sm_shut undoes. */
 static void na_sm_prepare(struct na_sm_class *self)
 {
     self->listen_fd = -1;
@@ -12966,7 +12993,7 @@ static void na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->loop);
 }
 
-/* Memory and descriptors. */
+/* Create memory and descriptors. */
 static na_return_t na_sm_open_parts(struct na_sm_class *self)
 {
     void *pages = NULL;
@@ -13002,7 +13029,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
 }
 
-/* Listen at `host`, or at a name of our own; `name` is the address string. */
+/* Listen at `host`, or at a random name; `name` is the address string. */
 static na_return_t na_sm_open_listener(
     struct na_sm_class *self, const char *host, char name[NA_MAX_ADDR_LEN])
 {
@@ -13027,7 +13054,7 @@ static na_return_t na_sm_open_listener(
     return na_sm_watch(self, self->listen_fd, 0, self);
 }
 
-/* Undo whatever of open was done. */
+/* Undo a complete or partial open. */
 static void na_sm_shut(struct na_sm_class *self)
 {
     hg_lock(&na_sm_live_lock);
@@ -13095,8 +13122,8 @@ shut:
     return ret;
 }
 
-/* What was accepted for sending lies in rings that the peers map: they read it
- * after our end, so there is nothing to linger for. */
+/* Accepted messages are in rings that the peers map: they read them after this
+ * class has ended, so there is nothing to wait for. */
 static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 {
     struct na_sm_class *self = na_sm_of(na_class);
@@ -13121,7 +13148,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
 /* ---- Addresses ---- */
 
-/* Whether a name is our own, by whatever path its file has. */
+/* Whether a name is the class's own, by any path of its file. */
 static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
     const struct na_sm_name *where)
 {
@@ -13134,10 +13161,10 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
         there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
-/* The address of a name, with a reference: one that is known, or a new one;
- * NULL: out of memory, logged. A class that does not listen (`where` is NULL)
- * must have connected to this one: NULL, too. With `ask` a connection is asked
- * whether it has ended. */
+/* Find or create the address of a name, with a reference; NULL: out of memory,
+ * logged. A class that does not listen (`where` is NULL) must have connected to
+ * this one; otherwise NULL, too. With `ask` a connection is checked for its
+ * end. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     const struct na_sm_name *where, bool ask)
 {
@@ -13232,7 +13259,7 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+/* A process is the same peer through any connection. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -13291,7 +13318,7 @@ static na_return_t na_sm_mem_alloc(
 /* ---- Progress ---- */
 
 /* A peer's socket is readable: an answer, its end, or a byte that was sent to
- * wake this process. Nothing else comes. */
+ * wake this process. */
 static unsigned na_sm_handle_socket(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -13307,20 +13334,21 @@ static unsigned na_sm_handle_socket(
     self->look = self->look || ret != NA_AGAIN; /* there may be more */
     if (ret != NA_DISCONNECT)
         return 0;
-    na_sm_flow_drain(self, addr); /* it may have closed the connection */
+    na_sm_flow_drain(
+        self, addr); /* its last records may close the connection */
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     return 1;
 }
 
 static unsigned na_sm_handle_event(struct na_sm_class *self, void *what)
 {
-    if (what == NULL) /* the bell has done its part */
+    if (what == NULL) /* the bell needs no action */
         return 0;
     return what == self ? na_sm_conn_accept(self)
                         : na_sm_handle_socket(self, (struct na_sm_addr *) what);
 }
 
-/* Ask the sockets, and do what time demands. */
+/* Check the sockets, and handle timed events. */
 static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
 {
     struct epoll_event events[NA_SM_EVENTS];
@@ -13331,8 +13359,8 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     self->look_at = now + NA_SM_LOOK_NS;
     self->look = false;
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
-    /* A thread that sleeps does so anew: of the bells that we ate, each was for
-     * a sleep before. */
+    /* Sleeping threads must start a new sleep: the consumed bells were for
+     * earlier sleeps. */
     if (count > 0 && self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
     for (i = 0; i < count; i++)
@@ -13345,7 +13373,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     }
     n += na_sm_flow_close_all(self, now);
     n += na_sm_conn_tick(self, now);
-    /* Whose bell was eaten has something for us. */
+    /* A peer that rang a bell has sent something. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
@@ -13358,8 +13386,8 @@ static unsigned na_sm_poll(struct na_context *context)
     n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
-    /* What was rung for is found without its bell, which is eaten later: who
-     * waits for what was found is not to wait for that. */
+    /* Records are found without their bell, which is consumed later, so that
+     * their receiver need not wait for that. */
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
@@ -13374,8 +13402,8 @@ static unsigned na_sm_poll(struct na_context *context)
         na_sm_peer_end(self, addr);
         n++;
     }
-    /* Whoever sleeps was woken for this by a bell that is eaten now, and who
-     * polls may not come back soon. */
+    /* A sleeping thread was woken for this by a bell that is consumed now, and
+     * the polling thread may not return soon. */
     if (HG_UNLIKELY(self->more) && self->sleepers > 0)
         na_progress_wake(&self->base);
     self->more = false;
@@ -13417,8 +13445,8 @@ static void na_sm_wait_end(struct na_context *base)
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
-    /* Its bells are to be eaten before the next sleep. One that came although
-     * there was no sleep ends that one at once. */
+    /* Bells must be consumed before the next sleep. A bell without a sleep ends
+     * the next one at once. */
     self->look = self->look || context->slept;
     context->slept = false;
 }
@@ -13487,7 +13515,7 @@ HG_PRIVATE bool na_sm_is_there(
     fd = na_sm_socket();
     if (fd < 0)
         return false;
-    /* Who is too busy for one more is there. */
+    /* A class whose queue of connections is full exists. */
     if (connect(fd, (const struct sockaddr *) &where.where, where.size) == 0)
         there = na_sm_policy_refuses(&self->policy, fd, &peer) == NULL;
     else
@@ -13506,8 +13534,8 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
-        return true;        /* for all that is known */
-    assert(!where.is_path); /* which would stay */
+        return true;        /* as far as is known */
+    assert(!where.is_path); /* which would leave a file */
     bound = bind(fd, (const struct sockaddr *) &where.where, where.size) == 0;
     (void) close(fd);
     return bound;

@@ -372,32 +372,32 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *
  *     cc -DHG_NA_ZMQ=1 app.c hg.c hg_na_zmq.c -lzmq -lpthread
  *
- * One ROUTER socket per class binds and dials; one monitor tells of its
- * connections. An address stands for one connection. What proves that a
- * connection is whose is a hello of our own, never a routing id:
+ * One ROUTER socket per class binds and dials; one monitor reports its
+ * connections. An address stands for one connection. The peer of a connection
+ * is identified by a handshake of this transport, never by a routing id:
  *
  *     dialler                              acceptor
- *       HELLO  incarnation, nonce, name ------>      address made
+ *       HELLO  incarnation, nonce, name ------>      address created
  *       <------ WELCOME  incarnation, both nonces
  *     lookup done; address ready
  *       CONFIRM  nonce ----------------------->      address ready
  *
- * WELCOME proves to the dialler that its peer is there, CONFIRM to the
- * acceptor that the descriptor which HELLO came by (ZMQ_SRCFD) was still the
- * dialler's afterwards, so that the monitor's DISCONNECTED of that descriptor
- * is the dialler's death. A connection lost is a dead peer, even if it comes
- * back. Death is judged by the connection and by heartbeats of libzmq's own
- * thread, never by how long an answer takes. Two cases need more: output that
- * a stopped peer blocks on ipc starves the heartbeats, so probes follow the
- * output and must leave in time; and inproc has no connections, so a list of
- * the process's classes tells who lives.
+ * WELCOME proves to the dialler that its peer exists. CONFIRM proves to the
+ * acceptor that the descriptor on which HELLO arrived (ZMQ_SRCFD) still
+ * belonged to the dialler afterwards. Therefore the monitor event DISCONNECTED
+ * of that descriptor means that the dialler died. A lost connection is a dead
+ * peer, even if it reconnects. A peer is dead when its connection ends or the
+ * heartbeats of libzmq's own thread fail, never because an answer is slow. Two
+ * cases need more. On ipc, output that a stopped peer blocks delays the
+ * heartbeats, so probes follow the output and must be sent in time. inproc has
+ * no connections, so a list of the process's classes shows which are alive.
  *
  * Locking: `lock` guards the sockets and everything in na_zmq_class and
- * na_zmq_addr unless its line says otherwise. No function of the core that
- * may call a slot runs under it. Messages are received and sorted under the
- * lock, delivered without it. The release callback of a borrowed frame comes
- * from libzmq's thread, or from inside a zmq_ function under the lock: it
- * uses atomics, and calls of the core that take no lock of ours.
+ * na_zmq_addr unless stated otherwise. Functions of the core that may call a
+ * slot are not called with the lock held. Messages are received and sorted with
+ * the lock, and delivered without it. The release callback of a borrowed frame
+ * runs in libzmq's thread, or inside a zmq_ function with the lock held: it
+ * uses atomics, and functions of the core that take no lock of this transport.
  *
  * Must not know: anything of hg but hg.h.
  */
@@ -421,25 +421,28 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #endif
 
 #define NA_ZMQ_VERSION 1
-#define NA_ZMQ_HEADER 12                 /* bytes in front of every message */
-#define NA_ZMQ_ID 16                     /* routing ids that we choose */
-#define NA_ZMQ_ID_MAX 32                 /* ... and that libzmq may */
-#define NA_ZMQ_HEADERS ((na_size_t) 512) /* room for all that is in front */
+#define NA_ZMQ_HEADER 12 /* bytes in front of every message */
+#define NA_ZMQ_ID 16     /* routing ids that this transport chooses */
+#define NA_ZMQ_ID_MAX 32 /* ... or that libzmq chooses, at most */
+#define NA_ZMQ_HEADERS ((na_size_t) 512) /* space for all headers */
 #define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
 #define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
-#define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
-#define NA_ZMQ_SPARE_FDS 256u /* of the process, that no peer gets */
+#define NA_ZMQ_FLIGHT \
+    ((uint64_t) 1 << 20) /* limit of bytes of one peer inside libzmq */
+#define NA_ZMQ_SPARE_FDS \
+    256u /* descriptors that are kept free for the process */
 #define NA_ZMQ_MS ((uint64_t) 1000000)
-/* Those that are heard. ZMQ_EVENT_ACCEPT_FAILED must not be among them: without
- * a descriptor left, libzmq tells it in an endless loop. */
+/* The monitored events. ZMQ_EVENT_ACCEPT_FAILED must not be among them: libzmq
+ * reports it in an endless loop when no descriptor is left. */
 #define NA_ZMQ_EVENTS \
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | \
         ZMQ_EVENT_DISCONNECTED)
 #define NA_ZMQ_NEVER UINT64_MAX
-/* Later than lookup_ms libzmq gives up, so that who waits for just that has
- * waited before; and we do, should it not. */
+/* libzmq ends a dial this much after lookup_ms, so that a caller that waits for
+ * lookup_ms gets its timeout first. This transport ends the dial if libzmq does
+ * not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
@@ -453,7 +456,7 @@ enum na_zmq_kind {
     NA_ZMQ_HELLO = 1,
     NA_ZMQ_WELCOME,
     NA_ZMQ_CONFIRM,
-    NA_ZMQ_REFUSE, /* "I speak another version", which its header tells */
+    NA_ZMQ_REFUSE, /* "I have another version", given in the header */
     NA_ZMQ_MESSAGE,
     NA_ZMQ_FRAME, /* of emulated RMA; data may follow in a second part */
     NA_ZMQ_PROBE, /* to be ignored */
@@ -470,10 +473,10 @@ enum na_zmq_kind {
  *                                          v
  *                                         dead
  *
- * Dying: the connection is gone, messages that came by it may be unread. An
- * address that could not be connected and never was is idle afterwards. One
- * that is given up (addr_abandon) is dying, from any state but dialling, and
- * then dead.
+ * Dying: the connection has ended, but received messages may be unread. An
+ * address that could not be connected and never was connected becomes idle. An
+ * address that is abandoned (addr_abandon) becomes dying from any state but
+ * dialling, and then dead.
  */
 enum na_zmq_state {
     NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
@@ -497,61 +500,63 @@ struct na_zmq_table {
 
 struct na_zmq_addr {
     struct na_addr base;
-    struct na_link link;  /* class->addrs; while on it, one reference: from the
-                             first dial on, or when it was accepted */
+    struct na_link
+        link; /* in class->addrs, with one reference, from the first dial or
+                 accept */
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
-    bool from_peer; /* only peers have given this address */
-    bool closing;   /* dying because NA_Addr_terminate wanted it */
+    bool from_peer; /* only peers have sent this address */
+    bool closing;   /* dying because of NA_Addr_terminate() */
     bool failed;    /* dying because it could not be connected */
-    bool reached;   /* it was ready once */
+    bool reached;   /* it was ready before */
     bool dialled;   /* zmq_connect was called, zmq_disconnect not yet */
-    bool open;      /* messages are welcome; the polling thread's */
+    bool open;      /* messages are accepted; used by the polling thread */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
-    char *endpoint; /* dialled; NULL: an accepted connection's */
+    char *endpoint; /* dialled; NULL: accepted */
     int fd;         /* of the connection, or -1 */
     uint32_t fd_generation;
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
-    uint64_t deadline;      /* for the dial to end */
-    uint64_t round;         /* of polling, in which it began to die */
-    na_return_t lookup_ret; /* what its lookups get */
-    const char *why;        /* a dial failed, for the log; or NULL */
+    uint64_t deadline;      /* of the dial */
+    uint64_t round;         /* round of polling in which it began to die */
+    na_return_t lookup_ret; /* result of its lookups */
+    const char *why;        /* why a dial failed, for the log; or NULL */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
     bool sent; /* since the last probe */
     /* Atomic, without the lock. */
     _Atomic bool heard;
-    _Atomic bool starved;    /* a frame was refused: wake when one is back */
+    _Atomic bool starved; /* a frame was refused: wake when one is released */
     _Atomic uint64_t flight; /* bytes borrowed by libzmq */
-    _Atomic uint64_t probed; /* when the probe on its way was sent, or 0 */
+    _Atomic uint64_t probed; /* when the pending probe was sent, or 0 */
 };
 
-/* A message received, or sent to ourselves: an envelope. */
+/* A message received, or sent to this class: an envelope. */
 struct na_zmq_in {
     struct na_link link;
-    struct na_zmq_addr *addr; /* NULL: a stranger */
+    struct na_zmq_addr *addr; /* NULL: not identified */
     int fd;
-    unsigned count; /* parts that came; two are kept */
+    unsigned count; /* number of parts; two are kept */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
     zmq_msg_t parts[2];
 };
 
-/* A descriptor of libzmq's, as the monitor tells. */
+/* A descriptor of libzmq, as reported by the monitor. */
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
-    bool contested;                 /* several have said hello by it */
-    uint64_t accepted;              /* when; 0: it said HELLO, or is dialled */
-    struct na_zmq_addr *last_hello; /* who said hello by it last, or NULL */
-    struct na_zmq_addr *owner;      /* proven, or NULL */
+    bool contested;    /* several peers sent HELLO on it */
+    uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
+    struct na_zmq_addr
+        *last_hello; /* the last address that sent HELLO on it, or NULL */
+    struct na_zmq_addr *owner; /* the address that sent CONFIRM, or NULL */
 };
 
-/* Data that libzmq has borrowed; or, without release, a probe. */
+/* Data that libzmq borrows; without `release`, a probe. */
 struct na_zmq_loan {
     struct na_zmq_addr *addr; /* a reference */
     void (*release)(void *arg);
@@ -568,39 +573,42 @@ struct na_zmq_class {
     void *monitor;                  /* NULL for inproc */
     char endpoint[NA_MAX_ADDR_LEN]; /* bound, or "" */
     char source[NA_MAX_ADDR_LEN];   /* tcp: "host:0;" to dial from, or "" */
-    struct stat bound;              /* ipc: what bind made */
+    struct stat bound;              /* ipc: the file that bind created */
     bool has_bound;
     struct na_zmq_table tables[NA_ZMQ_KEYS];
     struct na_link addrs;
     struct na_link dying;
     struct na_link inbox;
-    struct na_link spent; /* envelopes to reuse; the polling thread's */
+    struct na_link spent; /* envelopes to reuse; used by the polling thread */
     struct na_link spare;
     unsigned spare_count;
-    _Atomic unsigned parts; /* of messages, ours to close */
+    _Atomic unsigned parts; /* parts of messages that must be closed */
     struct na_zmq_fd *fds;
     size_t fd_count;
-    unsigned batch;        /* messages to ask for in the next round */
+    unsigned batch;        /* messages to receive in the next round */
     uint64_t round;        /* of polling */
-    uint64_t drained;      /* the last round that left nothing unread */
-    uint64_t monitor_read; /* when; 0: read it in any case */
-    bool slept;            /* a thread may have, since the last round */
-    uint64_t tick;         /* when time alone demands something */
+    uint64_t drained;      /* the last round that read everything */
+    uint64_t monitor_read; /* when it was last read; 0: read it now */
+    bool slept;            /* a thread may have slept since the last round */
+    uint64_t tick;         /* time of the next timed event */
     uint64_t timer;        /* what timer_fd is set to */
-    uint64_t death;        /* of a silent connection, in ns */
+    uint64_t death;        /* timeout of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
-    uint64_t hello_round;  /* of polling, in which that time had come; or 0 */
+    uint64_t
+        hello_round; /* round of polling in which hello_check had passed; or
+                        0 */
     _Atomic bool
-        frame_retry; /* a frame that was refused may go; without lock */
-    bool touched;    /* what its descriptor told may have been consumed */
-    bool rejecting;  /* peers are turned away, and that was logged */
+        frame_retry; /* a refused frame may be sent; without the lock */
+    bool touched;    /* the readiness of the socket's descriptor may have been
+                    consumed */
+    bool rejecting;  /* connections are being rejected, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;
     /* inproc */
     struct na_link live; /* na_zmq_inproc.classes; guarded by its lock */
-    unsigned epoch;      /* of na_zmq_inproc, as last looked at */
+    unsigned epoch;      /* value of na_zmq_inproc.epoch when last checked */
 };
 
 struct na_zmq_context {
@@ -618,8 +626,8 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
     return (struct na_zmq_addr *) (uintptr_t) addr;
 }
 
-/* Begin to connect an idle address, which keeps its sends meanwhile, and dies
- * if that fails. The lock is held. */
+/* Start to connect an idle address. Its sends wait, and fail if that fails. The
+ * lock is held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 
@@ -627,7 +635,7 @@ HG_PRIVATE void na_zmq_dial(
 /*
  * Tables of addresses by routing id and by endpoint.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
 static size_t na_zmq_hash(const void *key, size_t size)
@@ -671,7 +679,7 @@ static struct na_zmq_addr *na_zmq_find(const struct na_zmq_class *self,
     return addr;
 }
 
-/* Room for more, if there is memory; else chains grow. */
+/* Grow the table if there is memory; otherwise chains become longer. */
 static void na_zmq_table_grow(struct na_zmq_class *self, enum na_zmq_key by)
 {
     struct na_zmq_table old = self->tables[by];
@@ -736,9 +744,9 @@ static void na_zmq_remove(
 
 /* ==== gen/zmq/wire.c ==== */
 /*
- * The header in front of every message, and errors of libzmq as codes.
+ * The header of every message, and error codes for errors of libzmq.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
 /*
@@ -783,7 +791,8 @@ static na_return_t na_zmq_code(int error)
     }
 }
 
-/* Log why something of libzmq's or the system's failed; the code for it. */
+/* Log the failure of a function of libzmq or the system. Returns the error
+ * code. */
 static na_return_t na_zmq_failed(
     const struct na_zmq_class *self, const char *what, const char *which)
 {
@@ -809,10 +818,10 @@ static na_return_t na_zmq_failed(
 
 static struct {
     pthread_mutex_t lock;
-    void *context; /* of all inproc classes */
+    void *context; /* shared by all inproc classes */
     unsigned users;
     struct na_link classes;
-    _Atomic unsigned epoch; /* raised when a class closes */
+    _Atomic unsigned epoch; /* incremented when a class closes */
 } na_zmq_inproc = {PTHREAD_MUTEX_INITIALIZER, NULL, 0,
     {&na_zmq_inproc.classes, &na_zmq_inproc.classes}, 0};
 
@@ -840,8 +849,8 @@ static void na_zmq_fork_begin(void)
         na_zmq_fork_prepare, na_zmq_fork_parent, na_zmq_fork_child);
 }
 
-/* Incarnation of the class bound to `endpoint`, or with that incarnation; 0:
- * there is none. */
+/* The incarnation of the class bound to `endpoint`, or with that incarnation;
+ * 0: there is none. */
 static uint64_t na_zmq_inproc_find(const char *endpoint, uint64_t incarnation)
 {
     struct na_link *link;
@@ -875,7 +884,7 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
     return context;
 }
 
-/* From now on others can find the class. */
+/* Add the class to the list. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
     assert(self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
@@ -884,7 +893,7 @@ static void na_zmq_inproc_enter(struct na_zmq_class *self)
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
 }
 
-/* The class's socket is closed: tell the others. */
+/* The class's socket is closed: remove it from the list and wake the others. */
 static void na_zmq_inproc_leave(struct na_zmq_class *self)
 {
     struct na_link *link;
@@ -912,14 +921,14 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
 
 /* ==== gen/zmq/addr.c ==== */
 /*
- * Addresses: made, found, counted, moved from state to state.
+ * Addresses: creation, comparison, reference counts and states.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
 /* ---- Addresses ---- */
 
-/* A new address; without the lock. NULL: out of memory. */
+/* Create an address; without the lock. NULL: out of memory. */
 static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     const char *name, na_bool_t is_self, const char *endpoint)
 {
@@ -959,9 +968,9 @@ static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
 }
 
 /* Takes the lock only for an idle address, which was never connected: the class
- * has a reference to a connected one until it is dead. This is why libzmq may
- * return borrowed bytes, and with them a reference, under the lock: bytes are
- * lent only to connected addresses. */
+ * holds a reference to a connected one until it is dead. Therefore libzmq may
+ * release borrowed bytes, and a reference with them, with the lock held: only
+ * connected addresses lend bytes. */
 static void na_zmq_addr_release(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
@@ -978,7 +987,7 @@ static void na_zmq_addr_release(struct na_addr *base)
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+/* A process is the same peer through any connection. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -990,7 +999,7 @@ static na_bool_t na_zmq_addr_cmp(
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
-/* A name for a peer that told none. */
+/* Make a name for a peer that sent none. */
 static void na_zmq_unique_name(
     struct na_zmq_class *self, char name[NA_MAX_ADDR_LEN])
 {
@@ -998,7 +1007,7 @@ static void na_zmq_unique_name(
         self->base.protocol, self->base.core->random());
 }
 
-/* Why a dial failed, as far as libzmq lets it be known. */
+/* Why a dial failed, as far as libzmq shows it. */
 static const char *na_zmq_why(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -1008,19 +1017,21 @@ static const char *na_zmq_why(
             addr->deadline;
 
     if (addr->fd >= 0)
-        return silent ? "something listens there, but no hg answers"
-                      : "what listens there hung up, or is no hg";
+        return silent
+            ? "a process listens there, but does not answer as hg"
+            : "the process that listens there closed the connection, or is not "
+              "hg";
     if (silent)
         return "no answer";
     if (self->protocol == NA_ZMQ_TCP)
-        return "refused, or no way leads there";
+        return "refused or unreachable";
     if (self->protocol == NA_ZMQ_IPC && path[0] != '@' &&
         access(path, W_OK) != 0)
         return zmq_strerror(errno);
     return "nobody listens there";
 }
 
-/* The address is removed when its messages were read. */
+/* Start to end a connection; na_zmq_end follows when its messages were read. */
 static void na_zmq_begin_end(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
@@ -1031,7 +1042,7 @@ static void na_zmq_begin_end(
     na_plug_list_push(&self->dying, &addr->dying);
 }
 
-/* The connection is gone, or is no good. */
+/* The connection ended, or is unusable. */
 static void na_zmq_lose(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
@@ -1044,7 +1055,7 @@ static void na_zmq_lose(
     na_zmq_begin_end(self, addr, lookup_ret);
 }
 
-/* Whether libzmq has a message for us. Lets it process its commands. */
+/* Whether libzmq has a message. Lets it process its commands. */
 static bool na_zmq_readable(struct na_zmq_class *self)
 {
     int events = 0;
@@ -1058,7 +1069,7 @@ static bool na_zmq_readable(struct na_zmq_class *self)
     return self->touched;
 }
 
-/* Close our side of a connection. What libzmq holds for it is dropped. */
+/* Close this side of a connection. libzmq drops its queued messages. */
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
@@ -1066,7 +1077,8 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
         self->fds[addr->fd].last_hello = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
         self->fds[addr->fd].owner = NULL;
-        if (addr->dialled) /* libzmq tells nothing of its own closing */
+        if (addr->dialled) /* libzmq sends no event for connections that it
+                              closes */
             self->fds[addr->fd].live = false;
     }
     addr->fd = -1;
@@ -1095,8 +1107,9 @@ static bool na_zmq_has_work(struct na_zmq_class *self)
         (self->touched && na_zmq_readable(self));
 }
 
-/* Unlock after touching the socket. A call on it may have consumed what its
- * descriptor would have told a sleeper, who is rung instead. */
+/* Unlock after using the socket. A call on the socket may have cleared the
+ * readiness of its descriptor that a sleeping thread waits for, so that thread
+ * is woken. */
 static void na_zmq_unlock(struct na_zmq_class *self)
 {
     bool wake = self->sleepers > 0 &&
@@ -1111,13 +1124,13 @@ static void na_zmq_unlock(struct na_zmq_class *self)
 
 /* ==== gen/zmq/send.c ==== */
 /*
- * Messages on their way out, in order, held while a connection is made.
+ * Outgoing messages, in order; queued while a connection is established.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* Hand parts to libzmq, which takes them unless this fails. The lock is held,
- * as below. */
+/* Pass parts to libzmq, which owns them unless this fails. The lock is held, as
+ * below. */
 static na_return_t na_zmq_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
@@ -1154,7 +1167,7 @@ static na_return_t na_zmq_put(struct na_zmq_class *self,
     return NA_DISCONNECT;
 }
 
-/* The same of one part, which is gone in any case. */
+/* As na_zmq_put with one part, which is always consumed. */
 static na_return_t na_zmq_put_one(
     struct na_zmq_class *self, struct na_zmq_addr *addr, zmq_msg_t *part)
 {
@@ -1182,7 +1195,7 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
     return na_zmq_put_one(self, addr, &part);
 }
 
-/* A message of the core's as one part; without the lock, too. */
+/* Copy a message of the core into one part; with the lock or without. */
 static na_return_t na_zmq_gather(
     const struct na_zmq_class *self, const struct na_msg *msg, zmq_msg_t *part)
 {
@@ -1226,8 +1239,8 @@ static struct na_zmq_in *na_zmq_envelope(struct na_zmq_class *self)
     return in;
 }
 
-/* Parts to ourselves: poll will find them in the inbox. Takes them unless it
- * fails; the lock is held. */
+/* Put parts into the own inbox. Takes them unless it fails; the lock is
+ * held. */
 static na_return_t na_zmq_loop(
     struct na_zmq_class *self, const zmq_msg_t *parts, unsigned count)
 {
@@ -1243,7 +1256,8 @@ static na_return_t na_zmq_loop(
     return NA_SUCCESS;
 }
 
-/* How an address that is not ready answers a send. Wanting it dials. */
+/* The result of a send to an address that is not ready. An idle address is
+ * dialled. */
 static na_return_t na_zmq_unready(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
@@ -1289,13 +1303,13 @@ static na_return_t na_zmq_msg_send(
 
 /* ==== gen/zmq/frame.c ==== */
 /*
- * Frames of emulated RMA: borrowed data in the hands of libzmq, so much of a
- * peer at a time that small messages pass between.
+ * Frames of emulated RMA: data lent to libzmq, limited per peer so that small
+ * messages are not delayed.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* libzmq is done with borrowed bytes. Any thread, with or without the lock. */
+/* libzmq released borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_loan_ended(void *data, void *hint)
 {
     struct na_zmq_loan *loan = (struct na_zmq_loan *) hint;
@@ -1318,7 +1332,7 @@ static void na_zmq_loan_ended(void *data, void *hint)
     core->addr_unref(&addr->base);
 }
 
-/* A part that lends `data` to libzmq; `size` 0 counts as a probe. */
+/* Create a part that lends `data` to libzmq; `size` 0: a probe. */
 static struct na_zmq_loan *na_zmq_lend(struct na_zmq_addr *addr, void *data,
     size_t data_size, uint64_t size, zmq_msg_t *part)
 {
@@ -1342,21 +1356,21 @@ static struct na_zmq_loan *na_zmq_lend(struct na_zmq_addr *addr, void *data,
     return loan;
 }
 
-/* Whether libzmq may hold `size` bytes more of this peer's. */
+/* Whether libzmq may hold `size` more bytes of this peer. */
 static bool na_zmq_has_room(struct na_zmq_addr *addr, uint64_t size)
 {
     uint64_t flight = atomic_load(&addr->flight);
 
     if (flight == 0 || flight + size <= NA_ZMQ_FLIGHT)
         return true;
-    /* Whoever returns bytes from now on wakes; look again at what came back
-     * before. */
+    /* From now on, released bytes wake the class; check again for bytes
+     * released before. */
     atomic_store(&addr->starved, true);
     flight = atomic_load(&addr->flight);
     return flight == 0 || flight + size <= NA_ZMQ_FLIGHT;
 }
 
-/* Send what frame_send made, wherever it goes. */
+/* Send a frame to its peer, or to this class. */
 static na_return_t na_zmq_frame_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
@@ -1383,8 +1397,8 @@ static na_return_t na_zmq_frame_send(struct na_addr *base, const void *header,
     zmq_msg_t parts[2];
     unsigned char *p;
     na_return_t ret;
-    /* Within a process the receiver would hold the sender's memory for as
-     * long as it pleases. */
+    /* Within a process the receiver could hold the sender's memory for any
+     * time. */
     bool lend = size > NA_ZMQ_COPY_MAX && !base->self &&
         self->protocol != NA_ZMQ_INPROC;
 
@@ -1411,7 +1425,7 @@ static na_return_t na_zmq_frame_send(struct na_addr *base, const void *header,
     ret = na_zmq_frame_put(self, addr, parts, size > 0 ? 2 : 1);
     if (ret != NA_SUCCESS) {
         if (loan != NULL)
-            loan->release = NULL; /* refused: the caller keeps its frame */
+            loan->release = NULL; /* not accepted: the caller keeps its frame */
         (void) zmq_msg_close(&parts[0]);
         if (size > 0)
             (void) zmq_msg_close(&parts[1]);
@@ -1429,9 +1443,9 @@ no_memory:
 
 /* ==== gen/zmq/dial.c ==== */
 /*
- * Dialling, and what the monitor tells of connections.
+ * Dialling, and the events of the monitor.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
 static bool na_zmq_set(void *socket, int option, int value)
@@ -1439,7 +1453,7 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* Connect and say hello. */
+/* Connect, and send HELLO. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
@@ -1451,22 +1465,22 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->state = NA_ZMQ_DIALLING;
     if (self->protocol == NA_ZMQ_INPROC) {
         atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
-        addr->deadline = NA_ZMQ_NEVER; /* busy, perhaps, but there */
+        addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
         if (atomic_load(&addr->incarnation) == 0) {
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
             return;
         }
-    } else /* libzmq gives up a little earlier */
+    } else /* libzmq times out slightly earlier */
         addr->deadline = core->now_ns() +
             ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
                 NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
-    /* Fresh each time, and not to be guessed: whoever else came with this id
-     * would be taken for the peer, or be fatal to libzmq. */
+    /* New each time, and unpredictable: another peer that used this id would be
+     * taken for the peer, or make libzmq abort. */
     na_plug_put64(addr->id, core->random());
     na_plug_put64(addr->id + 8, core->random());
-    addr->id[0] |= 1; /* ids that begin with 0 are libzmq's */
+    addr->id[0] |= 1; /* ids that begin with 0 belong to libzmq */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
     if (!na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
@@ -1495,7 +1509,7 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
 }
 
-/* The record of a descriptor; NULL: out of memory. */
+/* Get the record of a descriptor; NULL: out of memory. */
 static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
 {
     size_t count = self->fd_count;
@@ -1516,8 +1530,8 @@ static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
     return &fds[fd];
 }
 
-/* A descriptor's connection is gone, with all who claim to be its: mostly one,
- * else the list of all addresses tells. */
+/* The connection of a descriptor ended, and so did all addresses that claim it:
+ * usually one, otherwise the list of all addresses is searched. */
 static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 {
     struct na_zmq_fd *record = &self->fds[fd];
@@ -1554,8 +1568,8 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     return record;
 }
 
-/* A dial got through. libzmq would connect anew after a loss, but only after
- * days: before that the loss is seen here, and hung up. */
+/* A dial succeeded. libzmq would reconnect after a loss, but only after days:
+ * before that this transport notices the loss and disconnects. */
 static void na_zmq_connected(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
@@ -1567,15 +1581,14 @@ static void na_zmq_connected(
         (void) zmq_disconnect(self->socket, endpoint);
         return;
     }
-    if (addr->fd >= 0) /* a dial that ran out of time, and did connect */
+    if (addr->fd >= 0) /* a dial that timed out connected late */
         self->fds[addr->fd].owner = NULL;
     addr->fd = fd;
     record->owner = addr;
 }
 
-/* Whether a descriptor, which is libzmq's and may be somebody else's by now,
- * is of a connection that our listener accepted: its own name is the
- * listener's. */
+/* Whether a descriptor of libzmq, which may have been reused since, is a
+ * connection that the listener accepted: its local name is the listener's. */
 static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 {
     struct sockaddr_storage where;
@@ -1614,9 +1627,9 @@ static void na_zmq_reject(struct na_zmq_class *self, size_t fd)
         (void) shutdown((int) fd, SHUT_RDWR);
 }
 
-/* Whether all but the last descriptors of the process are taken, as seen by a
- * connection that was given `fd`, the lowest free one: without any, libzmq
- * spins, or on ipc ends the process. */
+/* Whether the process is almost out of descriptors, judged by a connection that
+ * got `fd`, the lowest free one. With none left libzmq spins, or on ipc aborts
+ * the process. */
 static bool na_zmq_is_full(
     const struct na_zmq_class *self, int fd, uint64_t *limit_p)
 {
@@ -1636,8 +1649,8 @@ static bool na_zmq_is_full(
     return used >= limit.rlim_cur - spare;
 }
 
-/* A peer connected. If descriptors are short, close the connection that waits
- * longest for its HELLO: this one if all others have said it. */
+/* A peer connected. If descriptors are short, close the connection that has
+ * waited longest for its HELLO; if all others have sent it, close this one. */
 static void na_zmq_accepted(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
@@ -1647,7 +1660,7 @@ static void na_zmq_accepted(
     size_t i;
 
     if (record == NULL)
-        return; /* its hello gets no answer */
+        return; /* its HELLO gets no answer */
     record->accepted = self->base.core->now_ns();
     if (record->accepted + self->hello_limit < self->hello_check)
         self->hello_check = record->accepted + self->hello_limit;
@@ -1664,8 +1677,8 @@ static void na_zmq_accepted(
     self->base.core->count(&self->base, "zmq_turned_away", 1);
     if (!self->rejecting)
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-            "peers are turned away at %s: descriptor %d of %" PRIu64
-            " is taken",
+            "new connections are rejected at %s: descriptor %d of %" PRIu64
+            " is in use",
             endpoint, fd, limit);
     self->rejecting = true;
 }
@@ -1725,8 +1738,8 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
     }
 }
 
-/* Close the connection of an address if it is one that our listener accepted:
- * libzmq closes only what it dialled. */
+/* Close the connection of an address if the listener accepted it: libzmq closes
+ * only connections that it dialled. */
 static void na_zmq_close_accepted(
     struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -1742,19 +1755,18 @@ static void na_zmq_close_accepted(
 
 /* ==== gen/zmq/time.c ==== */
 /*
- * What is to happen at a time: lookups that end, probes, peers that fell
- * silent.
+ * Timed events: end of lookups, probes, silent peers.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* Close a connection whose peer takes nothing. */
+/* Close a connection whose peer does not read. */
 static void na_zmq_close_stalled(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-        "%s has taken nothing for %" PRIu64 " ms: closing", addr->base.name,
+        "%s has read nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);
     self->base.core->count(&self->base, "zmq_stalled", 1);
     if (addr->dialled)
@@ -1763,9 +1775,9 @@ static void na_zmq_close_stalled(
         na_zmq_close_accepted(self, addr);
 }
 
-/* Output that a stopped peer blocks starves libzmq's heartbeats, and on ipc
- * the system never gives up either. So a probe follows the output, borrowed
- * from us: when it comes back, the output before it has left. */
+/* Output that a stopped peer blocks also delays libzmq's heartbeats, and on ipc
+ * the system does not time out either. So a probe, lent to libzmq, follows the
+ * output: when libzmq releases it, the output before it was sent. */
 static void na_zmq_probe(
     struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t now)
 {
@@ -1789,10 +1801,11 @@ static void na_zmq_probe(
     }
 }
 
-/* Close connections whose peer did not say HELLO in time: they hold descriptors
- * of the process. Called by the polling thread after it delivered what it
- * received. A HELLO may be among unread messages, so those are read first, but
- * not for ever: other peers may send without end. The lock is held. */
+/* Close connections whose peer did not send HELLO in time: they use descriptors
+ * of the process. Called by the polling thread after it delivered received
+ * messages. A HELLO may be among unread messages, so those are read first, but
+ * only for a limited time, since other peers may send continuously. The lock is
+ * held. */
 static void na_zmq_close_silent(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -1816,14 +1829,14 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
             self->base.core->count(&self->base, "zmq_silent", 1);
         }
     }
-    /* Not for each of many connections anew. */
+    /* Handle many connections together. */
     if (check != NA_ZMQ_NEVER && check < now + self->hello_limit / 16)
         check = now + self->hello_limit / 16;
     self->hello_check = check;
     self->hello_round = 0;
 }
 
-/* Do what time demands, and find out when it next does. */
+/* Handle timed events, and compute the time of the next one. */
 static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 {
     struct na_link *link;
@@ -1854,7 +1867,7 @@ static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
         self->tick = tick;
 }
 
-/* Peers in this process whose class is closed. */
+/* End connections to classes of this process that were closed. */
 static void na_zmq_check_inproc(struct na_zmq_class *self)
 {
     unsigned epoch = atomic_load(&na_zmq_inproc.epoch);
@@ -1873,9 +1886,9 @@ static void na_zmq_check_inproc(struct na_zmq_class *self)
 
 /* ==== gen/zmq/recv.c ==== */
 /*
- * Taking messages off the socket, under the lock.
+ * Receiving messages from the socket, with the lock held.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
 static void na_zmq_close_part(struct na_zmq_class *self, zmq_msg_t *part)
@@ -1893,7 +1906,7 @@ static void na_zmq_close_parts(struct na_zmq_class *self, struct na_zmq_in *in)
     in->count = 0;
 }
 
-/* One frame of libzmq's into `part`; as zmq_msg_recv, but not interrupted. */
+/* Receive one part; like zmq_msg_recv, but not interrupted by signals. */
 static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
 {
     int size;
@@ -1909,7 +1922,8 @@ static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
     return size;
 }
 
-/* Receive one message into the inbox. False: there is none, or no memory. */
+/* Receive one message into the inbox. False: there is none, or memory is
+ * short. */
 static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
 {
     struct na_zmq_in *in = na_zmq_envelope(self);
@@ -1940,14 +1954,14 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
             na_zmq_close_part(self, &extra);
         last = in->count < 2 ? &in->parts[in->count] : &extra;
         if (na_zmq_receive_part(self, last) < 0)
-            break; /* cannot be: messages come whole */
+            break; /* impossible: messages arrive whole */
         in->count++;
     }
     if (last == &extra)
         na_zmq_close_part(self, &extra);
-    assert(in->count > 0); /* a frame follows that of the routing id */
+    assert(in->count > 0); /* a part follows the routing id */
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
-    /* Only of control messages: the descriptor costs a call. */
+    /* Only for control messages: getting the descriptor costs a call. */
     if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
         (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
         in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
@@ -1957,11 +1971,12 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     return true;
 }
 
-/* Receive what is likely to be there, then hear the monitor: what is judged by
- * its events came before. To ask libzmq in vain is two system calls, for which
- * a lone message would wait; so the limit follows what comes, and what is
- * beyond it is found by the next round. Who was woken, and not by a message,
- * was perhaps by the monitor, and would be again, until that is read. */
+/* Receive the messages that are probably available, then read the monitor:
+ * messages must be received before events that end their connections. Asking
+ * libzmq in vain costs two system calls, which would delay a single message; so
+ * the limit adapts to the traffic, and the next round receives the rest. If the
+ * class was woken without a message, the monitor may have caused it, and must
+ * be read. */
 static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -1991,7 +2006,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
 
 /* ==== gen/zmq/dispatch.c ==== */
 /*
- * Handles received messages: in the polling thread, without the lock.
+ * Dispatch of received messages, in the polling thread, without the lock.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -2000,8 +2015,8 @@ static void na_zmq_pump(struct na_zmq_class *self)
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 
-/* Complete what was moved to `ops`, a list of the caller's. Until one is taken
- * off, under the lock, it can be canceled. */
+/* Complete the operations in the caller's list `ops`. Each is removed with the
+ * lock held; until then it can be canceled. */
 static void na_zmq_complete_all(struct na_zmq_class *self, struct na_link *ops,
     na_return_t ret, struct na_addr *result)
 {
@@ -2023,7 +2038,7 @@ static void na_zmq_complete_all(struct na_zmq_class *self, struct na_link *ops,
     }
 }
 
-/* A name that a peer may have: one of this protocol, printable. */
+/* Check the name of a peer: of this protocol, and printable. */
 static bool na_zmq_name_ok(
     const struct na_zmq_class *self, const char *name, size_t size)
 {
@@ -2042,9 +2057,9 @@ static bool na_zmq_name_ok(
     return true;
 }
 
-/* These functions return NULL, or what is wrong with the message. */
+/* These functions return NULL, or the reason why the message is refused. */
 
-/* A stranger's hello: make an address, and ask for the proof. */
+/* HELLO of a new peer: create an address, and send WELCOME. */
 static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
 {
@@ -2067,7 +2082,7 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         na_zmq_unique_name(self, name);
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
-        return NULL; /* the dialler will wait, and give up */
+        return NULL; /* the dialler will time out */
     addr->fd = in->fd;
     addr->nonce = self->base.core->random();
     atomic_store(&addr->incarnation, na_plug_get64(body));
@@ -2104,8 +2119,8 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     return NULL;
 }
 
-/* Send what waited for the connection; the lock is held. What left goes to
- * `sent`. */
+/* Send the messages that waited for the connection; completed operations go to
+ * `sent`. The lock is held. */
 static void na_zmq_flush(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
 {
@@ -2116,7 +2131,7 @@ static void na_zmq_flush(
         if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
             na_zmq_put_one(self, addr, &part) != NA_SUCCESS) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
-            return; /* they fail with the connection */
+            return; /* the others fail with the connection */
         }
         na_plug_list_remove(&op->link);
         na_plug_list_push(sent, &op->link);
@@ -2127,7 +2142,7 @@ static void na_zmq_flush(
     }
 }
 
-/* Our dial is answered. */
+/* WELCOME: the answer to HELLO. */
 static const char *na_zmq_welcome(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
@@ -2152,7 +2167,10 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
     if (good && na_plug_get64(body) == self->base.incarnation)
-        result = self->base.self_addr; /* by another name: also connected */
+        result =
+            self->base
+                .self_addr; /* the own address by another name is connected,
+                               too */
     if (good) {
         atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;
@@ -2165,10 +2183,10 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &lookups, NA_SUCCESS, result);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
-    return good ? NULL : "it does not answer a HELLO of ours";
+    return good ? NULL : "it does not answer a HELLO of this class";
 }
 
-/* The proof: this connection lived after its hello was read. */
+/* CONFIRM proves that this connection existed after HELLO was read. */
 static const char *na_zmq_confirm(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
@@ -2196,11 +2214,11 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
         addr->open = true;
     }
     na_zmq_unlock(self);
-    return good ? NULL : "it does not prove who sends";
+    return good ? NULL : "it does not confirm the handshake";
 }
 
-/* The peer closes, or answers our closing. After both, the side that dialled
- * closes the connection. */
+/* BYE: the peer closes the connection; BYE_ACK: it answers BYE. After both, the
+ * side that dialled closes the connection. */
 static const char *na_zmq_bye(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {
@@ -2231,7 +2249,7 @@ static const char *na_zmq_bye(
     return good ? NULL : "it does not fit the state of the connection";
 }
 
-/* A version we do not speak. */
+/* A message of another version. */
 static const char *na_zmq_foreign(
     struct na_zmq_class *self, struct na_zmq_in *in, const unsigned char *p)
 {
@@ -2253,7 +2271,7 @@ static const char *na_zmq_foreign(
     na_zmq_unlock(self);
     if (dialled)
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-            "%s speaks version %u of this transport's protocol, not %u",
+            "%s has version %u of this transport's protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
     return dialled ? NULL : "it has another version of the protocol";
 }
@@ -2287,7 +2305,7 @@ static const char *na_zmq_deliver(
     }
     if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
         return "there is no such kind";
-    /* A probe may follow a BYE of its sender. */
+    /* A probe may follow a BYE. */
     if (addr == NULL ||
         !(addr->open || (addr->reached && p[3] == NA_ZMQ_PROBE)))
         return NA_ZMQ_NO_HELLO;
@@ -2333,20 +2351,22 @@ static void na_zmq_refuse(
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "refused a message (%zu bytes, parts: %u) from %s, host %s: %s "
         "(%s)",
-        size, in->count, in->addr != NULL ? in->addr->base.name : "a stranger",
+        size, in->count,
+        in->addr != NULL ? in->addr->base.name : "an unknown peer",
         host != NULL ? host : "unknown", why, names[kind]);
 }
 
 /* ==== gen/zmq/end.c ==== */
 /*
- * Burying the dead: what is left of a peer when its last message was heard.
+ * The end of a connection, after its last message was delivered.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* Whether the last message of a dying address is in the inbox. Events are read
- * after messages, so it came in a round after that of its death; where others
- * send without end, a bounded number of rounds must do. */
+/* Whether the last message of a dying address was received. Events are read
+ * after messages, so the last message was received at the latest in the round
+ * after that of the event. If other peers send continuously, a limited number
+ * of rounds must suffice. */
 static bool na_zmq_is_drained(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -2354,7 +2374,7 @@ static bool na_zmq_is_drained(
         self->round > addr->round + NA_ZMQ_BATCH;
 }
 
-/* A dying address whose messages have all been delivered, or NULL; the lock is
+/* A dying address whose messages were all delivered, or NULL; the lock is
  * held. */
 static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 {
@@ -2369,7 +2389,7 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
     return NULL;
 }
 
-/* Log that a connection is lost or, with `why`, that an address cannot be
+/* Log that a connection was lost or, with `why`, that an address cannot be
  * reached: an error if the application gave the address. */
 static void na_zmq_log_end(struct na_zmq_class *self,
     const struct na_zmq_addr *addr, const char *why, bool from_peer)
@@ -2387,8 +2407,8 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         "%s cannot be reached: %s", addr->base.name, why);
 }
 
-/* End a dead connection. An address that was closed in order, or could not be
- * connected, is idle afterwards, any other is dead. */
+/* End a connection. An address that was closed in order or could not be
+ * connected becomes idle, any other becomes dead. */
 static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
@@ -2446,9 +2466,9 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
 
 /* ==== gen/zmq/progress.c ==== */
 /*
- * The slots of progress: poll, and sleeping without losing a wake-up.
+ * The slots of progress: poll, and sleep without lost wake-ups.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
 static unsigned na_zmq_poll(struct na_context *context)
@@ -2460,7 +2480,8 @@ static unsigned na_zmq_poll(struct na_context *context)
     unsigned n = 0;
 
     na_plug_list_init(&batch);
-    atomic_store(&self->frame_retry, false); /* the core offers it after this */
+    atomic_store(
+        &self->frame_retry, false); /* the core retries it afterwards */
     na_zmq_lock(self);
     while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
@@ -2501,9 +2522,9 @@ static unsigned na_zmq_poll(struct na_context *context)
     }
 }
 
-/* Somebody waits for borrowed frames, perhaps of the dead, and perhaps nobody
- * polls: they come back once their connection is closed and what it brought
- * is read. */
+/* A thread waits for borrowed frames, perhaps of dead peers, and perhaps no
+ * thread polls: frames are released when their connection was closed and its
+ * messages were read. */
 static void na_zmq_reclaim(struct na_class *na_class)
 {
     struct na_zmq_class *self = na_zmq_of(na_class);
@@ -2545,7 +2566,7 @@ static void na_zmq_set_timer(struct na_zmq_class *self)
 #else
 static void na_zmq_set_timer(struct na_zmq_class *self)
 {
-    self->timer = self->tick; /* it is polled */
+    self->timer = self->tick; /* it was polled */
 }
 #endif
 
@@ -2599,9 +2620,9 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* End the connection, and do not dial again. A dial under way goes on: events
- * of libzmq name nothing but the endpoint, so those of a dial that was given up
- * could not be told from those of the next one. */
+/* End the connection, and do not dial again. A dial in progress continues:
+ * events of libzmq contain only the endpoint, so events of an abandoned dial
+ * could not be distinguished from those of the next one. */
 static void na_zmq_addr_abandon(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
@@ -2637,7 +2658,7 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    assert(na_plug_list_empty(&sent)); /* ready: nothing waits */
+    assert(na_plug_list_empty(&sent)); /* ready: no message waits */
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;
@@ -2645,20 +2666,20 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
 
 /* ==== gen/zmq/name.c ==== */
 /*
- * Names: hosts and ports as libzmq, and as other processes, want them.
+ * Names: hosts and ports in the form for libzmq and for other processes.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* `from_peer`, here and below: as in plug/net.h. */
+/* `from_peer` here and below: see plug/net.h. */
 static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, const char *why)
 {
     return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
 }
 
-/* "host:port", "[v6]:port" or less, as "1.2.3.4" or "[::1]" and a port, 0
- * where none is given. */
+/* Parse "host:port", "[v6]:port" or a part of these into a numeric host, such
+ * as "1.2.3.4" or "[::1]", and a port; 0: none. */
 static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
     unsigned *port_p)
@@ -2684,14 +2705,14 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     if (!na_plug_numeric(
             (const struct sockaddr *) &address, numeric, sizeof(numeric)))
         return na_zmq_bad_name(
-            self, from_peer, rest, "the host has no address of the internet");
+            self, from_peer, rest, "the host has no internet address");
     (void) snprintf(host_p, host_size,
         address.ss_family == AF_INET6 ? "[%s]" : "%s", numeric);
     *port_p = port;
     return NA_SUCCESS;
 }
 
-/* The path of an ipc name, absolute. */
+/* Make the path of an ipc name absolute. */
 static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, char *path_p, size_t path_size)
 {
@@ -2711,7 +2732,7 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
-/* What stands behind "://" as an endpoint of libzmq's to dial. */
+/* Convert the part behind "://" to an endpoint that libzmq can dial. */
 static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
     const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
 {
@@ -2744,12 +2765,12 @@ static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
 
 /* ==== gen/zmq/lookup.c ==== */
 /*
- * Lookups, from a name to a connection that said hello.
+ * Lookups, from a name to a connection with a completed handshake.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* Let a lookup wait for a connection; the lock is held. */
+/* Make a lookup wait for a connection; the lock is held. */
 static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
@@ -2759,9 +2780,9 @@ static void na_zmq_join(
         na_zmq_dial(self, addr);
 }
 
-/* The address of an endpoint, with a reference. One whose last reference went,
- * or whose connection ended so that it cannot be dialled again, leaves the
- * table: NULL. The lock is held. */
+/* The address of an endpoint, with a reference. An address whose last reference
+ * was released, or whose connection ended so that it cannot be dialled again,
+ * is removed from the table: NULL. The lock is held. */
 static struct na_zmq_addr *na_zmq_known(
     struct na_zmq_class *self, const char *endpoint)
 {
@@ -2773,7 +2794,8 @@ static struct na_zmq_addr *na_zmq_known(
     if (addr->state == NA_ZMQ_LEAVING ||
         (addr->state == NA_ZMQ_DYING && !addr->closing && !addr->failed)) {
         na_zmq_lose(self, addr, NA_DISCONNECT);
-        na_zmq_pump(self); /* what it sent is lost when we hang up */
+        na_zmq_pump(self); /* its messages would be lost when the connection is
+                      closed */
         na_zmq_hang_up(self, addr);
     } else if (self->base.core->addr_try_ref(&addr->base)) {
         return addr;
@@ -2782,8 +2804,8 @@ static struct na_zmq_addr *na_zmq_known(
     return NULL;
 }
 
-/* Find the peer behind an endpoint. With `op`, a lookup that waits if the peer
- * is not connected, *addr_p may be NULL. */
+/* Find the peer of an endpoint. With `op`, a lookup that waits if the peer is
+ * not connected, *addr_p may become NULL. */
 static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     const char *endpoint, na_bool_t from_peer, struct na_op *op,
     struct na_addr **addr_p)
@@ -2796,7 +2818,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
 
     na_zmq_lock(self);
     if (!from_peer)
-        na_zmq_read_monitor(self); /* a peer known to be dead is no answer */
+        na_zmq_read_monitor(self); /* detect dead peers first */
     addr = na_zmq_known(self, endpoint);
     while (addr == NULL && fresh == NULL) {
         na_zmq_unlock(self);
@@ -2830,7 +2852,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
-/* Find the peer of an address string, as na_zmq_find_peer does. */
+/* Find the peer of an address string, like na_zmq_find_peer. */
 static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
     na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
 {
@@ -2877,7 +2899,7 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
     na_return_t ret = na_zmq_seek(self, op->name, NA_FALSE, op, &addr);
 
     if (ret != NA_HOSTUNREACH && addr == NULL)
-        return ret; /* the lookup may have ended already */
+        return ret; /* the lookup may have ended */
     op->result_addr = addr;
     self->base.core->complete(op, ret);
     return NA_SUCCESS;
@@ -2887,11 +2909,11 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
 /*
  * Opening and closing the class, and the table of slots.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* The first address of an interface in the range, or which others can reach if
- * that is NULL. False: there is none. */
+/* The first interface address in the subnet, or, if that is NULL, the first
+ * that other hosts can reach. False: there is none. */
 static bool na_zmq_host_address(
     int family, const struct na_plug_subnet *subnet, char *host, size_t size)
 {
@@ -2918,8 +2940,8 @@ static bool na_zmq_host_address(
     return at != NULL;
 }
 
-/* With the option ip_subnet, `host` becomes an address in it, of the family
- * given (0: any). NA_INVALID_ARG: malformed; NA_ADDRNOTAVAIL: there is none
+/* With the option ip_subnet, `host` becomes an address in it, of the given
+ * family (0: any). NA_INVALID_ARG: malformed; NA_ADDRNOTAVAIL: there is none
  * (both logged). */
 static na_return_t na_zmq_subnet_address(
     const struct na_zmq_class *self, int family, char *host, size_t size)
@@ -2940,8 +2962,8 @@ static na_return_t na_zmq_subnet_address(
     return NA_ADDRNOTAVAIL;
 }
 
-/* The address by which others reach a listener on all interfaces: in ip_subnet
- * if there is that option; loopback if there is no other. */
+/* The public address of a listener on all interfaces: in ip_subnet if that
+ * option is set; loopback if there is no other. */
 static na_return_t na_zmq_public_address(
     const struct na_zmq_class *self, char *host, size_t size)
 {
@@ -2953,7 +2975,7 @@ static na_return_t na_zmq_public_address(
     return na_zmq_subnet_address(self, family, host, size);
 }
 
-/* Bind to `endpoint`, and learn which one it became. */
+/* Bind to `endpoint`, and read the endpoint that it became. */
 static na_return_t na_zmq_bind(struct na_zmq_class *self, const char *endpoint)
 {
     size_t size = sizeof(self->endpoint);
@@ -3006,9 +3028,9 @@ static na_return_t na_zmq_open_tcp(
     return NA_SUCCESS;
 }
 
-/* Whether the path of an ipc endpoint is free. libzmq would remove whatever
- * is there: a file, or the socket of a process that listens, even one that is
- * stopped and whose queue is full (EAGAIN). */
+/* Whether the path of an ipc endpoint is free. libzmq would remove any file
+ * there, or the socket of a listening process, even of one that is stopped with
+ * a full queue (EAGAIN). */
 static na_return_t na_zmq_probe_path(
     const struct na_zmq_class *self, const char *path)
 {
@@ -3085,10 +3107,10 @@ static na_return_t na_zmq_open_inproc(
     return ret;
 }
 
-/* libzmq gives numbers to accepted connections, and aborts the process if a
- * peer has claimed the next number as its routing id. It takes the first number
- * from rand, which it does not seed. Seed it, so that peers must guess; the
- * application's sequence of random numbers stays as it is.
+/* libzmq numbers accepted connections, and aborts the process if a peer has
+ * chosen the next number as its routing id. The first number comes from rand,
+ * which libzmq does not seed. Seed it, so that peers cannot guess the number;
+ * the application's sequence of random numbers is unchanged.
  *
  * A ZAP handler cannot refuse such peers: libzmq 4.3.4 puts the routing id of
  * the listening socket into the request, not the peer's, and sends the request
@@ -3109,7 +3131,7 @@ static void *na_zmq_open_router(const struct na_zmq_class *self)
     return router;
 }
 
-/* The sockets, with their options. */
+/* Open the sockets, with their options. */
 static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
 {
     const struct na_init_info *info = self->base.info;
@@ -3132,12 +3154,12 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     self->socket = na_zmq_open_router(self);
     if (self->socket == NULL)
         return na_zmq_failed(self, "no socket", "of libzmq");
-    /* No limit of what libzmq has read and we have not: it stops reading at
-     * the limit, heartbeats as well, and so takes the connection of a peer who
-     * sends while we compute for a dead one. A domain of ZAP, though nobody
-     * answers for it, turns away who speaks a ZMTP before 3.0: the names such
-     * strangers bring abort the process when they arrive while the socket
-     * closes (libzmq 4.3.4, process_routing_id_msg). */
+    /* No limit on received messages in libzmq: at a limit it stops reading,
+     * including heartbeats, and would end the connection of a peer that sends
+     * while this process computes. Setting a ZAP domain, though no handler
+     * answers, rejects peers with a ZMTP version before 3.0: their routing ids
+     * abort the process if they arrive while the socket closes (libzmq 4.3.4,
+     * process_routing_id_msg). */
     if (!na_zmq_set(self->socket, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->socket, ZMQ_SNDHWM, 0) ||
         !na_zmq_set(self->socket, ZMQ_RCVHWM, 0) ||
@@ -3177,7 +3199,7 @@ static bool na_zmq_watch(const struct na_zmq_class *self, int fd)
     return fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* One descriptor for the socket, the monitor and the time. */
+/* Create one descriptor for the socket, the monitor and the timer. */
 static na_return_t na_zmq_open_fds(struct na_zmq_class *self)
 {
     int fd = -1;
@@ -3204,13 +3226,13 @@ static na_return_t na_zmq_open_fds(struct na_zmq_class *self)
 }
 #endif
 
-/* Undo whatever of open was done. Accepted sends get until `linger_ms`. */
+/* Undo a complete or partial open. Accepted sends get up to `linger_ms`. */
 static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
 {
     const struct na_core *core = self->base.core;
     struct na_link *link;
 
-    if (self->monitor != NULL) { /* in this order, or libzmq may hang */
+    if (self->monitor != NULL) { /* in this order; otherwise libzmq may hang */
         (void) zmq_socket_monitor(self->socket, NULL, 0);
         (void) zmq_close(self->monitor);
     }
@@ -3226,8 +3248,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
-        self->socket = NULL; /* addresses released from here on are in no
-                                table */
+        self->socket =
+            NULL; /* addresses released from here on are in no table */
     }
     if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
         na_zmq_inproc_leave(self);
@@ -3264,7 +3286,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
 
         assert(na_plug_list_empty(&addr->sends));
         if (!addr->reached)
-            na_zmq_hang_up(self, addr); /* nobody is there to linger for */
+            na_zmq_hang_up(self, addr); /* the peer does not read any more */
     }
     na_zmq_shut(self, linger_ms);
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
@@ -3275,7 +3297,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     }
 }
 
-/* Lists, tables and lock, so that shut can be called. */
+/* Initialize lists, tables and the lock, so that na_zmq_shut can be called. */
 static na_return_t na_zmq_prepare(struct na_zmq_class *self)
 {
     na_plug_list_init(&self->addrs);

@@ -9,14 +9,16 @@
 #include "emul/emul.h"
 #include "na/msg.h"
 
-#define NA_SM_FLOW_BATCH 64u   /* records of one peer in one visit */
-#define NA_SM_FLOW_IDLE 256u   /* visits for nothing before a hint is lowered */
-#define NA_SM_FLOW_LAST 16384u /* records of a dead peer: more than fit */
+#define NA_SM_FLOW_BATCH 64u /* maximum of records of one peer in one visit */
+#define NA_SM_FLOW_IDLE \
+    256u /* visits without records before a hint is cleared */
+#define NA_SM_FLOW_LAST \
+    16384u /* records of a dead peer: more than a ring holds */
 
 /* ---- Out ---- */
 
-/* Wake the peer if it sleeps, once for each sleep: until it has eaten that
- * bell, which it does under another number, it cannot sleep on. */
+/* Wake the peer if it sleeps, once for each sleep: it must consume the bell
+ * before it sleeps again, with another number. */
 static void na_sm_flow_ring(struct na_sm_addr *addr)
 {
     uint64_t asleep = atomic_load(&addr->peer_public->asleep);
@@ -24,23 +26,23 @@ static void na_sm_flow_ring(struct na_sm_addr *addr)
     if (HG_LIKELY(asleep == 0) || asleep == addr->rung)
         return;
     addr->rung = asleep;
-    /* No room means that bells enough are there; the polling thread notices
-     * that a peer is dead. */
+    /* If the socket is full, enough bells are pending; the polling thread
+     * notices a dead peer. */
     if (HG_LIKELY(addr->peer_bell >= 0))
         na_sm_bell_ring(addr->peer_bell);
     else
         (void) send(addr->fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Something was published for the peer. */
+/* Notify the peer that something was published. */
 static void na_sm_flow_notify(struct na_sm_addr *addr)
 {
     na_sm_hint_set(addr->peer_hints, addr->peer_slot);
     na_sm_flow_ring(addr);
 }
 
-/* Write a record that consists of its extra bytes and segments. NA_AGAIN: there
- * is no room, and `full` is set; NA_PROTOCOL_ERROR. */
+/* Write a record with its extra bytes and segments. NA_AGAIN: there is no
+ * space, and `full` is set; NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     const struct na_sm_record *record, const void *extra,
     const struct na_segment *segments, na_size_t count)
@@ -83,20 +85,20 @@ static na_return_t na_sm_flow_write_msg(
         addr, &record, &msg->tag, msg->segments, msg->segment_count);
 }
 
-/* The peer wrote what cannot be. */
+/* The peer wrote invalid data. */
 static void na_sm_flow_broken(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     addr->open = false;
     if (addr->state != NA_SM_READY && addr->state != NA_SM_CLOSING)
         return;
     self->base.core->count(&self->base, "sm_broken", 1);
-    hg_log_warning("sm", "process %ld wrote what cannot be into its ring",
+    hg_log_warning("sm", "process %ld wrote invalid data into its ring",
         (long) addr->user.pid);
     na_sm_peer_give_up(self, addr, NA_PROTOCOL_ERROR);
 }
 
-/* Send what is queued, in order; the number of things done. Puts and gets only
- * waited for the connection. */
+/* Send queued messages in order; returns the number of things done. Puts and
+ * gets only waited for the connection. */
 static unsigned na_sm_flow_flush(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -180,7 +182,7 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
 
     assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
     assert(!base->self);
-    if (addr->state != NA_SM_READY) /* if it can be dialled: not yet */
+    if (addr->state != NA_SM_READY) /* it may be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)
         return NA_AGAIN;
@@ -200,10 +202,9 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
 
 /* ---- The end ---- */
 
-/* Send what is queued, then BYE. It is tried again later where the ring is full
- * or a copy is under way, until the deadline: then the connection is over; or,
- * if the peer copies, it stays for as long as that takes, and nobody waits for
- * it any more. */
+/* Send the queue, then BYE. If the ring is full or a copy is in progress, this
+ * is repeated until the deadline: then the connection ends; or, if the peer
+ * copies, it stays as long as that takes, and the application stops waiting. */
 static void na_sm_flow_close(
     struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {
@@ -263,8 +264,8 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The peer has closed the connection: what it did not read goes by the next
- * one. */
+/* The peer has closed the connection: messages that it did not read are sent on
+ * the next one. */
 static void na_sm_flow_handle_bye(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -275,7 +276,7 @@ static void na_sm_flow_handle_bye(
 
 /* ---- In ---- */
 
-/* Hand a record on. NA_AGAIN: the core has no room for it. */
+/* Deliver a record. NA_AGAIN: the core does not accept it now. */
 static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
     struct na_sm_addr *addr, const struct na_sm_record *record,
     const unsigned char *payload)
@@ -294,14 +295,15 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
             return NA_PROTOCOL_ERROR;
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
-        /* From the ring: whoever takes it copies it before a look. */
+        /* In the ring: the receiver copies it before checking it. */
         return na_msg_arrived(&self->base, &addr->base, record->plane,
             record->target, tag, payload + record->extra, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
         core->count(&self->base, "sm_rma_copied", size);
-        /* The header is looked at, the data only copied to where it goes. */
+        /* The header is checked, so it is copied first; the data is only copied
+         * to its destination. */
         memcpy(header, payload, record->extra);
         na_emul_frame_arrived(&self->base, &addr->base, header, record->extra,
             payload + record->extra, size);
@@ -311,7 +313,7 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
     }
 }
 
-/* Deliver up to `max` records; the number delivered. */
+/* Deliver up to `max` records; returns the number. */
 static unsigned na_sm_flow_deliver(
     struct na_sm_class *self, struct na_sm_addr *addr, unsigned max)
 {
@@ -327,10 +329,11 @@ static unsigned na_sm_flow_deliver(
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_dispatch(self, addr, &record, payload);
         if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
-            /* A dead peer cannot be held back. */
+            /* A dead peer cannot be made to wait. */
             self->base.core->count(&self->base, "msg_dropped", 1);
             hg_log_warning("sm",
-                "dropped a message that process %ld left: no room",
+                "dropped a message of process %ld, which has ended: the queue "
+                "is full",
                 (long) addr->user.pid);
             ret = NA_SUCCESS;
         }
@@ -338,7 +341,7 @@ static unsigned na_sm_flow_deliver(
         if (ret != NA_SUCCESS)
             break;
         if (na_sm_in_take(&addr->in, &record))
-            na_sm_flow_notify(addr); /* there is room again in its ring */
+            na_sm_flow_notify(addr); /* its ring has space again */
         n++;
     }
     if (ret == NA_PROTOCOL_ERROR)
@@ -353,20 +356,21 @@ HG_PRIVATE unsigned na_sm_flow_visit(
 
     if (n == NA_SM_FLOW_BATCH)
         self->more = true;
-    /* There is room: the emulation offers its frames after each poll. */
+    /* There is space: the emulation retries its frames after each poll. */
     if (HG_UNLIKELY(addr->full) && addr->state == NA_SM_READY &&
         atomic_load(&na_sm_own_control(addr)->starved) == 0)
         n += na_sm_flow_flush(self, addr) + 1;
     return n;
 }
 
-/* Visit a peer whose hint is up, and lower it after enough for nothing. */
+/* Visit a peer whose hint is set; clear the hint after enough visits without
+ * records. */
 static unsigned na_sm_flow_visit_one(struct na_sm_class *self, uint32_t slot)
 {
     struct na_sm_addr *addr = self->slots[slot];
     unsigned n;
 
-    if (addr == NULL) { /* gone, or somebody spoils hints */
+    if (addr == NULL) { /* the peer has ended, or another peer set the bit */
         na_sm_hint_clear(self->hints, slot);
         return 0;
     }

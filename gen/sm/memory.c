@@ -17,7 +17,7 @@
 #define NA_SM_PAGE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define NA_SM_PAGE_TMPFS 0x01021994 /* the file system of normal pages */
 
-/* A descriptor of the same memory that cannot be mapped writable. */
+/* Get a descriptor of the same memory that cannot be mapped writable. */
 static int na_sm_page_weaken(int fd)
 {
     char path[64];
@@ -28,7 +28,7 @@ static int na_sm_page_weaken(int fd)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Whether a file may have that size: to exceed the limit is a signal, which
+/* Whether a file may have that size: exceeding the limit raises a signal that
  * ends most processes. */
 static bool na_sm_page_is_allowed(size_t size)
 {
@@ -105,7 +105,7 @@ HG_PRIVATE na_return_t na_sm_page_map(
             size, strerror(errno));
         return NA_NOMEM;
     }
-    (void) madvise(memory, size, MADV_DONTDUMP); /* it is the peer's */
+    (void) madvise(memory, size, MADV_DONTDUMP); /* it belongs to the peer */
     *memory_p = memory;
     return NA_SUCCESS;
 }
@@ -139,8 +139,8 @@ static void na_sm_page_sip_rounds(uint64_t v[4], unsigned rounds)
     }
 }
 
-/* SipHash-2-4 of the incarnation, under the key: nobody finds that from it but
- * by trying all keys. */
+/* SipHash-2-4 of the incarnation with the key: the key can be found from it
+ * only by trying all keys. */
 HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
 {
     const uint64_t length = UINT64_C(8) << 56;
@@ -167,7 +167,7 @@ HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark)
 {
     assert(mark != 0 && atomic_load(&slot->mark) == 0);
-    /* Whoever reads what is to come finds that the mark is not as it was. */
+    /* A reader of the new values also sees that the mark has changed. */
     atomic_store_explicit(&slot->place, info->place, memory_order_release);
     atomic_store_explicit(&slot->size, info->size, memory_order_release);
     atomic_store_explicit(
@@ -185,8 +185,8 @@ HG_PRIVATE void na_sm_slot_fill(
 
 struct na_sm_arena {
     unsigned char *base; /* NULL: there is none */
-    unsigned char *used; /* a byte for each page; NULL: none was ever used */
-    size_t fresh;        /* pages from here on were never used */
+    unsigned char *used; /* a byte for each page; NULL: none was used yet */
+    size_t fresh;        /* pages from here on are unused so far */
     size_t open;         /* bytes that are accessible */
     int fd;
 };
@@ -194,7 +194,7 @@ struct na_sm_arena {
 struct na_sm_arenas {
     pthread_mutex_t lock;
     uint64_t blocks;
-    pid_t pid; /* whose they are */
+    pid_t pid; /* the owner */
     bool closed;
     struct na_sm_arena arena[NA_SM_ARENAS];
 };
@@ -255,7 +255,8 @@ HG_PRIVATE struct na_sm_arenas *na_sm_arenas_create(void)
     return arenas;
 }
 
-/* The lock is held, and is released. */
+/* Release the lock, and free the arenas if the class is closed and no block is
+ * left. */
 static void na_sm_arenas_leave(struct na_sm_arenas *arenas)
 {
     bool last = arenas->closed && arenas->blocks == 0;
@@ -314,7 +315,7 @@ static bool na_sm_arena_search(
     return false;
 }
 
-/* Take them, and make them accessible. */
+/* Take the pages, and make them accessible. */
 static bool na_sm_arena_take(
     struct na_sm_arena *arena, size_t count, size_t *first_p)
 {
@@ -330,8 +331,8 @@ static bool na_sm_arena_take(
     return true;
 }
 
-/* Give the memory of pages back to the system, if it takes it: they read as
- * zeros then. */
+/* Return the memory of pages to the system, if possible; then they read as
+ * zeros. */
 static bool na_sm_arena_punch(unsigned char *at, size_t size)
 {
     return size >= NA_SM_ARENA_HOLE && madvise(at, size, MADV_REMOVE) == 0;
@@ -360,7 +361,7 @@ static size_t na_sm_arena_count(na_size_t size)
     return ((size_t) size + NA_SM_ARENA_PAGE - 1) / NA_SM_ARENA_PAGE;
 }
 
-/* Take a block back. */
+/* Free a block. */
 static void na_sm_arena_release(struct na_mem_block *block)
 {
     struct na_sm_arenas *arenas = (struct na_sm_arenas *) block->owner;

@@ -52,14 +52,14 @@ HG_PRIVATE struct na_sm_addr *na_sm_peer_new(struct na_sm_class *self,
     return addr;
 }
 
-/* Names may be peers', so different ones may have one hash: the last one has
- * the entry. */
+/* Peers choose names, so different names may have the same hash: the last one
+ * has the entry. */
 static uint64_t na_sm_peer_hash(const char *name)
 {
     return hg_crc64_update(0, name, strlen(name));
 }
 
-/* Out of the table of names. */
+/* Remove from the table of names. */
 static void na_sm_peer_forget(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     uint64_t hash;
@@ -108,7 +108,7 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return ret;
 }
 
-/* The first free slot for a pair. NA_AGAIN, logged: all are taken. */
+/* Take the first free slot for a pair. NA_AGAIN, logged: all are in use. */
 static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -117,7 +117,7 @@ static na_return_t na_sm_peer_take_slot(
     assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
     if (self->pairs == NA_SM_PEERS) {
         hg_log_warning("sm",
-            "process %ld cannot be a peer: no more than %u at a time",
+            "process %ld cannot be a peer: the limit is %u peers",
             (long) addr->user.pid, NA_SM_PEERS);
         return NA_AGAIN;
     }
@@ -146,7 +146,7 @@ static void na_sm_peer_give_slot(
 
 /* ---- States ---- */
 
-/* The class has a reference of an address that it works for. */
+/* The class holds a reference of an address while it works on it. */
 static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     if (!hg_list_is_empty(&addr->link))
@@ -184,7 +184,7 @@ HG_PRIVATE void na_sm_peer_close(
     na_sm_wake(self);
 }
 
-/* The rings of a pair are mapped, and so are the peer's pages: open them. */
+/* The rings of a pair and the peer's pages are mapped: open the connection. */
 static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
@@ -201,14 +201,14 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
     addr->full = !hg_list_is_empty(&addr->sends);
     addr->state = NA_SM_READY;
     hg_list_remove(&addr->turn);
-    /* Somebody may have asked for the end of it before it began. */
+    /* The application may have closed the connection before it began. */
     if (!hg_list_is_empty(&addr->closers))
         na_sm_peer_close(self, addr);
-    na_sm_hint_set(self->hints, addr->slot); /* look there first */
+    na_sm_hint_set(self->hints, addr->slot); /* check its ring first */
     self->base.core->count(&self->base, "sm_met", 1);
 }
 
-/* Have the polling thread end it. */
+/* Make the polling thread end the connection. */
 static void na_sm_peer_set_dying(struct na_sm_class *self,
     struct na_sm_addr *addr, na_return_t lookup_ret, bool again)
 {
@@ -265,7 +265,7 @@ HG_PRIVATE bool na_sm_peer_copies(const struct na_sm_addr *addr, uint64_t key)
     return false;
 }
 
-/* What is mapped, by enum na_sm_fd. */
+/* The mappings, by enum na_sm_fd. */
 static const struct {
     size_t size;
     int protection;
@@ -313,8 +313,8 @@ HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret)
     }
 }
 
-/* Log why an address is dead; the code that what waits for it ends with. That
- * it cannot be reached is an error if the application gave the address. */
+/* Log why an address is dead; returns the result of its pending operations.
+ * That it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
     struct na_sm_class *self, const struct na_sm_addr *addr)
 {
@@ -332,7 +332,7 @@ static na_return_t na_sm_peer_dead_code(
         self->base.core->count(&self->base, "bad_names", 1);
     HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
         "%s cannot be reached: %s", name,
-        addr->why == 0                  ? "what listens there gives no answer"
+        addr->why == 0 ? "the process that listens there does not answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
     return addr->lookup_ret;
@@ -373,9 +373,9 @@ HG_PRIVATE void na_sm_peer_end(
 
 /* ---- Connecting ---- */
 
-#define NA_SM_CONN_HELLO_MS 5000u /* for a caller to say HELLO */
-#define NA_SM_CONN_BATCH 64u      /* callers taken in at a time */
-#define NA_SM_CONN_CALLERS 1024u  /* that have not said HELLO */
+#define NA_SM_CONN_HELLO_MS 5000u /* timeout of HELLO */
+#define NA_SM_CONN_BATCH 64u      /* callers accepted at a time */
+#define NA_SM_CONN_CALLERS 1024u  /* maximum of callers before HELLO */
 
 HG_PRIVATE na_return_t na_sm_watch(
     const struct na_sm_class *self, int fd, uint32_t events, void *what)
@@ -412,7 +412,7 @@ static na_return_t na_sm_conn_send(const struct na_sm_class *self,
     return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether the other end of a connection may be a peer, by its user. */
+/* Whether the user of the other end of a connection may be a peer. */
 static bool na_sm_conn_allows(
     const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
@@ -424,7 +424,7 @@ static bool na_sm_conn_allows(
     return no == NULL;
 }
 
-/* Tell a caller why it is sent away. */
+/* Send a caller the reason of its refusal. */
 static void na_sm_conn_refuse(
     struct na_sm_class *self, int fd, na_return_t reason)
 {
@@ -439,8 +439,8 @@ static void na_sm_conn_refuse(
 
 /* ---- Dialling ---- */
 
-/* Map what the other side sent, and take its bell, if there is one and it may
- * be rung. An arena that cannot be mapped, or is none, costs speed only. */
+/* Map what the other side sent, and take its bell, if there is one that may be
+ * rung. An arena that cannot be mapped, or is missing, only costs speed. */
 static na_return_t na_sm_conn_map(
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
@@ -467,7 +467,7 @@ static na_return_t na_sm_conn_map(
     return NA_SUCCESS;
 }
 
-/* Make the pair and say HELLO with it. NA_BUSY: it cannot be said now. */
+/* Create the pair and send HELLO with it. NA_BUSY: it cannot be sent now. */
 static na_return_t na_sm_conn_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -479,12 +479,12 @@ static na_return_t na_sm_conn_hello(
         return ret;
     ret = na_sm_conn_send(self, addr, NA_SM_HELLO, fd);
     (void) close(fd);
-    /* Whoever hung up may have said why: that is yet to be read. */
+    /* If the peer closed the socket, its reason may still be unread. */
     return ret == NA_AGAIN ? NA_BUSY : NA_SUCCESS;
 }
 
-/* An address that was dialled before is that of the same user still: others
- * may have been told whose it is. */
+/* An address that was dialled before must still belong to the same user: its
+ * identity may have been passed on. */
 static na_return_t na_sm_conn_check_user(
     struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
@@ -498,9 +498,8 @@ static na_return_t na_sm_conn_check_user(
     return NA_SUCCESS;
 }
 
-/* Connect to an address that is to be dialled, and greet it. NA_BUSY: it is to
- * be done anew, later; NA_AGAIN: we have as many peers, or descriptors, as can
- * be. */
+/* Connect to an address and send HELLO. NA_BUSY: try again later; NA_AGAIN: the
+ * limit of peers or descriptors is reached. */
 static na_return_t na_sm_conn_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -525,7 +524,7 @@ static na_return_t na_sm_conn_dial(
     return ret == NA_SUCCESS ? na_sm_conn_hello(self, addr) : ret;
 }
 
-/* The lookups of an address that is ready. */
+/* Complete the lookups of an address that is ready. */
 static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
 {
     while (!hg_list_is_empty(&addr->lookups)) {
@@ -539,7 +538,7 @@ static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
     }
 }
 
-/* What a refusal means here. */
+/* The error code for a refusal. */
 static na_return_t na_sm_conn_refusal_code(
     const struct na_sm_addr *addr, uint32_t reason)
 {
@@ -548,15 +547,15 @@ static na_return_t na_sm_conn_refusal_code(
     else if (reason != NA_PERMISSION && reason != NA_PROTOCOL_ERROR &&
         reason != NA_AGAIN)
         reason = NA_HOSTUNREACH;
-    hg_log_warning("sm", "%s refuses us: %s", addr->base.name,
-        reason == NA_AGAIN ? "it has no room, or no descriptors, left"
+    hg_log_warning("sm", "%s refuses the connection: %s", addr->base.name,
+        reason == NA_AGAIN ? "its limit of peers or descriptors is reached"
                            : NA_Error_to_string((na_return_t) reason));
     return (na_return_t) reason;
 }
 
 /* ---- Callers ---- */
 
-/* A caller goes, which nobody knows of. */
+/* Drop a caller that has no name yet. */
 static void na_sm_conn_drop_caller(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -568,8 +567,8 @@ static void na_sm_conn_drop_caller(
     na_addr_unuse(&addr->base);
 }
 
-/* A caller that has said HELLO gets its name, and its memory is mapped. Others
- * find one that does not listen by that name. */
+/* Accept a HELLO: set the caller's name, and map its memory. A caller that does
+ * not listen is found by that name. */
 static na_return_t na_sm_conn_accept_hello(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *hello)
 {
@@ -589,8 +588,8 @@ static na_return_t na_sm_conn_accept_hello(struct na_sm_class *self,
     return na_sm_conn_send(self, addr, NA_SM_WELCOME, -1);
 }
 
-/* Judge a packet, and connect. NA_HOSTUNREACH: it is our own, by a name that
- * na_sm_is_own_name did not know as ours. */
+/* Check a packet, and connect. NA_HOSTUNREACH: the peer is this class, by a
+ * name that na_sm_is_own_name did not recognise. */
 static na_return_t na_sm_conn_handle(struct na_sm_class *self,
     struct na_sm_addr *addr, struct na_sm_packet *packet)
 {
@@ -611,18 +610,18 @@ static na_return_t na_sm_conn_handle(struct na_sm_class *self,
                          : na_sm_conn_accept_hello(self, addr, packet);
 }
 
-/* A peer, or a caller, has not said what it must. */
+/* Log a malformed packet of a peer or caller. */
 static void na_sm_conn_log_malformed(
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
         hg_log_warning("sm",
-            "process %ld is refused: it speaks version %u, not %d",
+            "process %ld is refused: it has version %u of the protocol, not %d",
             (long) addr->user.pid, packet->version, NA_SM_VERSION);
     else if (packet->kind != NA_SM_REFUSE)
         hg_log_warning("sm",
-            "process %ld is refused: it is none of ours, or its memory is of "
-            "another size, or unsealed",
+            "process %ld is refused: it is not hg, or its memory has "
+            "another size or is unsealed",
             (long) addr->user.pid);
 }
 
@@ -658,13 +657,13 @@ HG_PRIVATE unsigned na_sm_conn_read(
     return 1;
 }
 
-/* The next caller; -1, and errno: none. */
+/* Accept the next caller; -1 with errno: none. */
 static int na_sm_conn_next_caller(const struct na_sm_class *self)
 {
     return accept4(self->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* Take in a caller, or tell it why not. */
+/* Add a caller, or refuse it. */
 static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
 {
     struct na_sm_addr *addr = NULL;
@@ -690,16 +689,16 @@ static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
     self->callers++;
     ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
     if (ret == NA_SUCCESS) {
-        (void) na_sm_conn_read(self, addr); /* it may have spoken already */
+        (void) na_sm_conn_read(self, addr); /* its HELLO may have arrived */
         return;
     }
     na_sm_conn_refuse(self, fd, ret);
     na_sm_conn_drop_caller(self, addr);
 }
 
-/* There is no descriptor for a caller, who must not wait for ever, nor make
- * the listening socket readable for ever: the spare one serves to say so.
- * False: there was no caller, which the system does not find out first. */
+/* There is no descriptor for a caller. It must not wait for ever, nor keep the
+ * listening socket readable: close the spare descriptor to accept and refuse
+ * it. False: there was no caller, which accept does not check first. */
 static bool na_sm_conn_refuse_next(struct na_sm_class *self)
 {
     int error = errno;
@@ -743,8 +742,8 @@ static uint64_t na_sm_conn_earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Dial, or give up, one of those to be dialled, or a caller: when to do so
- * again; NA_SM_NEVER: it has ended. */
+/* Dial or give up an address that is being dialled, or drop a caller that is
+ * late. Returns the time of the next attempt; NA_SM_NEVER: it has ended. */
 static uint64_t na_sm_conn_try(
     struct na_sm_class *self, struct na_sm_addr *addr, uint64_t now)
 {

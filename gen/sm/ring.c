@@ -4,7 +4,8 @@
 
 #if HG_ENABLE_SM
 
-#define NA_SM_RING_LAZY 4 /* the part of a ring after which a head is told */
+#define NA_SM_RING_LAZY \
+    4 /* a consumed fraction of 1/4 of the ring is published */
 
 /* ---- Headers: a word, written and read at once ---- */
 
@@ -47,7 +48,7 @@ HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     out->head = 0;
 }
 
-/* Look at the consumer's head. False: it cannot be. */
+/* Read the consumer's head. False: it is invalid. */
 static bool na_sm_out_look(struct na_sm_out *out)
 {
     uint64_t head = atomic_load(&out->control->head);
@@ -59,16 +60,17 @@ static bool na_sm_out_look(struct na_sm_out *out)
     return true;
 }
 
-/* Whether `need` bytes are free, looking again only if it seems not. */
+/* Whether `need` bytes are free; the consumer's head is read only if they seem
+ * not to be. */
 static na_return_t na_sm_out_check_free(struct na_sm_out *out, uint64_t need)
 {
     if (need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
-    /* A head that cannot be is an error below. */
+    /* An invalid head is an error below. */
     if (na_sm_out_look(out) && need <= out->size - (out->tail - out->head))
         return NA_SUCCESS;
     /* Either the consumer sees `starved` after it has published its head, or
-     * we see that head now: see na_sm_in_publish. */
+     * that head is seen here: see na_sm_in_publish. */
     atomic_store(&out->control->starved, 1);
     if (!na_sm_out_look(out))
         return NA_PROTOCOL_ERROR;
@@ -131,7 +133,7 @@ HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     in->tail = 0;
 }
 
-/* Look at the producer's tail. */
+/* Read the producer's tail. */
 static na_return_t na_sm_in_look(struct na_sm_in *in)
 {
     uint64_t tail = atomic_load(&in->control->tail);
@@ -144,13 +146,13 @@ static na_return_t na_sm_in_look(struct na_sm_in *in)
     return NA_SUCCESS;
 }
 
-/* Whether a header that was read at `at` describes a record there. */
+/* Whether the header read at `at` describes a valid record. */
 static bool na_sm_in_fits(
     const struct na_sm_in *in, uint32_t at, const struct na_sm_record *record)
 {
     if (record->kind >= NA_SM_KIND_MAX)
         return false;
-    if (record->kind == NA_SM_SKIP) /* fills all that is left */
+    if (record->kind == NA_SM_SKIP) /* fills the rest of the ring */
         return record->size == in->size - at - NA_SM_RING_HEADER &&
             record->size < in->tail - in->head;
     return record->size <= na_sm_ring_max(in->size) &&
@@ -182,7 +184,7 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
         }
         in->head += in->size - at;
     }
-    return NA_PROTOCOL_ERROR; /* nobody skips twice in a row */
+    return NA_PROTOCOL_ERROR; /* two SKIP records in a row are invalid */
 }
 
 HG_PRIVATE bool na_sm_in_take(

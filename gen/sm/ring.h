@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sm_ring: records from one producer to one consumer, through memory that the
- * other side may scribble on.
+ * ring: records from one producer to one consumer, in memory that the other
+ * side may overwrite at any time.
  *
  * A ring is a control block and a power of two of bytes, both in memory that
- * two processes map. Places are counts of bytes since the beginning and never
- * wrap; the place in the ring is such a count modulo its size. A record is a
- * header of 8 bytes and a payload, padded to 8 bytes; it never wraps: a SKIP
- * record fills what is left before the end. The first `extra` bytes of a
- * payload are not the caller's: the tag of a message, unless that is 0, or the
- * header of a frame.
+ * two processes map. Positions are counts of bytes since the start and never
+ * wrap; the position in the ring is the count modulo its size. A record is a
+ * header of 8 bytes and a payload, padded to 8 bytes. It never wraps: a SKIP
+ * record fills the rest before the end. The first `extra` bytes of a payload
+ * are not the caller's: the tag of a message, unless that is 0, or the header
+ * of a frame.
  *
  *     0        4      5       6        7       8
  *     +--------+------+-------+--------+-------+---------+-----+
@@ -21,24 +21,25 @@
  *     | free     |record|record  |SKIP  |     | free             |
  *     +----------+------+--------+------+-----+------------------+
  *
- * The producer alone writes `tail`, the consumer alone `head`. Each keeps its
- * own count in private memory, publishes it, and never reads it back; what it
- * reads of the other's is checked before use. A header is read once, into
- * private memory. So whatever the other side writes, and whenever, this side
- * touches nothing outside the ring, and says NA_PROTOCOL_ERROR once it meets
- * something that cannot be. What the payload says is the reader's to mistrust:
- * it is copied before it is looked at.
+ * Only the producer writes `tail`, only the consumer writes `head`. Each keeps
+ * its own count in private memory, publishes it, and never reads it back. It
+ * checks the other side's count before use. A header is read once, into private
+ * memory. So whatever the other side writes, and at any time, this side
+ * accesses nothing outside the ring, and returns NA_PROTOCOL_ERROR when it
+ * finds something invalid. Readers must not trust the payload: they copy it
+ * before they check it.
  *
- * The consumer publishes its head only after a quarter of the ring, or where
- * it is told to: an empty ring has three quarters free as the producer sees
- * it, and the largest record needs, with a SKIP in front, no more. A producer
- * that finds no room raises `starved` and looks again; a consumer that has
- * published its head lowers it and, if it was up, tells the producer.
+ * The consumer publishes its head only after a quarter of the ring, or when
+ * na_sm_in_publish is called. An empty ring has at least three quarters free as
+ * the producer sees it, and the largest record with a SKIP in front needs no
+ * more. A producer that finds no space sets `starved` and checks again. A
+ * consumer that has published its head clears `starved` and, if it was set,
+ * notifies the producer.
  *
- * Memory order: publishing (a tail, a head, `starved`) and looking for what was
- * published are sequentially consistent, so that users of a ring may build on
- * "I published before I looked". (Fences would do, and thread sanitizers do
- * not know them.)
+ * Memory order: publishing (a tail, a head, `starved`) and reading what was
+ * published are sequentially consistent, so that users of a ring can rely on
+ * "published before checked". (Fences would be enough, but thread sanitizers do
+ * not support them.)
  *
  * Locking: none. A side of a ring belongs to one thread at a time.
  *
@@ -53,7 +54,8 @@
 
 #define NA_SM_RING_LINE 64  /* bytes that move together between cores */
 #define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
-#define NA_SM_HAZARDS 8     /* memories of the other side's in use at a time */
+#define NA_SM_HAZARDS \
+    8 /* maximum of the other side's memories in use at a time */
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
@@ -63,12 +65,13 @@ enum na_sm_kind {
     NA_SM_KIND_MAX
 };
 
-/* One direction's words, on lines of their own but for what is rare. */
+/* The words of one direction, on separate cache lines except for rarely used
+ * ones. */
 struct na_sm_control {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
-    /* The producing side has left the connection: it ignores hazards that the
+    /* The producing side has closed the connection: it ignores hazards that the
      * other side sets later. */
     _Atomic uint32_t over;
     /* Keys of memory of the consuming side that the producing side's RMA
@@ -93,8 +96,8 @@ struct na_sm_out {
     struct na_sm_control *control;
     unsigned char *data;
     uint32_t size;
-    uint64_t tail; /* ours */
-    uint64_t head; /* the consumer's, as last seen */
+    uint64_t tail; /* own count */
+    uint64_t head; /* the consumer's count when last read */
 };
 
 /* The consumer's side. */
@@ -102,12 +105,13 @@ struct na_sm_in {
     struct na_sm_control *control;
     const unsigned char *data;
     uint32_t size;
-    uint64_t head;      /* ours */
-    uint64_t published; /* what of it the producer knows */
-    uint64_t tail;      /* the producer's, as last seen */
+    uint64_t head;      /* own count */
+    uint64_t published; /* published part of head */
+    uint64_t tail;      /* the producer's count when last read */
 };
 
-/* Begin with zeroed memory. `size` is a power of two from 4 KiB to 2^30. */
+/* Initialize one side; the memory is zeroed. `size` is a power of two from 4
+ * KiB to 2^30. */
 HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size);
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
@@ -119,30 +123,31 @@ static inline uint32_t na_sm_ring_max(uint32_t size)
     return size / 8 * 3 - NA_SM_RING_HEADER;
 }
 
-/* Room for a record of `size` bytes of payload, at most na_sm_ring_max: where
- * to write them. NA_AGAIN: none now, and `starved` is up, so that the consumer
- * tells when there is; NA_PROTOCOL_ERROR: the consumer's head is impossible. */
+/* Reserve a record with `size` bytes of payload, at most na_sm_ring_max;
+ * returns its address. NA_AGAIN: no space now, and `starved` is set, so that
+ * the consumer will notify; NA_PROTOCOL_ERROR: the consumer's head is
+ * invalid. */
 HG_PRIVATE na_return_t na_sm_out_reserve(
     struct na_sm_out *out, uint32_t size, unsigned char **payload_p);
 
-/* Publish the record that was reserved last, whose size is record->size. */
+/* Publish the record reserved last; its size is record->size. */
 HG_PRIVATE void na_sm_out_commit(
     struct na_sm_out *out, const struct na_sm_record *record);
 
-/* The next record, with its payload in the ring until na_sm_in_take. NA_AGAIN:
- * there is none; NA_PROTOCOL_ERROR: what is there is no record. */
+/* Read the next record, with its payload in the ring until na_sm_in_take.
+ * NA_AGAIN: there is none; NA_PROTOCOL_ERROR: it is invalid. */
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
     struct na_sm_record *record_p, const unsigned char **payload_p);
 
-/* Give back the record that was peeked last. True: the producer waits for
- * room, and is to be told that there is some. */
+/* Release the record that was read last. True: the producer waits for space,
+ * and must be notified. */
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record);
 
-/* Publish the head as it is; the result as above. */
+/* Publish the head; returns true as na_sm_in_take does. */
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 
-/* Whether there is something to peek at, be it nonsense. */
+/* Whether there is a record to read, valid or not. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
     return atomic_load(&in->control->tail) != in->head;

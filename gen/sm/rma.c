@@ -15,17 +15,17 @@
 #define NA_SM_RMA_PIECE ((na_size_t) 1 << 20)
 #define NA_SM_RMA_AT_ONCE ((na_size_t) 256 << 10)
 #define NA_SM_RMA_SMALL ((na_size_t) 16 << 10) /* the lock is kept for these */
-#define NA_SM_RMA_VECTOR 1023u /* segments in one call, and the witness */
+#define NA_SM_RMA_VECTOR 1023u /* segments in one call, plus the incarnation */
 
 #define NA_SM_MEM_POLL_NS 50000 /* between two looks at hazard words */
 
-/* A piece of memory while a hazard word names it. */
+/* A piece of memory that a hazard word protects. */
 struct na_sm_touch {
     struct na_sm_class *self;
     struct na_sm_addr *addr;
-    struct na_sm_slot_info info; /* about the memory */
-    bool leaves;                 /* the lock is left during a copy */
-    unsigned depth;              /* how often it was entered, meanwhile */
+    struct na_sm_slot_info info; /* from the memory's slot */
+    bool leaves;                 /* the lock is released during a copy */
+    unsigned depth;              /* how often the lock was held, meanwhile */
 };
 
 /* ---- Life ---- */
@@ -75,7 +75,7 @@ static uint32_t na_sm_mem_take_slot(struct na_sm_class *self)
     return NA_SM_SLOTS;
 }
 
-/* Tell peers about registered memory, if there is a slot left. */
+/* Describe registered memory in the public page, if there is a free slot. */
 static void na_sm_mem_show(struct na_sm_class *self, struct na_sm_mem *mem)
 {
     const struct na_mem_handle *base = &mem->base;
@@ -103,7 +103,7 @@ HG_PRIVATE na_return_t na_sm_mem_register(struct na_mem_handle *base)
     return na_emul_mem_register(base);
 }
 
-/* A living peer that copies to or from memory, or NULL. */
+/* A living peer that copies to or from the memory, or NULL. */
 static const struct na_sm_addr *na_sm_mem_user(
     const struct na_sm_class *self, uint64_t key)
 {
@@ -155,8 +155,8 @@ static void na_sm_mem_log_late(struct na_sm_class *self, uint64_t key)
     na_sm_leave(self);
 }
 
-/* There is no time limit: a peer that is stopped in the middle of a copy
- * finishes it when it goes on. */
+/* There is no time limit: a peer that is stopped during a copy finishes it when
+ * it continues. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
     uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
@@ -208,7 +208,7 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
     na_return_t ret;
 
     mem->slot = NA_SM_SLOTS;
-    /* Of a class that has been told to emulate. */
+    /* From a class that uses only the emulation. */
     if (buf_size == NA_EMUL_WIRE_HANDLE_SIZE)
         return na_emul_mem_deserialize(base, buf, buf_size);
     if (buf_size != NA_SM_MEM_HANDLE)
@@ -243,7 +243,7 @@ static void na_sm_rma_copy_ends(const struct na_sm_touch *touch)
         hg_enter_again(na_sm_lock(touch->self), touch->depth);
 }
 
-/* The kernel will not, or the peer is not who it is taken for: from now on, by
+/* The kernel refuses the copy, or the process is not the peer: from now on use
  * frames. */
 static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
 {
@@ -256,9 +256,9 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
     return NA_OPNOTSUPPORT;
 }
 
-/* Have the kernel move *size bytes, or fewer of a put: *size then. Behind what
- * is read comes the witness; a partial read fails. Both vectors have a free
- * element at the end. */
+/* Make the kernel copy *size bytes; a put may copy fewer, *size is then their
+ * number. A read also reads the peer's incarnation; a partial read fails. Both
+ * vectors have a free element at the end. */
 static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t *size)
@@ -298,11 +298,11 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
         return NA_OPNOTSUPPORT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
-    (void) na_sm_rma_deny(addr, "its number is another process's");
+    (void) na_sm_rma_deny(addr, "its process id belongs to another process");
     return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
-/* The first use of a connection: is it who it is taken for? */
+/* First use of a connection: check the identity of the process. */
 static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
@@ -315,7 +315,7 @@ static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 
 /* ---- Descriptions ---- */
 
-/* Check segments that were fetched, and compute where they start. */
+/* Check fetched segments, and compute their offsets. */
 static bool na_sm_rma_check(const struct na_sm_slot_info *info,
     const struct na_segment *segments, na_offset_t *starts)
 {
@@ -373,8 +373,8 @@ static na_return_t na_sm_rma_fetch(
 
 /* ---- Pieces ---- */
 
-/* Segments of memory from an offset on, *size bytes in all or fewer, and then
- * those: their number. */
+/* List segments of memory from an offset on, up to *size bytes, which becomes
+ * the listed size; returns the number of segments. */
 static size_t na_sm_rma_list(const struct na_mem_handle *mem,
     na_offset_t offset, struct iovec vector[NA_SM_RMA_VECTOR], na_size_t *size)
 {
@@ -395,7 +395,7 @@ static size_t na_sm_rma_list(const struct na_mem_handle *mem,
     return n;
 }
 
-/* The offsets and the size tell what is left. */
+/* Advance the offsets and the size of the operation to what is left. */
 static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
 {
     op->local_offset += moved;
@@ -403,7 +403,7 @@ static void na_sm_rma_progress(struct na_op *op, na_size_t moved)
     op->size -= moved;
 }
 
-/* One call of the kernel for as much as fits, up to `size`. */
+/* Copy as much as one call of the kernel allows, up to `size`. */
 static na_return_t na_sm_rma_move(
     struct na_sm_touch *touch, struct na_op *op, na_size_t size)
 {
@@ -438,7 +438,7 @@ static na_return_t na_sm_rma_move(
 }
 
 /* Copy up to a piece to or from the peer's arena. NA_OPNOTSUPPORT: the memory
- * is not in one, or that is not mapped. */
+ * is not in an arena, or that is not mapped. */
 static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
 {
     const struct na_sm_slot_info *info = &touch->info;
@@ -484,7 +484,7 @@ static na_return_t na_sm_rma_map(struct na_sm_touch *touch, struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* Have the kernel move up to a piece. */
+/* Make the kernel copy up to a piece. */
 static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 {
     struct na_sm_mem *mem = na_sm_mem_of(op->remote);
@@ -501,7 +501,7 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
         if (mem->base.segments == NULL)
             ret = na_sm_rma_fetch(touch, mem);
         if (ret == NA_SUCCESS && touch->info.size != mem->described)
-            ret = NA_PROTOCOL_ERROR; /* what it tells changes */
+            ret = NA_PROTOCOL_ERROR; /* the slot changed */
     }
     while (ret == NA_SUCCESS && op->size > end)
         ret = na_sm_rma_move(touch, op, op->size - end);
@@ -509,8 +509,8 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
 }
 
 /* Read the slot of an operation's memory, whose key is published.
- * NA_OPNOTSUPPORT: the peer ignores our hazard words from now on; NA_NOENTRY:
- * the memory is not registered; NA_PERMISSION; NA_OVERFLOW. */
+ * NA_OPNOTSUPPORT: the peer no longer checks the hazard words; NA_NOENTRY: the
+ * memory is not registered; NA_PERMISSION; NA_OVERFLOW. */
 static na_return_t na_sm_rma_find(
     struct na_sm_touch *touch, const struct na_op *op)
 {
@@ -538,10 +538,9 @@ static na_return_t na_sm_rma_find(
     return ret;
 }
 
-/* Move up to a piece of an operation. With `leaves` the lock is left during a
- * copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: what is left is
- * for the emulation, which also knows what to do with a peer that is going or
- * gone. */
+/* Move up to a piece of an operation. With `leaves` the lock is released during
+ * a copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: the rest is
+ * moved by the emulation, which also handles a peer that is ending. */
 static na_return_t na_sm_rma_piece(
     struct na_sm_class *self, struct na_op *op, bool leaves)
 {
@@ -575,7 +574,7 @@ static na_return_t na_sm_rma_piece(
 
 /* ---- Operations ---- */
 
-/* Whether to try the kernel's copy, or our own. */
+/* Whether to try a copy by the kernel or by this process. */
 static bool na_sm_rma_is_direct(
     const struct na_sm_class *self, const struct na_op *op)
 {
@@ -583,7 +582,7 @@ static bool na_sm_rma_is_direct(
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
     uint64_t owner = atomic_load(&addr->incarnation);
 
-    /* Of an address that was never connected nothing is known yet. */
+    /* The owner is unknown if the address was never connected. */
     return self->rma_mode != NA_SM_RMA_COPY && !addr->base.self &&
         mem->slot < NA_SM_SLOTS && (mem->owner == owner || owner == 0);
 }
@@ -594,14 +593,14 @@ static na_return_t na_sm_rma_hand_over(
 {
     if (self->rma_mode == NA_SM_RMA_VM && !op->addr->self) {
         hg_log_error("sm",
-            "HG_SM_RMA=vm, but the memory of %s cannot be reached so",
+            "HG_SM_RMA=vm, but the kernel cannot access the memory of %s",
             op->addr->name != NULL ? op->addr->name : "a peer");
         return NA_PERMISSION;
     }
     return op->type == NA_CB_PUT ? na_emul_put(op) : na_emul_get(op);
 }
 
-/* Go on with an operation after a piece of it. An error: it could not be handed
+/* Continue an operation after a piece of it. An error: it could not be handed
  * over, and is not completed. */
 static na_return_t na_sm_rma_go_on(
     struct na_sm_class *self, struct na_op *op, na_return_t ret)
@@ -613,7 +612,8 @@ static na_return_t na_sm_rma_go_on(
         return NA_SUCCESS;
     }
     if (ret == NA_AGAIN &&
-        na_sm_flow_queue(self, addr, op) == NA_AGAIN) /* for a connection */
+        na_sm_flow_queue(self, addr, op) ==
+            NA_AGAIN) /* waits for a connection */
         return NA_SUCCESS;
     if (ret == NA_AGAIN || ret == NA_OPNOTSUPPORT)
         return na_sm_rma_hand_over(self, op);
@@ -647,7 +647,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
 
     if (op->size <= NA_SM_RMA_AT_ONCE && na_sm_rma_is_direct(self, op))
         ret = na_sm_rma_piece(self, &copy, true);
-    /* What was moved of it is moved again. */
+    /* The part that was moved is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
 
@@ -685,7 +685,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
 
 /* ---- Ends from outside ---- */
 
-/* End puts and gets of a list that have that local memory. */
+/* Cancel puts and gets of a list with that local memory. */
 static void na_sm_rma_cancel(
     struct na_link *list, const struct na_mem_handle *mem)
 {
@@ -720,7 +720,7 @@ HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem)
     na_sm_leave(self);
 }
 
-/* Whatever waited was canceled before. */
+/* Waiting operations were canceled before. */
 HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 {
     struct na_sm_class *self = na_sm_of(context->na_class);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma: memory that is registered with sm, and put and get between two processes
- * of one node.
+ * rma: memory registered with sm, and put and get between two processes of one
+ * node.
  *
  * Memory that is serialized for peers gets a slot in the owner's public page. A
- * serialized handle is the emulation's, and behind it
+ * serialized handle is that of the emulation, followed by
  *
  *     24            32     36     40
  *     +-------------+------+------+
@@ -12,54 +12,56 @@
  *     +-------------+------+------+
  *
  * `slot` counts from 1; 0: the memory has none, and frames of the emulation
- * carry it. There is no place in the handle: where the memory is, how much of
- * it there is, and what may be done with it, the initiator learns from the
- * slot, of the owner itself, if the mark there is that of the handle's key. So
- * a forged handle gets an honest initiator to touch nothing of the owner's but
- * what its author could touch by frames. Memory of several segments is
- * described by an array in the owner's memory, which is fetched on first use.
+ * move its data. The handle contains no address. The initiator reads address,
+ * size and access of the memory from the slot, that is from the owner itself,
+ * if the mark there matches the handle's key. So with a forged handle an
+ * initiator accesses only memory of the owner that the author of the handle
+ * could access by frames. Memory of several segments is described by an array
+ * in the owner's memory, which is fetched on first use.
  *
- * Ways to move a piece (at most 1 MiB), in this order; HG_SM_RMA chooses:
- *   - Memory that the library allocated lies in an arena, which the initiator
- *     has mapped: it copies by itself (counter sm_rma_mapped).
- *   - The kernel copies between the two processes: process_vm_readv and
- *     process_vm_writev (sm_rma_vm; sm_rma_calls counts the calls).
- *   - Where the kernel will not (not dumpable, Yama, another namespace, no such
- *     call), frames of the emulation go through the rings (sm_rma_copied): from
- *     then on, as long as the connection lasts; one line is logged. With
- *     HG_SM_RMA=vm this is NA_PERMISSION instead.
+ * A piece (at most 1 MiB) is moved in the first possible way; HG_SM_RMA selects
+ * the ways:
+ * - Memory that the library allocated is in an arena, which the initiator has
+ *   mapped: it copies the data itself (counter sm_rma_mapped).
+ * - The kernel copies between the two processes: process_vm_readv and
+ *   process_vm_writev (sm_rma_vm; sm_rma_calls counts the calls).
+ * - If the kernel refuses (not dumpable, Yama, another namespace, no such
+ *   call), frames of the emulation pass through the rings (sm_rma_copied),
+ *   until the connection ends; one line is logged. With HG_SM_RMA=vm the result
+ *   is NA_PERMISSION instead.
+ *
  * With HG_SM_RMA=vm a class lets the processes of its user read its memory
- * (PR_SET_PTRACER): Yama may let only ancestors do that.
+ * (PR_SET_PTRACER), since Yama may permit that only to ancestors.
  *
- * Hazard words: memory that is withdrawn is not touched any more. Before each
- * piece the initiator writes the key into a hazard word of the pair, then looks
- * whether the mark is in the slot; the owner clears the mark, then looks for
- * the key in the hazard words of its peers, and waits until no living peer has
- * it. Both publish before they look, so one of them sees the other. A peer to
- * whom the memory was not described does not know the key, so it cannot keep
- * the memory. Memory that was never serialized is known to nobody.
+ * Hazard words: withdrawn memory must not be accessed any more. Before each
+ * piece the initiator writes the key into a hazard word of the pair, then
+ * checks that the mark is in the slot. The owner clears the mark, then searches
+ * the hazard words of its peers for the key, and waits until no living peer has
+ * it. Both publish before they check, so at least one of them sees the other. A
+ * peer that did not get the description does not know the key, so it cannot
+ * hold the memory. No peer knows memory that was never serialized.
  *
- * There is no time limit: a peer that is stopped in the middle of a copy
- * (SIGSTOP, a debugger) finishes it when it goes on. After death_ms a line in
- * the log names the process. The library's own buffers are not waited for: the
- * emulation frees them once no hazard word has the key.
+ * There is no time limit: a peer that is stopped during a copy (SIGSTOP, a
+ * debugger) finishes it when it continues. After death_ms a log line names the
+ * process. The library does not wait for its own buffers: the emulation frees
+ * them when no hazard word has the key.
  *
- * Identity: the process is addressed by the pid of the socket's credentials.
- * This pid can be invalid in another pid namespace, and after the peer's death
- * another process may have it. So each read has one more segment, the word at
- * which the peer's incarnation lies according to its public page. The kernel
- * finds the process once in a call, so the word and the data are of one
- * process, and with a wrong word the data is discarded. The first read from a
- * peer is of the word alone: a wrong word there is a denial; later it ends the
- * connection. A write cannot carry such a word, so the socket is checked before
- * and after it.
+ * Identity: the kernel addresses a process by the pid in the socket's
+ * credentials. The pid can be invalid in another pid namespace, and after the
+ * peer's death it may belong to another process. So each read has one more
+ * segment, the word that contains the peer's incarnation according to its
+ * public page. The kernel looks up the process once per call, so the word and
+ * the data come from one process; with a wrong word the data is discarded. The
+ * first read from a peer reads only the word: if it is wrong there, the
+ * kernel's copy is not used; if it is wrong later, the connection ends. A write
+ * cannot check such a word, so the socket is checked before and after it.
  *
- * Up to 256 KiB are moved in the caller's thread, at once. More is queued and
- * moved by the thread that polls, one piece of each operation in turn, so that
- * small calls pass and a cancel takes effect in between.
+ * Up to 256 KiB are moved at once in the caller's thread. More is queued and
+ * moved by the polling thread, one piece of each operation in turn, so that
+ * small calls are not delayed and a cancel takes effect between pieces.
  *
- * Locking: the class's lock, which is left during a copy, unless the caller
- * entered with it.
+ * Locking: the class's lock, which is released during a copy, unless the caller
+ * already held it.
  */
 #ifndef HG_GEN_SM_RMA_H
 #define HG_GEN_SM_RMA_H
@@ -69,16 +71,17 @@
 #if HG_ENABLE_SM
 
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
-#define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20) /* more have no slot */
+#define NA_SM_MEM_SEGMENTS \
+    ((na_size_t) 1 << 20) /* memory with more segments has no slot */
 
-/* Memory, ours or a peer's. */
+/* Memory of this process or a peer. */
 struct na_sm_mem {
     struct na_mem_handle base;
     uint32_t slot; /* NA_SM_SLOTS: none */
-    /* A peer's. */
+    /* Of a peer: */
     uint64_t owner;      /* its incarnation */
     uint64_t mark;       /* of the key */
-    na_size_t described; /* bytes of base's segments, when it has them */
+    na_size_t described; /* size of the fetched segments */
 };
 
 static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
@@ -86,8 +89,8 @@ static inline struct na_sm_mem *na_sm_mem_of(const struct na_mem_handle *mem)
     return (struct na_sm_mem *) (uintptr_t) mem;
 }
 
-/* Begin with a class. NA_INVALID_ARG, logged: HG_SM_RMA is none of the words it
- * may be. */
+/* Initialize a class. NA_INVALID_ARG, logged: HG_SM_RMA has an invalid
+ * value. */
 HG_PRIVATE na_return_t na_sm_rma_init(struct na_sm_class *self);
 
 /* The slots of struct na_plugin with such names. */
@@ -105,16 +108,15 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
 HG_PRIVATE void na_sm_rma_end_local(const struct na_mem_handle *mem);
 
 /* The slot context_destroy: wait until no piece of an operation of `context` is
- * under way. */
+ * in progress. */
 HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context);
 
-/* Have the operation that runs end with NA_CANCELED after its piece, unless
- * that is the last; false: it is another. */
+/* Make the running operation end with NA_CANCELED after its piece, unless that
+ * is the last; false: another one runs. */
 HG_PRIVATE bool na_sm_rma_cancel_running(
     struct na_sm_class *self, const struct na_op *op, uint64_t op_id);
 
-/* Move a piece of the operation whose turn it is; the number of things
- * done. */
+/* Move a piece of the next operation; returns the number of things done. */
 HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self);
 
 #endif

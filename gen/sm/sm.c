@@ -2,8 +2,8 @@
 /*
  * sm: see sm.h.
  *
- * Locking: na_sm_live_lock, outside every other one, guards the list of the
- * process's classes; see peer.h for the rest.
+ * Locking: na_sm_live_lock is taken before any other lock, and guards the list
+ * of the process's classes; see peer.h for the rest.
  */
 #include "sm/sm.h"
 
@@ -18,9 +18,9 @@
 #include "sm/peer.h"
 #include "sm/rma.h"
 
-#define NA_SM_LOOK_NS HG_CLOCK_MS           /* between two looks at sockets */
-#define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... at all rings */
-#define NA_SM_LOOK_POLLS 64u                /* ... at the clock, when busy */
+#define NA_SM_LOOK_NS HG_CLOCK_MS /* between two checks of the sockets */
+#define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... of all rings */
+#define NA_SM_LOOK_POLLS 64u                /* ... of the clock, when busy */
 #define NA_SM_EVENTS 64
 
 static pthread_mutex_t na_sm_live_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,12 +30,12 @@ static pthread_once_t na_sm_fork_once = PTHREAD_ONCE_INIT;
 struct na_sm_context {
     struct na_context base;
     bool sleeping; /* counted in class->sleepers */
-    bool slept;    /* or may have, since wait_begin */
+    bool slept;    /* it may have slept since wait_begin */
 };
 
 /* ---- Fork ---- */
 
-/* Take every lock, so that the child finds what they guard whole. */
+/* Take all locks, so that their data is consistent in the child. */
 static void na_sm_fork_prepare(void)
 {
     struct na_link *link;
@@ -61,8 +61,8 @@ static void na_sm_close_fd(int *fd)
     *fd = -1;
 }
 
-/* In the child: nothing but closing the sockets, which leaves the parent's
- * epoll as it is. The core refuses every call with such a class. */
+/* In the child: only close the sockets, which leaves the parent's epoll
+ * unchanged. The core refuses every call with such a class. */
 static void na_sm_fork_child(void)
 {
     struct na_link *link, *at;
@@ -90,7 +90,7 @@ static na_size_t na_sm_msg_size(size_t wanted)
     return wanted < NA_SM_MSG_MAX ? wanted : NA_SM_MSG_MAX;
 }
 
-/* What needs no undoing but by na_sm_shut. */
+/* Initialize what na_sm_shut undoes. */
 static void na_sm_prepare(struct na_sm_class *self)
 {
     self->listen_fd = -1;
@@ -109,7 +109,7 @@ static void na_sm_prepare(struct na_sm_class *self)
     hg_list_init(&self->loop);
 }
 
-/* Memory and descriptors. */
+/* Create memory and descriptors. */
 static na_return_t na_sm_open_parts(struct na_sm_class *self)
 {
     void *pages = NULL;
@@ -145,7 +145,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
 }
 
-/* Listen at `host`, or at a name of our own; `name` is the address string. */
+/* Listen at `host`, or at a random name; `name` is the address string. */
 static na_return_t na_sm_open_listener(
     struct na_sm_class *self, const char *host, char name[NA_MAX_ADDR_LEN])
 {
@@ -170,7 +170,7 @@ static na_return_t na_sm_open_listener(
     return na_sm_watch(self, self->listen_fd, 0, self);
 }
 
-/* Undo whatever of open was done. */
+/* Undo a complete or partial open. */
 static void na_sm_shut(struct na_sm_class *self)
 {
     hg_lock(&na_sm_live_lock);
@@ -238,8 +238,8 @@ shut:
     return ret;
 }
 
-/* What was accepted for sending lies in rings that the peers map: they read it
- * after our end, so there is nothing to linger for. */
+/* Accepted messages are in rings that the peers map: they read them after this
+ * class has ended, so there is nothing to wait for. */
 static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 {
     struct na_sm_class *self = na_sm_of(na_class);
@@ -264,7 +264,7 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
 
 /* ---- Addresses ---- */
 
-/* Whether a name is our own, by whatever path its file has. */
+/* Whether a name is the class's own, by any path of its file. */
 static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
     const struct na_sm_name *where)
 {
@@ -277,10 +277,10 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
         there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
-/* The address of a name, with a reference: one that is known, or a new one;
- * NULL: out of memory, logged. A class that does not listen (`where` is NULL)
- * must have connected to this one: NULL, too. With `ask` a connection is asked
- * whether it has ended. */
+/* Find or create the address of a name, with a reference; NULL: out of memory,
+ * logged. A class that does not listen (`where` is NULL) must have connected to
+ * this one; otherwise NULL, too. With `ask` a connection is checked for its
+ * end. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     const struct na_sm_name *where, bool ask)
 {
@@ -375,7 +375,7 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+/* A process is the same peer through any connection. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -434,7 +434,7 @@ static na_return_t na_sm_mem_alloc(
 /* ---- Progress ---- */
 
 /* A peer's socket is readable: an answer, its end, or a byte that was sent to
- * wake this process. Nothing else comes. */
+ * wake this process. */
 static unsigned na_sm_handle_socket(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -450,20 +450,21 @@ static unsigned na_sm_handle_socket(
     self->look = self->look || ret != NA_AGAIN; /* there may be more */
     if (ret != NA_DISCONNECT)
         return 0;
-    na_sm_flow_drain(self, addr); /* it may have closed the connection */
+    na_sm_flow_drain(
+        self, addr); /* its last records may close the connection */
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     return 1;
 }
 
 static unsigned na_sm_handle_event(struct na_sm_class *self, void *what)
 {
-    if (what == NULL) /* the bell has done its part */
+    if (what == NULL) /* the bell needs no action */
         return 0;
     return what == self ? na_sm_conn_accept(self)
                         : na_sm_handle_socket(self, (struct na_sm_addr *) what);
 }
 
-/* Ask the sockets, and do what time demands. */
+/* Check the sockets, and handle timed events. */
 static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
 {
     struct epoll_event events[NA_SM_EVENTS];
@@ -474,8 +475,8 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     self->look_at = now + NA_SM_LOOK_NS;
     self->look = false;
     count = epoll_wait(self->epoll_fd, events, NA_SM_EVENTS, 0);
-    /* A thread that sleeps does so anew: of the bells that we ate, each was for
-     * a sleep before. */
+    /* Sleeping threads must start a new sleep: the consumed bells were for
+     * earlier sleeps. */
     if (count > 0 && self->sleepers > 0)
         atomic_store(&self->public_page->asleep, ++self->sleep);
     for (i = 0; i < count; i++)
@@ -488,7 +489,7 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     }
     n += na_sm_flow_close_all(self, now);
     n += na_sm_conn_tick(self, now);
-    /* Whose bell was eaten has something for us. */
+    /* A peer that rang a bell has sent something. */
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
@@ -501,8 +502,8 @@ static unsigned na_sm_poll(struct na_context *context)
     n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
-    /* What was rung for is found without its bell, which is eaten later: who
-     * waits for what was found is not to wait for that. */
+    /* Records are found without their bell, which is consumed later, so that
+     * their receiver need not wait for that. */
     if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
         uint64_t now = hg_clock_now();
 
@@ -517,8 +518,8 @@ static unsigned na_sm_poll(struct na_context *context)
         na_sm_peer_end(self, addr);
         n++;
     }
-    /* Whoever sleeps was woken for this by a bell that is eaten now, and who
-     * polls may not come back soon. */
+    /* A sleeping thread was woken for this by a bell that is consumed now, and
+     * the polling thread may not return soon. */
     if (HG_UNLIKELY(self->more) && self->sleepers > 0)
         na_progress_wake(&self->base);
     self->more = false;
@@ -560,8 +561,8 @@ static void na_sm_wait_end(struct na_context *base)
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
-    /* Its bells are to be eaten before the next sleep. One that came although
-     * there was no sleep ends that one at once. */
+    /* Bells must be consumed before the next sleep. A bell without a sleep ends
+     * the next one at once. */
     self->look = self->look || context->slept;
     context->slept = false;
 }
@@ -630,7 +631,7 @@ HG_PRIVATE bool na_sm_is_there(
     fd = na_sm_socket();
     if (fd < 0)
         return false;
-    /* Who is too busy for one more is there. */
+    /* A class whose queue of connections is full exists. */
     if (connect(fd, (const struct sockaddr *) &where.where, where.size) == 0)
         there = na_sm_policy_refuses(&self->policy, fd, &peer) == NULL;
     else
@@ -649,8 +650,8 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
-        return true;        /* for all that is known */
-    assert(!where.is_path); /* which would stay */
+        return true;        /* as far as is known */
+    assert(!where.is_path); /* which would leave a file */
     bound = bind(fd, (const struct sockaddr *) &where.where, where.size) == 0;
     (void) close(fd);
     return bound;

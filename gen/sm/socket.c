@@ -19,9 +19,9 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd)
     int mode = fcntl(fd, F_GETFL);
     struct stat is;
 
-    /* What has no kind of file is none of the file system's, and no socket, nor
-     * a pipe. A write of 8 bytes does nothing to those of them that are no
-     * bell. */
+    /* A descriptor without a file type is neither a file, nor a socket, nor a
+     * pipe. Among those, a write of 8 bytes has no effect on a descriptor that
+     * is not an eventfd. */
     return mode >= 0 && (mode & O_NONBLOCK) != 0 && fstat(fd, &is) == 0 &&
         (is.st_mode & S_IFMT) == 0;
 }
@@ -87,13 +87,13 @@ HG_PRIVATE bool na_sm_read_text(const char *path, char *text, size_t size)
 
 HG_PRIVATE bool na_sm_users_are_all(const char *map)
 {
-    unsigned long count = 0; /* of the first line; one user is nobody */
+    unsigned long count = 0; /* of the first line; one id is "nobody" */
 
     return sscanf(map, "%*u %*u %lu", &count) == 1 && count >= UINT32_MAX;
 }
 
-/* Whether a number that the kernel tells names one user: in a namespace that
- * does not have all users, those it lacks have one number in common. */
+/* Whether a user id identifies one user: in a user namespace without all users,
+ * the missing ones share one id. */
 static bool na_sm_user_is_one(uid_t uid)
 {
     char text[1024];
@@ -116,7 +116,7 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 
     memset(user_p, 0, sizeof(*user_p));
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return "the system does not tell whose it is";
+        return "the system does not report its user";
     one = na_sm_user_is_one(peer.uid);
     user_p->pid = peer.pid;
     user_p->uid = peer.uid;
@@ -129,8 +129,9 @@ HG_PRIVATE const char *na_sm_policy_refuses(
         allowed = peer.uid == policy->uids[i];
     if (!allowed)
         return "auth_key does not allow it";
-    return policy->anybody || one ? NULL
-                                  : "in this namespace that may be any user";
+    return policy->anybody || one
+        ? NULL
+        : "in this user namespace its user id may be any user";
 }
 
 /* ---- Names ---- */
@@ -202,8 +203,8 @@ HG_PRIVATE int na_sm_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Remove a socket's file that nobody listens on, which `fd` finds out. False:
- * somebody does, or it is something else. */
+/* Remove the file of a socket on which no process listens; `fd` is used to find
+ * out. False: a process listens, or it is not a socket. */
 static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
 {
     const struct sockaddr *where = (const struct sockaddr *) &name->where;
@@ -215,9 +216,10 @@ static bool na_sm_clear_path(const struct na_sm_name *name, int fd)
         unlink(name->where.sun_path) == 0;
 }
 
-/* The folder of a path, locked, so that of several processes that find a
- * stale file one takes it over. Anybody can lock a folder, so this waits a
- * second and then goes on without. -1: nobody can open it. */
+/* Lock the folder of a path, so that of several processes that find a stale
+ * file only one takes it over. Any process can lock a folder, so this waits for
+ * a second and then continues without the lock. -1: the folder cannot be
+ * opened. */
 static int na_sm_lock_folder(const struct na_sm_name *name)
 {
     char folder[sizeof(name->where.sun_path) + 2];
@@ -238,7 +240,7 @@ static int na_sm_lock_folder(const struct na_sm_name *name)
     return fd;
 }
 
-/* Also where a child of fork has the descriptor. */
+/* Needed even if a child of fork has the descriptor. */
 static void na_sm_unlock_folder(int fd)
 {
     if (fd < 0)
@@ -278,7 +280,7 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
         folder = na_sm_lock_folder(name);
     memset(made_p, 0, sizeof(*made_p));
     ret = na_sm_bind(name, fd);
-    /* Before anybody can connect: the policy decides, not the umask. */
+    /* Before any process can connect: the policy decides, not the umask. */
     if (ret == NA_SUCCESS &&
         ((name->is_path &&
              (lstat(name->where.sun_path, made_p) != 0 ||
@@ -317,7 +319,7 @@ HG_PRIVATE na_return_t na_sm_connect(const struct na_sm_name *name, int fd)
 
 /* ---- Packets ---- */
 
-/* Check what was received: `size` bytes, and 0 behind them. */
+/* Check a received packet of `size` bytes, followed by zeros. */
 static na_return_t na_sm_packet_check(struct na_sm_packet *packet, size_t size)
 {
     size_t length = strnlen(packet->name, sizeof(packet->name));
@@ -337,7 +339,7 @@ static na_return_t na_sm_packet_check(struct na_sm_packet *packet, size_t size)
     return NA_PROTOCOL_ERROR;
 }
 
-/* Room for a control message with descriptors, aligned as it must be. */
+/* Space for a control message with descriptors, correctly aligned. */
 union na_sm_packet_control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(NA_SM_FD_MAX * sizeof(int))];
@@ -415,8 +417,8 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     message.msg_iovlen = 1;
     message.msg_control = &control;
     message.msg_controllen = sizeof(control);
-    /* A peer that closed without reading what we said has reset the connection,
-     * which is told once and first; then comes what it had said. */
+    /* If a peer closed without reading, the first recvmsg fails with a reset;
+     * the next one returns what the peer had sent. */
     do
         got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (
@@ -434,7 +436,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     ret = got == 0 ? NA_DISCONNECT : na_sm_packet_check(packet_p, (size_t) got);
     if (ret == NA_SUCCESS && (message.msg_flags & MSG_CTRUNC) != 0 &&
         count < NA_SM_FD_MAX)
-        ret = NA_OVERFLOW; /* the process had none left */
+        ret = NA_OVERFLOW; /* the process has no descriptor left */
     else if (ret == NA_SUCCESS &&
         ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
             packet_p->what >> NA_SM_FD_MAX != 0 ||

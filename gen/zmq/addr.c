@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: made, found, counted, moved from state to state.
+ * Addresses: creation, comparison, reference counts and states.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
 /* ---- Addresses ---- */
 
-/* A new address; without the lock. NULL: out of memory. */
+/* Create an address; without the lock. NULL: out of memory. */
 static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     const char *name, na_bool_t is_self, const char *endpoint)
 {
@@ -48,9 +48,9 @@ static void na_zmq_adopt(struct na_zmq_class *self, struct na_zmq_addr *addr)
 }
 
 /* Takes the lock only for an idle address, which was never connected: the class
- * has a reference to a connected one until it is dead. This is why libzmq may
- * return borrowed bytes, and with them a reference, under the lock: bytes are
- * lent only to connected addresses. */
+ * holds a reference to a connected one until it is dead. Therefore libzmq may
+ * release borrowed bytes, and a reference with them, with the lock held: only
+ * connected addresses lend bytes. */
 static void na_zmq_addr_release(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
@@ -67,7 +67,7 @@ static void na_zmq_addr_release(struct na_addr *base)
     addr->endpoint = NULL;
 }
 
-/* The same process is the same peer, whichever connection stands for it. */
+/* A process is the same peer through any connection. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -79,7 +79,7 @@ static na_bool_t na_zmq_addr_cmp(
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
-/* A name for a peer that told none. */
+/* Make a name for a peer that sent none. */
 static void na_zmq_unique_name(
     struct na_zmq_class *self, char name[NA_MAX_ADDR_LEN])
 {
@@ -87,7 +87,7 @@ static void na_zmq_unique_name(
         self->base.protocol, self->base.core->random());
 }
 
-/* Why a dial failed, as far as libzmq lets it be known. */
+/* Why a dial failed, as far as libzmq shows it. */
 static const char *na_zmq_why(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -97,19 +97,21 @@ static const char *na_zmq_why(
             addr->deadline;
 
     if (addr->fd >= 0)
-        return silent ? "something listens there, but no hg answers"
-                      : "what listens there hung up, or is no hg";
+        return silent
+            ? "a process listens there, but does not answer as hg"
+            : "the process that listens there closed the connection, or is not "
+              "hg";
     if (silent)
         return "no answer";
     if (self->protocol == NA_ZMQ_TCP)
-        return "refused, or no way leads there";
+        return "refused or unreachable";
     if (self->protocol == NA_ZMQ_IPC && path[0] != '@' &&
         access(path, W_OK) != 0)
         return zmq_strerror(errno);
     return "nobody listens there";
 }
 
-/* The address is removed when its messages were read. */
+/* Start to end a connection; na_zmq_end follows when its messages were read. */
 static void na_zmq_begin_end(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
@@ -120,7 +122,7 @@ static void na_zmq_begin_end(
     na_plug_list_push(&self->dying, &addr->dying);
 }
 
-/* The connection is gone, or is no good. */
+/* The connection ended, or is unusable. */
 static void na_zmq_lose(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
@@ -133,7 +135,7 @@ static void na_zmq_lose(
     na_zmq_begin_end(self, addr, lookup_ret);
 }
 
-/* Whether libzmq has a message for us. Lets it process its commands. */
+/* Whether libzmq has a message. Lets it process its commands. */
 static bool na_zmq_readable(struct na_zmq_class *self)
 {
     int events = 0;
@@ -147,7 +149,7 @@ static bool na_zmq_readable(struct na_zmq_class *self)
     return self->touched;
 }
 
-/* Close our side of a connection. What libzmq holds for it is dropped. */
+/* Close this side of a connection. libzmq drops its queued messages. */
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
@@ -155,7 +157,8 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
         self->fds[addr->fd].last_hello = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
         self->fds[addr->fd].owner = NULL;
-        if (addr->dialled) /* libzmq tells nothing of its own closing */
+        if (addr->dialled) /* libzmq sends no event for connections that it
+                              closes */
             self->fds[addr->fd].live = false;
     }
     addr->fd = -1;
@@ -184,8 +187,9 @@ static bool na_zmq_has_work(struct na_zmq_class *self)
         (self->touched && na_zmq_readable(self));
 }
 
-/* Unlock after touching the socket. A call on it may have consumed what its
- * descriptor would have told a sleeper, who is rung instead. */
+/* Unlock after using the socket. A call on the socket may have cleared the
+ * readiness of its descriptor that a sleeping thread waits for, so that thread
+ * is woken. */
 static void na_zmq_unlock(struct na_zmq_class *self)
 {
     bool wake = self->sleepers > 0 &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dialling, and what the monitor tells of connections.
+ * Dialling, and the events of the monitor.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
@@ -11,7 +11,7 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* Connect and say hello. */
+/* Connect, and send HELLO. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;
@@ -23,22 +23,22 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->state = NA_ZMQ_DIALLING;
     if (self->protocol == NA_ZMQ_INPROC) {
         atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
-        addr->deadline = NA_ZMQ_NEVER; /* busy, perhaps, but there */
+        addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
         if (atomic_load(&addr->incarnation) == 0) {
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
             return;
         }
-    } else /* libzmq gives up a little earlier */
+    } else /* libzmq times out slightly earlier */
         addr->deadline = core->now_ns() +
             ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
                 NA_ZMQ_MS;
     if (addr->deadline < self->tick)
         self->tick = addr->deadline;
-    /* Fresh each time, and not to be guessed: whoever else came with this id
-     * would be taken for the peer, or be fatal to libzmq. */
+    /* New each time, and unpredictable: another peer that used this id would be
+     * taken for the peer, or make libzmq abort. */
     na_plug_put64(addr->id, core->random());
     na_plug_put64(addr->id + 8, core->random());
-    addr->id[0] |= 1; /* ids that begin with 0 are libzmq's */
+    addr->id[0] |= 1; /* ids that begin with 0 belong to libzmq */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
     if (!na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
@@ -67,7 +67,7 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
 }
 
-/* The record of a descriptor; NULL: out of memory. */
+/* Get the record of a descriptor; NULL: out of memory. */
 static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
 {
     size_t count = self->fd_count;
@@ -88,8 +88,8 @@ static struct na_zmq_fd *na_zmq_fd_of(struct na_zmq_class *self, int fd)
     return &fds[fd];
 }
 
-/* A descriptor's connection is gone, with all who claim to be its: mostly one,
- * else the list of all addresses tells. */
+/* The connection of a descriptor ended, and so did all addresses that claim it:
+ * usually one, otherwise the list of all addresses is searched. */
 static void na_zmq_fd_ended(struct na_zmq_class *self, int fd)
 {
     struct na_zmq_fd *record = &self->fds[fd];
@@ -126,8 +126,8 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     return record;
 }
 
-/* A dial got through. libzmq would connect anew after a loss, but only after
- * days: before that the loss is seen here, and hung up. */
+/* A dial succeeded. libzmq would reconnect after a loss, but only after days:
+ * before that this transport notices the loss and disconnects. */
 static void na_zmq_connected(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
@@ -139,15 +139,14 @@ static void na_zmq_connected(
         (void) zmq_disconnect(self->socket, endpoint);
         return;
     }
-    if (addr->fd >= 0) /* a dial that ran out of time, and did connect */
+    if (addr->fd >= 0) /* a dial that timed out connected late */
         self->fds[addr->fd].owner = NULL;
     addr->fd = fd;
     record->owner = addr;
 }
 
-/* Whether a descriptor, which is libzmq's and may be somebody else's by now,
- * is of a connection that our listener accepted: its own name is the
- * listener's. */
+/* Whether a descriptor of libzmq, which may have been reused since, is a
+ * connection that the listener accepted: its local name is the listener's. */
 static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 {
     struct sockaddr_storage where;
@@ -186,9 +185,9 @@ static void na_zmq_reject(struct na_zmq_class *self, size_t fd)
         (void) shutdown((int) fd, SHUT_RDWR);
 }
 
-/* Whether all but the last descriptors of the process are taken, as seen by a
- * connection that was given `fd`, the lowest free one: without any, libzmq
- * spins, or on ipc ends the process. */
+/* Whether the process is almost out of descriptors, judged by a connection that
+ * got `fd`, the lowest free one. With none left libzmq spins, or on ipc aborts
+ * the process. */
 static bool na_zmq_is_full(
     const struct na_zmq_class *self, int fd, uint64_t *limit_p)
 {
@@ -208,8 +207,8 @@ static bool na_zmq_is_full(
     return used >= limit.rlim_cur - spare;
 }
 
-/* A peer connected. If descriptors are short, close the connection that waits
- * longest for its HELLO: this one if all others have said it. */
+/* A peer connected. If descriptors are short, close the connection that has
+ * waited longest for its HELLO; if all others have sent it, close this one. */
 static void na_zmq_accepted(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
@@ -219,7 +218,7 @@ static void na_zmq_accepted(
     size_t i;
 
     if (record == NULL)
-        return; /* its hello gets no answer */
+        return; /* its HELLO gets no answer */
     record->accepted = self->base.core->now_ns();
     if (record->accepted + self->hello_limit < self->hello_check)
         self->hello_check = record->accepted + self->hello_limit;
@@ -236,8 +235,8 @@ static void na_zmq_accepted(
     self->base.core->count(&self->base, "zmq_turned_away", 1);
     if (!self->rejecting)
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-            "peers are turned away at %s: descriptor %d of %" PRIu64
-            " is taken",
+            "new connections are rejected at %s: descriptor %d of %" PRIu64
+            " is in use",
             endpoint, fd, limit);
     self->rejecting = true;
 }
@@ -297,8 +296,8 @@ static void na_zmq_read_monitor(struct na_zmq_class *self)
     }
 }
 
-/* Close the connection of an address if it is one that our listener accepted:
- * libzmq closes only what it dialled. */
+/* Close the connection of an address if the listener accepted it: libzmq closes
+ * only connections that it dialled. */
 static void na_zmq_close_accepted(
     struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {

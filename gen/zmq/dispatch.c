@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handles received messages: in the polling thread, without the lock.
+ * Dispatch of received messages, in the polling thread, without the lock.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -10,8 +10,8 @@
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 
-/* Complete what was moved to `ops`, a list of the caller's. Until one is taken
- * off, under the lock, it can be canceled. */
+/* Complete the operations in the caller's list `ops`. Each is removed with the
+ * lock held; until then it can be canceled. */
 static void na_zmq_complete_all(struct na_zmq_class *self, struct na_link *ops,
     na_return_t ret, struct na_addr *result)
 {
@@ -33,7 +33,7 @@ static void na_zmq_complete_all(struct na_zmq_class *self, struct na_link *ops,
     }
 }
 
-/* A name that a peer may have: one of this protocol, printable. */
+/* Check the name of a peer: of this protocol, and printable. */
 static bool na_zmq_name_ok(
     const struct na_zmq_class *self, const char *name, size_t size)
 {
@@ -52,9 +52,9 @@ static bool na_zmq_name_ok(
     return true;
 }
 
-/* These functions return NULL, or what is wrong with the message. */
+/* These functions return NULL, or the reason why the message is refused. */
 
-/* A stranger's hello: make an address, and ask for the proof. */
+/* HELLO of a new peer: create an address, and send WELCOME. */
 static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
 {
@@ -77,7 +77,7 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         na_zmq_unique_name(self, name);
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
-        return NULL; /* the dialler will wait, and give up */
+        return NULL; /* the dialler will time out */
     addr->fd = in->fd;
     addr->nonce = self->base.core->random();
     atomic_store(&addr->incarnation, na_plug_get64(body));
@@ -114,8 +114,8 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     return NULL;
 }
 
-/* Send what waited for the connection; the lock is held. What left goes to
- * `sent`. */
+/* Send the messages that waited for the connection; completed operations go to
+ * `sent`. The lock is held. */
 static void na_zmq_flush(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
 {
@@ -126,7 +126,7 @@ static void na_zmq_flush(
         if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
             na_zmq_put_one(self, addr, &part) != NA_SUCCESS) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
-            return; /* they fail with the connection */
+            return; /* the others fail with the connection */
         }
         na_plug_list_remove(&op->link);
         na_plug_list_push(sent, &op->link);
@@ -137,7 +137,7 @@ static void na_zmq_flush(
     }
 }
 
-/* Our dial is answered. */
+/* WELCOME: the answer to HELLO. */
 static const char *na_zmq_welcome(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
@@ -162,7 +162,10 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
     if (good && na_plug_get64(body) == self->base.incarnation)
-        result = self->base.self_addr; /* by another name: also connected */
+        result =
+            self->base
+                .self_addr; /* the own address by another name is connected,
+                               too */
     if (good) {
         atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;
@@ -175,10 +178,10 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &lookups, NA_SUCCESS, result);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
-    return good ? NULL : "it does not answer a HELLO of ours";
+    return good ? NULL : "it does not answer a HELLO of this class";
 }
 
-/* The proof: this connection lived after its hello was read. */
+/* CONFIRM proves that this connection existed after HELLO was read. */
 static const char *na_zmq_confirm(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
@@ -206,11 +209,11 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
         addr->open = true;
     }
     na_zmq_unlock(self);
-    return good ? NULL : "it does not prove who sends";
+    return good ? NULL : "it does not confirm the handshake";
 }
 
-/* The peer closes, or answers our closing. After both, the side that dialled
- * closes the connection. */
+/* BYE: the peer closes the connection; BYE_ACK: it answers BYE. After both, the
+ * side that dialled closes the connection. */
 static const char *na_zmq_bye(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {
@@ -241,7 +244,7 @@ static const char *na_zmq_bye(
     return good ? NULL : "it does not fit the state of the connection";
 }
 
-/* A version we do not speak. */
+/* A message of another version. */
 static const char *na_zmq_foreign(
     struct na_zmq_class *self, struct na_zmq_in *in, const unsigned char *p)
 {
@@ -263,7 +266,7 @@ static const char *na_zmq_foreign(
     na_zmq_unlock(self);
     if (dialled)
         self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-            "%s speaks version %u of this transport's protocol, not %u",
+            "%s has version %u of this transport's protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
     return dialled ? NULL : "it has another version of the protocol";
 }
@@ -297,7 +300,7 @@ static const char *na_zmq_deliver(
     }
     if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
         return "there is no such kind";
-    /* A probe may follow a BYE of its sender. */
+    /* A probe may follow a BYE. */
     if (addr == NULL ||
         !(addr->open || (addr->reached && p[3] == NA_ZMQ_PROBE)))
         return NA_ZMQ_NO_HELLO;
@@ -343,6 +346,7 @@ static void na_zmq_refuse(
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "refused a message (%zu bytes, parts: %u) from %s, host %s: %s "
         "(%s)",
-        size, in->count, in->addr != NULL ? in->addr->base.name : "a stranger",
+        size, in->count,
+        in->addr != NULL ? in->addr->base.name : "an unknown peer",
         host != NULL ? host : "unknown", why, names[kind]);
 }

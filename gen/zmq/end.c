@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Burying the dead: what is left of a peer when its last message was heard.
+ * The end of a connection, after its last message was delivered.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* Whether the last message of a dying address is in the inbox. Events are read
- * after messages, so it came in a round after that of its death; where others
- * send without end, a bounded number of rounds must do. */
+/* Whether the last message of a dying address was received. Events are read
+ * after messages, so the last message was received at the latest in the round
+ * after that of the event. If other peers send continuously, a limited number
+ * of rounds must suffice. */
 static bool na_zmq_is_drained(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -16,7 +17,7 @@ static bool na_zmq_is_drained(
         self->round > addr->round + NA_ZMQ_BATCH;
 }
 
-/* A dying address whose messages have all been delivered, or NULL; the lock is
+/* A dying address whose messages were all delivered, or NULL; the lock is
  * held. */
 static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 {
@@ -31,7 +32,7 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
     return NULL;
 }
 
-/* Log that a connection is lost or, with `why`, that an address cannot be
+/* Log that a connection was lost or, with `why`, that an address cannot be
  * reached: an error if the application gave the address. */
 static void na_zmq_log_end(struct na_zmq_class *self,
     const struct na_zmq_addr *addr, const char *why, bool from_peer)
@@ -49,8 +50,8 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         "%s cannot be reached: %s", addr->base.name, why);
 }
 
-/* End a dead connection. An address that was closed in order, or could not be
- * connected, is idle afterwards, any other is dead. */
+/* End a connection. An address that was closed in order or could not be
+ * connected becomes idle, any other becomes dead. */
 static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     const struct na_core *core = self->base.core;

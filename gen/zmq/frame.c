@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames of emulated RMA: borrowed data in the hands of libzmq, so much of a
- * peer at a time that small messages pass between.
+ * Frames of emulated RMA: data lent to libzmq, limited per peer so that small
+ * messages are not delayed.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* libzmq is done with borrowed bytes. Any thread, with or without the lock. */
+/* libzmq released borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_loan_ended(void *data, void *hint)
 {
     struct na_zmq_loan *loan = (struct na_zmq_loan *) hint;
@@ -30,7 +30,7 @@ static void na_zmq_loan_ended(void *data, void *hint)
     core->addr_unref(&addr->base);
 }
 
-/* A part that lends `data` to libzmq; `size` 0 counts as a probe. */
+/* Create a part that lends `data` to libzmq; `size` 0: a probe. */
 static struct na_zmq_loan *na_zmq_lend(struct na_zmq_addr *addr, void *data,
     size_t data_size, uint64_t size, zmq_msg_t *part)
 {
@@ -54,21 +54,21 @@ static struct na_zmq_loan *na_zmq_lend(struct na_zmq_addr *addr, void *data,
     return loan;
 }
 
-/* Whether libzmq may hold `size` bytes more of this peer's. */
+/* Whether libzmq may hold `size` more bytes of this peer. */
 static bool na_zmq_has_room(struct na_zmq_addr *addr, uint64_t size)
 {
     uint64_t flight = atomic_load(&addr->flight);
 
     if (flight == 0 || flight + size <= NA_ZMQ_FLIGHT)
         return true;
-    /* Whoever returns bytes from now on wakes; look again at what came back
-     * before. */
+    /* From now on, released bytes wake the class; check again for bytes
+     * released before. */
     atomic_store(&addr->starved, true);
     flight = atomic_load(&addr->flight);
     return flight == 0 || flight + size <= NA_ZMQ_FLIGHT;
 }
 
-/* Send what frame_send made, wherever it goes. */
+/* Send a frame to its peer, or to this class. */
 static na_return_t na_zmq_frame_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
@@ -95,8 +95,8 @@ static na_return_t na_zmq_frame_send(struct na_addr *base, const void *header,
     zmq_msg_t parts[2];
     unsigned char *p;
     na_return_t ret;
-    /* Within a process the receiver would hold the sender's memory for as
-     * long as it pleases. */
+    /* Within a process the receiver could hold the sender's memory for any
+     * time. */
     bool lend = size > NA_ZMQ_COPY_MAX && !base->self &&
         self->protocol != NA_ZMQ_INPROC;
 
@@ -123,7 +123,7 @@ static na_return_t na_zmq_frame_send(struct na_addr *base, const void *header,
     ret = na_zmq_frame_put(self, addr, parts, size > 0 ? 2 : 1);
     if (ret != NA_SUCCESS) {
         if (loan != NULL)
-            loan->release = NULL; /* refused: the caller keeps its frame */
+            loan->release = NULL; /* not accepted: the caller keeps its frame */
         (void) zmq_msg_close(&parts[0]);
         if (size > 0)
             (void) zmq_msg_close(&parts[1]);

@@ -14,10 +14,10 @@
 
 static struct {
     pthread_mutex_t lock;
-    void *context; /* of all inproc classes */
+    void *context; /* shared by all inproc classes */
     unsigned users;
     struct na_link classes;
-    _Atomic unsigned epoch; /* raised when a class closes */
+    _Atomic unsigned epoch; /* incremented when a class closes */
 } na_zmq_inproc = {PTHREAD_MUTEX_INITIALIZER, NULL, 0,
     {&na_zmq_inproc.classes, &na_zmq_inproc.classes}, 0};
 
@@ -45,8 +45,8 @@ static void na_zmq_fork_begin(void)
         na_zmq_fork_prepare, na_zmq_fork_parent, na_zmq_fork_child);
 }
 
-/* Incarnation of the class bound to `endpoint`, or with that incarnation; 0:
- * there is none. */
+/* The incarnation of the class bound to `endpoint`, or with that incarnation;
+ * 0: there is none. */
 static uint64_t na_zmq_inproc_find(const char *endpoint, uint64_t incarnation)
 {
     struct na_link *link;
@@ -80,7 +80,7 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
     return context;
 }
 
-/* From now on others can find the class. */
+/* Add the class to the list. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
     assert(self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
@@ -89,7 +89,7 @@ static void na_zmq_inproc_enter(struct na_zmq_class *self)
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
 }
 
-/* The class's socket is closed: tell the others. */
+/* The class's socket is closed: remove it from the list and wake the others. */
 static void na_zmq_inproc_leave(struct na_zmq_class *self)
 {
     struct na_link *link;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups, from a name to a connection that said hello.
+ * Lookups, from a name to a connection with a completed handshake.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* Let a lookup wait for a connection; the lock is held. */
+/* Make a lookup wait for a connection; the lock is held. */
 static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
@@ -16,9 +16,9 @@ static void na_zmq_join(
         na_zmq_dial(self, addr);
 }
 
-/* The address of an endpoint, with a reference. One whose last reference went,
- * or whose connection ended so that it cannot be dialled again, leaves the
- * table: NULL. The lock is held. */
+/* The address of an endpoint, with a reference. An address whose last reference
+ * was released, or whose connection ended so that it cannot be dialled again,
+ * is removed from the table: NULL. The lock is held. */
 static struct na_zmq_addr *na_zmq_known(
     struct na_zmq_class *self, const char *endpoint)
 {
@@ -30,7 +30,8 @@ static struct na_zmq_addr *na_zmq_known(
     if (addr->state == NA_ZMQ_LEAVING ||
         (addr->state == NA_ZMQ_DYING && !addr->closing && !addr->failed)) {
         na_zmq_lose(self, addr, NA_DISCONNECT);
-        na_zmq_pump(self); /* what it sent is lost when we hang up */
+        na_zmq_pump(self); /* its messages would be lost when the connection is
+                      closed */
         na_zmq_hang_up(self, addr);
     } else if (self->base.core->addr_try_ref(&addr->base)) {
         return addr;
@@ -39,8 +40,8 @@ static struct na_zmq_addr *na_zmq_known(
     return NULL;
 }
 
-/* Find the peer behind an endpoint. With `op`, a lookup that waits if the peer
- * is not connected, *addr_p may be NULL. */
+/* Find the peer of an endpoint. With `op`, a lookup that waits if the peer is
+ * not connected, *addr_p may become NULL. */
 static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     const char *endpoint, na_bool_t from_peer, struct na_op *op,
     struct na_addr **addr_p)
@@ -53,7 +54,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
 
     na_zmq_lock(self);
     if (!from_peer)
-        na_zmq_read_monitor(self); /* a peer known to be dead is no answer */
+        na_zmq_read_monitor(self); /* detect dead peers first */
     addr = na_zmq_known(self, endpoint);
     while (addr == NULL && fresh == NULL) {
         na_zmq_unlock(self);
@@ -87,7 +88,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
-/* Find the peer of an address string, as na_zmq_find_peer does. */
+/* Find the peer of an address string, like na_zmq_find_peer. */
 static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
     na_bool_t from_peer, struct na_op *op, struct na_addr **addr_p)
 {
@@ -134,7 +135,7 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
     na_return_t ret = na_zmq_seek(self, op->name, NA_FALSE, op, &addr);
 
     if (ret != NA_HOSTUNREACH && addr == NULL)
-        return ret; /* the lookup may have ended already */
+        return ret; /* the lookup may have ended */
     op->result_addr = addr;
     self->base.core->complete(op, ret);
     return NA_SUCCESS;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names: hosts and ports as libzmq, and as other processes, want them.
+ * Names: hosts and ports in the form for libzmq and for other processes.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* `from_peer`, here and below: as in plug/net.h. */
+/* `from_peer` here and below: see plug/net.h. */
 static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, const char *why)
 {
     return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
 }
 
-/* "host:port", "[v6]:port" or less, as "1.2.3.4" or "[::1]" and a port, 0
- * where none is given. */
+/* Parse "host:port", "[v6]:port" or a part of these into a numeric host, such
+ * as "1.2.3.4" or "[::1]", and a port; 0: none. */
 static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
     unsigned *port_p)
@@ -40,14 +40,14 @@ static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
     if (!na_plug_numeric(
             (const struct sockaddr *) &address, numeric, sizeof(numeric)))
         return na_zmq_bad_name(
-            self, from_peer, rest, "the host has no address of the internet");
+            self, from_peer, rest, "the host has no internet address");
     (void) snprintf(host_p, host_size,
         address.ss_family == AF_INET6 ? "[%s]" : "%s", numeric);
     *port_p = port;
     return NA_SUCCESS;
 }
 
-/* The path of an ipc name, absolute. */
+/* Make the path of an ipc name absolute. */
 static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     na_bool_t from_peer, const char *rest, char *path_p, size_t path_size)
 {
@@ -67,7 +67,7 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
-/* What stands behind "://" as an endpoint of libzmq's to dial. */
+/* Convert the part behind "://" to an endpoint that libzmq can dial. */
 static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
     const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
 {

@@ -2,12 +2,12 @@
 /*
  * Opening and closing the class, and the table of slots.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* The first address of an interface in the range, or which others can reach if
- * that is NULL. False: there is none. */
+/* The first interface address in the subnet, or, if that is NULL, the first
+ * that other hosts can reach. False: there is none. */
 static bool na_zmq_host_address(
     int family, const struct na_plug_subnet *subnet, char *host, size_t size)
 {
@@ -34,8 +34,8 @@ static bool na_zmq_host_address(
     return at != NULL;
 }
 
-/* With the option ip_subnet, `host` becomes an address in it, of the family
- * given (0: any). NA_INVALID_ARG: malformed; NA_ADDRNOTAVAIL: there is none
+/* With the option ip_subnet, `host` becomes an address in it, of the given
+ * family (0: any). NA_INVALID_ARG: malformed; NA_ADDRNOTAVAIL: there is none
  * (both logged). */
 static na_return_t na_zmq_subnet_address(
     const struct na_zmq_class *self, int family, char *host, size_t size)
@@ -56,8 +56,8 @@ static na_return_t na_zmq_subnet_address(
     return NA_ADDRNOTAVAIL;
 }
 
-/* The address by which others reach a listener on all interfaces: in ip_subnet
- * if there is that option; loopback if there is no other. */
+/* The public address of a listener on all interfaces: in ip_subnet if that
+ * option is set; loopback if there is no other. */
 static na_return_t na_zmq_public_address(
     const struct na_zmq_class *self, char *host, size_t size)
 {
@@ -69,7 +69,7 @@ static na_return_t na_zmq_public_address(
     return na_zmq_subnet_address(self, family, host, size);
 }
 
-/* Bind to `endpoint`, and learn which one it became. */
+/* Bind to `endpoint`, and read the endpoint that it became. */
 static na_return_t na_zmq_bind(struct na_zmq_class *self, const char *endpoint)
 {
     size_t size = sizeof(self->endpoint);
@@ -122,9 +122,9 @@ static na_return_t na_zmq_open_tcp(
     return NA_SUCCESS;
 }
 
-/* Whether the path of an ipc endpoint is free. libzmq would remove whatever
- * is there: a file, or the socket of a process that listens, even one that is
- * stopped and whose queue is full (EAGAIN). */
+/* Whether the path of an ipc endpoint is free. libzmq would remove any file
+ * there, or the socket of a listening process, even of one that is stopped with
+ * a full queue (EAGAIN). */
 static na_return_t na_zmq_probe_path(
     const struct na_zmq_class *self, const char *path)
 {
@@ -201,10 +201,10 @@ static na_return_t na_zmq_open_inproc(
     return ret;
 }
 
-/* libzmq gives numbers to accepted connections, and aborts the process if a
- * peer has claimed the next number as its routing id. It takes the first number
- * from rand, which it does not seed. Seed it, so that peers must guess; the
- * application's sequence of random numbers stays as it is.
+/* libzmq numbers accepted connections, and aborts the process if a peer has
+ * chosen the next number as its routing id. The first number comes from rand,
+ * which libzmq does not seed. Seed it, so that peers cannot guess the number;
+ * the application's sequence of random numbers is unchanged.
  *
  * A ZAP handler cannot refuse such peers: libzmq 4.3.4 puts the routing id of
  * the listening socket into the request, not the peer's, and sends the request
@@ -225,7 +225,7 @@ static void *na_zmq_open_router(const struct na_zmq_class *self)
     return router;
 }
 
-/* The sockets, with their options. */
+/* Open the sockets, with their options. */
 static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
 {
     const struct na_init_info *info = self->base.info;
@@ -248,12 +248,12 @@ static na_return_t na_zmq_open_sockets(struct na_zmq_class *self)
     self->socket = na_zmq_open_router(self);
     if (self->socket == NULL)
         return na_zmq_failed(self, "no socket", "of libzmq");
-    /* No limit of what libzmq has read and we have not: it stops reading at
-     * the limit, heartbeats as well, and so takes the connection of a peer who
-     * sends while we compute for a dead one. A domain of ZAP, though nobody
-     * answers for it, turns away who speaks a ZMTP before 3.0: the names such
-     * strangers bring abort the process when they arrive while the socket
-     * closes (libzmq 4.3.4, process_routing_id_msg). */
+    /* No limit on received messages in libzmq: at a limit it stops reading,
+     * including heartbeats, and would end the connection of a peer that sends
+     * while this process computes. Setting a ZAP domain, though no handler
+     * answers, rejects peers with a ZMTP version before 3.0: their routing ids
+     * abort the process if they arrive while the socket closes (libzmq 4.3.4,
+     * process_routing_id_msg). */
     if (!na_zmq_set(self->socket, ZMQ_LINGER, 0) ||
         !na_zmq_set(self->socket, ZMQ_SNDHWM, 0) ||
         !na_zmq_set(self->socket, ZMQ_RCVHWM, 0) ||
@@ -293,7 +293,7 @@ static bool na_zmq_watch(const struct na_zmq_class *self, int fd)
     return fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* One descriptor for the socket, the monitor and the time. */
+/* Create one descriptor for the socket, the monitor and the timer. */
 static na_return_t na_zmq_open_fds(struct na_zmq_class *self)
 {
     int fd = -1;
@@ -320,13 +320,13 @@ static na_return_t na_zmq_open_fds(struct na_zmq_class *self)
 }
 #endif
 
-/* Undo whatever of open was done. Accepted sends get until `linger_ms`. */
+/* Undo a complete or partial open. Accepted sends get up to `linger_ms`. */
 static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
 {
     const struct na_core *core = self->base.core;
     struct na_link *link;
 
-    if (self->monitor != NULL) { /* in this order, or libzmq may hang */
+    if (self->monitor != NULL) { /* in this order; otherwise libzmq may hang */
         (void) zmq_socket_monitor(self->socket, NULL, 0);
         (void) zmq_close(self->monitor);
     }
@@ -342,8 +342,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
-        self->socket = NULL; /* addresses released from here on are in no
-                                table */
+        self->socket =
+            NULL; /* addresses released from here on are in no table */
     }
     if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
         na_zmq_inproc_leave(self);
@@ -380,7 +380,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
 
         assert(na_plug_list_empty(&addr->sends));
         if (!addr->reached)
-            na_zmq_hang_up(self, addr); /* nobody is there to linger for */
+            na_zmq_hang_up(self, addr); /* the peer does not read any more */
     }
     na_zmq_shut(self, linger_ms);
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
@@ -391,7 +391,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     }
 }
 
-/* Lists, tables and lock, so that shut can be called. */
+/* Initialize lists, tables and the lock, so that na_zmq_shut can be called. */
 static na_return_t na_zmq_prepare(struct na_zmq_class *self)
 {
     na_plug_list_init(&self->addrs);

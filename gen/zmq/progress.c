@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of progress: poll, and sleeping without losing a wake-up.
+ * The slots of progress: poll, and sleep without lost wake-ups.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
@@ -15,7 +15,8 @@ static unsigned na_zmq_poll(struct na_context *context)
     unsigned n = 0;
 
     na_plug_list_init(&batch);
-    atomic_store(&self->frame_retry, false); /* the core offers it after this */
+    atomic_store(
+        &self->frame_retry, false); /* the core retries it afterwards */
     na_zmq_lock(self);
     while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
@@ -56,9 +57,9 @@ static unsigned na_zmq_poll(struct na_context *context)
     }
 }
 
-/* Somebody waits for borrowed frames, perhaps of the dead, and perhaps nobody
- * polls: they come back once their connection is closed and what it brought
- * is read. */
+/* A thread waits for borrowed frames, perhaps of dead peers, and perhaps no
+ * thread polls: frames are released when their connection was closed and its
+ * messages were read. */
 static void na_zmq_reclaim(struct na_class *na_class)
 {
     struct na_zmq_class *self = na_zmq_of(na_class);
@@ -100,7 +101,7 @@ static void na_zmq_set_timer(struct na_zmq_class *self)
 #else
 static void na_zmq_set_timer(struct na_zmq_class *self)
 {
-    self->timer = self->tick; /* it is polled */
+    self->timer = self->tick; /* it was polled */
 }
 #endif
 
@@ -154,9 +155,9 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* End the connection, and do not dial again. A dial under way goes on: events
- * of libzmq name nothing but the endpoint, so those of a dial that was given up
- * could not be told from those of the next one. */
+/* End the connection, and do not dial again. A dial in progress continues:
+ * events of libzmq contain only the endpoint, so events of an abandoned dial
+ * could not be distinguished from those of the next one. */
 static void na_zmq_addr_abandon(struct na_addr *base)
 {
     struct na_zmq_class *self = na_zmq_of(base->na_class);
@@ -192,7 +193,7 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    assert(na_plug_list_empty(&sent)); /* ready: nothing waits */
+    assert(na_plug_list_empty(&sent)); /* ready: no message waits */
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;

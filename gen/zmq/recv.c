@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Taking messages off the socket, under the lock.
+ * Receiving messages from the socket, with the lock held.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
@@ -21,7 +21,7 @@ static void na_zmq_close_parts(struct na_zmq_class *self, struct na_zmq_in *in)
     in->count = 0;
 }
 
-/* One frame of libzmq's into `part`; as zmq_msg_recv, but not interrupted. */
+/* Receive one part; like zmq_msg_recv, but not interrupted by signals. */
 static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
 {
     int size;
@@ -37,7 +37,8 @@ static int na_zmq_receive_part(struct na_zmq_class *self, zmq_msg_t *part)
     return size;
 }
 
-/* Receive one message into the inbox. False: there is none, or no memory. */
+/* Receive one message into the inbox. False: there is none, or memory is
+ * short. */
 static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
 {
     struct na_zmq_in *in = na_zmq_envelope(self);
@@ -68,14 +69,14 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
             na_zmq_close_part(self, &extra);
         last = in->count < 2 ? &in->parts[in->count] : &extra;
         if (na_zmq_receive_part(self, last) < 0)
-            break; /* cannot be: messages come whole */
+            break; /* impossible: messages arrive whole */
         in->count++;
     }
     if (last == &extra)
         na_zmq_close_part(self, &extra);
-    assert(in->count > 0); /* a frame follows that of the routing id */
+    assert(in->count > 0); /* a part follows the routing id */
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
-    /* Only of control messages: the descriptor costs a call. */
+    /* Only for control messages: getting the descriptor costs a call. */
     if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
         (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME)) {
         in->fd = zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
@@ -85,11 +86,12 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     return true;
 }
 
-/* Receive what is likely to be there, then hear the monitor: what is judged by
- * its events came before. To ask libzmq in vain is two system calls, for which
- * a lone message would wait; so the limit follows what comes, and what is
- * beyond it is found by the next round. Who was woken, and not by a message,
- * was perhaps by the monitor, and would be again, until that is read. */
+/* Receive the messages that are probably available, then read the monitor:
+ * messages must be received before events that end their connections. Asking
+ * libzmq in vain costs two system calls, which would delay a single message; so
+ * the limit adapts to the traffic, and the next round receives the rest. If the
+ * class was woken without a message, the monitor may have caused it, and must
+ * be read. */
 static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages on their way out, in order, held while a connection is made.
+ * Outgoing messages, in order; queued while a connection is established.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* Hand parts to libzmq, which takes them unless this fails. The lock is held,
- * as below. */
+/* Pass parts to libzmq, which owns them unless this fails. The lock is held, as
+ * below. */
 static na_return_t na_zmq_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
@@ -44,7 +44,7 @@ static na_return_t na_zmq_put(struct na_zmq_class *self,
     return NA_DISCONNECT;
 }
 
-/* The same of one part, which is gone in any case. */
+/* As na_zmq_put with one part, which is always consumed. */
 static na_return_t na_zmq_put_one(
     struct na_zmq_class *self, struct na_zmq_addr *addr, zmq_msg_t *part)
 {
@@ -72,7 +72,7 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
     return na_zmq_put_one(self, addr, &part);
 }
 
-/* A message of the core's as one part; without the lock, too. */
+/* Copy a message of the core into one part; with the lock or without. */
 static na_return_t na_zmq_gather(
     const struct na_zmq_class *self, const struct na_msg *msg, zmq_msg_t *part)
 {
@@ -116,8 +116,8 @@ static struct na_zmq_in *na_zmq_envelope(struct na_zmq_class *self)
     return in;
 }
 
-/* Parts to ourselves: poll will find them in the inbox. Takes them unless it
- * fails; the lock is held. */
+/* Put parts into the own inbox. Takes them unless it fails; the lock is
+ * held. */
 static na_return_t na_zmq_loop(
     struct na_zmq_class *self, const zmq_msg_t *parts, unsigned count)
 {
@@ -133,7 +133,8 @@ static na_return_t na_zmq_loop(
     return NA_SUCCESS;
 }
 
-/* How an address that is not ready answers a send. Wanting it dials. */
+/* The result of a send to an address that is not ready. An idle address is
+ * dialled. */
 static na_return_t na_zmq_unready(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {

@@ -2,7 +2,7 @@
 /*
  * Tables of addresses by routing id and by endpoint.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
@@ -47,7 +47,7 @@ static struct na_zmq_addr *na_zmq_find(const struct na_zmq_class *self,
     return addr;
 }
 
-/* Room for more, if there is memory; else chains grow. */
+/* Grow the table if there is memory; otherwise chains become longer. */
 static void na_zmq_table_grow(struct na_zmq_class *self, enum na_zmq_key by)
 {
     struct na_zmq_table old = self->tables[by];

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is to happen at a time: lookups that end, probes, peers that fell
- * silent.
+ * Timed events: end of lookups, probes, silent peers.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
-/* Close a connection whose peer takes nothing. */
+/* Close a connection whose peer does not read. */
 static void na_zmq_close_stalled(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
     assert(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-        "%s has taken nothing for %" PRIu64 " ms: closing", addr->base.name,
+        "%s has read nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);
     self->base.core->count(&self->base, "zmq_stalled", 1);
     if (addr->dialled)
@@ -22,9 +21,9 @@ static void na_zmq_close_stalled(
         na_zmq_close_accepted(self, addr);
 }
 
-/* Output that a stopped peer blocks starves libzmq's heartbeats, and on ipc
- * the system never gives up either. So a probe follows the output, borrowed
- * from us: when it comes back, the output before it has left. */
+/* Output that a stopped peer blocks also delays libzmq's heartbeats, and on ipc
+ * the system does not time out either. So a probe, lent to libzmq, follows the
+ * output: when libzmq releases it, the output before it was sent. */
 static void na_zmq_probe(
     struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t now)
 {
@@ -48,10 +47,11 @@ static void na_zmq_probe(
     }
 }
 
-/* Close connections whose peer did not say HELLO in time: they hold descriptors
- * of the process. Called by the polling thread after it delivered what it
- * received. A HELLO may be among unread messages, so those are read first, but
- * not for ever: other peers may send without end. The lock is held. */
+/* Close connections whose peer did not send HELLO in time: they use descriptors
+ * of the process. Called by the polling thread after it delivered received
+ * messages. A HELLO may be among unread messages, so those are read first, but
+ * only for a limited time, since other peers may send continuously. The lock is
+ * held. */
 static void na_zmq_close_silent(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -75,14 +75,14 @@ static void na_zmq_close_silent(struct na_zmq_class *self)
             self->base.core->count(&self->base, "zmq_silent", 1);
         }
     }
-    /* Not for each of many connections anew. */
+    /* Handle many connections together. */
     if (check != NA_ZMQ_NEVER && check < now + self->hello_limit / 16)
         check = now + self->hello_limit / 16;
     self->hello_check = check;
     self->hello_round = 0;
 }
 
-/* Do what time demands, and find out when it next does. */
+/* Handle timed events, and compute the time of the next one. */
 static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
 {
     struct na_link *link;
@@ -113,7 +113,7 @@ static void na_zmq_tick(struct na_zmq_class *self, uint64_t now)
         self->tick = tick;
 }
 
-/* Peers in this process whose class is closed. */
+/* End connections to classes of this process that were closed. */
 static void na_zmq_check_inproc(struct na_zmq_class *self)
 {
     unsigned epoch = atomic_load(&na_zmq_inproc.epoch);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The header in front of every message, and errors of libzmq as codes.
+ * The header of every message, and error codes for errors of libzmq.
  *
- * A room of the ZeroMQ transport; see zmq.h.
+ * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
 
@@ -48,7 +48,8 @@ static na_return_t na_zmq_code(int error)
     }
 }
 
-/* Log why something of libzmq's or the system's failed; the code for it. */
+/* Log the failure of a function of libzmq or the system. Returns the error
+ * code. */
 static na_return_t na_zmq_failed(
     const struct na_zmq_class *self, const char *what, const char *which)
 {

@@ -4,32 +4,32 @@
  *
  *     cc -DHG_NA_ZMQ=1 app.c hg.c hg_na_zmq.c -lzmq -lpthread
  *
- * One ROUTER socket per class binds and dials; one monitor tells of its
- * connections. An address stands for one connection. What proves that a
- * connection is whose is a hello of our own, never a routing id:
+ * One ROUTER socket per class binds and dials; one monitor reports its
+ * connections. An address stands for one connection. The peer of a connection
+ * is identified by a handshake of this transport, never by a routing id:
  *
  *     dialler                              acceptor
- *       HELLO  incarnation, nonce, name ------>      address made
+ *       HELLO  incarnation, nonce, name ------>      address created
  *       <------ WELCOME  incarnation, both nonces
  *     lookup done; address ready
  *       CONFIRM  nonce ----------------------->      address ready
  *
- * WELCOME proves to the dialler that its peer is there, CONFIRM to the
- * acceptor that the descriptor which HELLO came by (ZMQ_SRCFD) was still the
- * dialler's afterwards, so that the monitor's DISCONNECTED of that descriptor
- * is the dialler's death. A connection lost is a dead peer, even if it comes
- * back. Death is judged by the connection and by heartbeats of libzmq's own
- * thread, never by how long an answer takes. Two cases need more: output that
- * a stopped peer blocks on ipc starves the heartbeats, so probes follow the
- * output and must leave in time; and inproc has no connections, so a list of
- * the process's classes tells who lives.
+ * WELCOME proves to the dialler that its peer exists. CONFIRM proves to the
+ * acceptor that the descriptor on which HELLO arrived (ZMQ_SRCFD) still
+ * belonged to the dialler afterwards. Therefore the monitor event DISCONNECTED
+ * of that descriptor means that the dialler died. A lost connection is a dead
+ * peer, even if it reconnects. A peer is dead when its connection ends or the
+ * heartbeats of libzmq's own thread fail, never because an answer is slow. Two
+ * cases need more. On ipc, output that a stopped peer blocks delays the
+ * heartbeats, so probes follow the output and must be sent in time. inproc has
+ * no connections, so a list of the process's classes shows which are alive.
  *
  * Locking: `lock` guards the sockets and everything in na_zmq_class and
- * na_zmq_addr unless its line says otherwise. No function of the core that
- * may call a slot runs under it. Messages are received and sorted under the
- * lock, delivered without it. The release callback of a borrowed frame comes
- * from libzmq's thread, or from inside a zmq_ function under the lock: it
- * uses atomics, and calls of the core that take no lock of ours.
+ * na_zmq_addr unless stated otherwise. Functions of the core that may call a
+ * slot are not called with the lock held. Messages are received and sorted with
+ * the lock, and delivered without it. The release callback of a borrowed frame
+ * runs in libzmq's thread, or inside a zmq_ function with the lock held: it
+ * uses atomics, and functions of the core that take no lock of this transport.
  *
  * Must not know: anything of hg but hg.h.
  */
@@ -60,25 +60,28 @@
 #endif
 
 #define NA_ZMQ_VERSION 1
-#define NA_ZMQ_HEADER 12                 /* bytes in front of every message */
-#define NA_ZMQ_ID 16                     /* routing ids that we choose */
-#define NA_ZMQ_ID_MAX 32                 /* ... and that libzmq may */
-#define NA_ZMQ_HEADERS ((na_size_t) 512) /* room for all that is in front */
+#define NA_ZMQ_HEADER 12 /* bytes in front of every message */
+#define NA_ZMQ_ID 16     /* routing ids that this transport chooses */
+#define NA_ZMQ_ID_MAX 32 /* ... or that libzmq chooses, at most */
+#define NA_ZMQ_HEADERS ((na_size_t) 512) /* space for all headers */
 #define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
 #define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
-#define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20) /* of one peer, inside libzmq */
-#define NA_ZMQ_SPARE_FDS 256u /* of the process, that no peer gets */
+#define NA_ZMQ_FLIGHT \
+    ((uint64_t) 1 << 20) /* limit of bytes of one peer inside libzmq */
+#define NA_ZMQ_SPARE_FDS \
+    256u /* descriptors that are kept free for the process */
 #define NA_ZMQ_MS ((uint64_t) 1000000)
-/* Those that are heard. ZMQ_EVENT_ACCEPT_FAILED must not be among them: without
- * a descriptor left, libzmq tells it in an endless loop. */
+/* The monitored events. ZMQ_EVENT_ACCEPT_FAILED must not be among them: libzmq
+ * reports it in an endless loop when no descriptor is left. */
 #define NA_ZMQ_EVENTS \
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | \
         ZMQ_EVENT_DISCONNECTED)
 #define NA_ZMQ_NEVER UINT64_MAX
-/* Later than lookup_ms libzmq gives up, so that who waits for just that has
- * waited before; and we do, should it not. */
+/* libzmq ends a dial this much after lookup_ms, so that a caller that waits for
+ * lookup_ms gets its timeout first. This transport ends the dial if libzmq does
+ * not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
@@ -92,7 +95,7 @@ enum na_zmq_kind {
     NA_ZMQ_HELLO = 1,
     NA_ZMQ_WELCOME,
     NA_ZMQ_CONFIRM,
-    NA_ZMQ_REFUSE, /* "I speak another version", which its header tells */
+    NA_ZMQ_REFUSE, /* "I have another version", given in the header */
     NA_ZMQ_MESSAGE,
     NA_ZMQ_FRAME, /* of emulated RMA; data may follow in a second part */
     NA_ZMQ_PROBE, /* to be ignored */
@@ -109,10 +112,10 @@ enum na_zmq_kind {
  *                                          v
  *                                         dead
  *
- * Dying: the connection is gone, messages that came by it may be unread. An
- * address that could not be connected and never was is idle afterwards. One
- * that is given up (addr_abandon) is dying, from any state but dialling, and
- * then dead.
+ * Dying: the connection has ended, but received messages may be unread. An
+ * address that could not be connected and never was connected becomes idle. An
+ * address that is abandoned (addr_abandon) becomes dying from any state but
+ * dialling, and then dead.
  */
 enum na_zmq_state {
     NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
@@ -136,61 +139,63 @@ struct na_zmq_table {
 
 struct na_zmq_addr {
     struct na_addr base;
-    struct na_link link;  /* class->addrs; while on it, one reference: from the
-                             first dial on, or when it was accepted */
+    struct na_link
+        link; /* in class->addrs, with one reference, from the first dial or
+                 accept */
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
-    bool from_peer; /* only peers have given this address */
-    bool closing;   /* dying because NA_Addr_terminate wanted it */
+    bool from_peer; /* only peers have sent this address */
+    bool closing;   /* dying because of NA_Addr_terminate() */
     bool failed;    /* dying because it could not be connected */
-    bool reached;   /* it was ready once */
+    bool reached;   /* it was ready before */
     bool dialled;   /* zmq_connect was called, zmq_disconnect not yet */
-    bool open;      /* messages are welcome; the polling thread's */
+    bool open;      /* messages are accepted; used by the polling thread */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
-    char *endpoint; /* dialled; NULL: an accepted connection's */
+    char *endpoint; /* dialled; NULL: accepted */
     int fd;         /* of the connection, or -1 */
     uint32_t fd_generation;
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
-    uint64_t deadline;      /* for the dial to end */
-    uint64_t round;         /* of polling, in which it began to die */
-    na_return_t lookup_ret; /* what its lookups get */
-    const char *why;        /* a dial failed, for the log; or NULL */
+    uint64_t deadline;      /* of the dial */
+    uint64_t round;         /* round of polling in which it began to die */
+    na_return_t lookup_ret; /* result of its lookups */
+    const char *why;        /* why a dial failed, for the log; or NULL */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
     bool sent; /* since the last probe */
     /* Atomic, without the lock. */
     _Atomic bool heard;
-    _Atomic bool starved;    /* a frame was refused: wake when one is back */
+    _Atomic bool starved; /* a frame was refused: wake when one is released */
     _Atomic uint64_t flight; /* bytes borrowed by libzmq */
-    _Atomic uint64_t probed; /* when the probe on its way was sent, or 0 */
+    _Atomic uint64_t probed; /* when the pending probe was sent, or 0 */
 };
 
-/* A message received, or sent to ourselves: an envelope. */
+/* A message received, or sent to this class: an envelope. */
 struct na_zmq_in {
     struct na_link link;
-    struct na_zmq_addr *addr; /* NULL: a stranger */
+    struct na_zmq_addr *addr; /* NULL: not identified */
     int fd;
-    unsigned count; /* parts that came; two are kept */
+    unsigned count; /* number of parts; two are kept */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
     zmq_msg_t parts[2];
 };
 
-/* A descriptor of libzmq's, as the monitor tells. */
+/* A descriptor of libzmq, as reported by the monitor. */
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
-    bool contested;                 /* several have said hello by it */
-    uint64_t accepted;              /* when; 0: it said HELLO, or is dialled */
-    struct na_zmq_addr *last_hello; /* who said hello by it last, or NULL */
-    struct na_zmq_addr *owner;      /* proven, or NULL */
+    bool contested;    /* several peers sent HELLO on it */
+    uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
+    struct na_zmq_addr
+        *last_hello; /* the last address that sent HELLO on it, or NULL */
+    struct na_zmq_addr *owner; /* the address that sent CONFIRM, or NULL */
 };
 
-/* Data that libzmq has borrowed; or, without release, a probe. */
+/* Data that libzmq borrows; without `release`, a probe. */
 struct na_zmq_loan {
     struct na_zmq_addr *addr; /* a reference */
     void (*release)(void *arg);
@@ -207,39 +212,42 @@ struct na_zmq_class {
     void *monitor;                  /* NULL for inproc */
     char endpoint[NA_MAX_ADDR_LEN]; /* bound, or "" */
     char source[NA_MAX_ADDR_LEN];   /* tcp: "host:0;" to dial from, or "" */
-    struct stat bound;              /* ipc: what bind made */
+    struct stat bound;              /* ipc: the file that bind created */
     bool has_bound;
     struct na_zmq_table tables[NA_ZMQ_KEYS];
     struct na_link addrs;
     struct na_link dying;
     struct na_link inbox;
-    struct na_link spent; /* envelopes to reuse; the polling thread's */
+    struct na_link spent; /* envelopes to reuse; used by the polling thread */
     struct na_link spare;
     unsigned spare_count;
-    _Atomic unsigned parts; /* of messages, ours to close */
+    _Atomic unsigned parts; /* parts of messages that must be closed */
     struct na_zmq_fd *fds;
     size_t fd_count;
-    unsigned batch;        /* messages to ask for in the next round */
+    unsigned batch;        /* messages to receive in the next round */
     uint64_t round;        /* of polling */
-    uint64_t drained;      /* the last round that left nothing unread */
-    uint64_t monitor_read; /* when; 0: read it in any case */
-    bool slept;            /* a thread may have, since the last round */
-    uint64_t tick;         /* when time alone demands something */
+    uint64_t drained;      /* the last round that read everything */
+    uint64_t monitor_read; /* when it was last read; 0: read it now */
+    bool slept;            /* a thread may have slept since the last round */
+    uint64_t tick;         /* time of the next timed event */
     uint64_t timer;        /* what timer_fd is set to */
-    uint64_t death;        /* of a silent connection, in ns */
+    uint64_t death;        /* timeout of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
-    uint64_t hello_round;  /* of polling, in which that time had come; or 0 */
+    uint64_t
+        hello_round; /* round of polling in which hello_check had passed; or
+                        0 */
     _Atomic bool
-        frame_retry; /* a frame that was refused may go; without lock */
-    bool touched;    /* what its descriptor told may have been consumed */
-    bool rejecting;  /* peers are turned away, and that was logged */
+        frame_retry; /* a refused frame may be sent; without the lock */
+    bool touched;    /* the readiness of the socket's descriptor may have been
+                    consumed */
+    bool rejecting;  /* connections are being rejected, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;
     /* inproc */
     struct na_link live; /* na_zmq_inproc.classes; guarded by its lock */
-    unsigned epoch;      /* of na_zmq_inproc, as last looked at */
+    unsigned epoch;      /* value of na_zmq_inproc.epoch when last checked */
 };
 
 struct na_zmq_context {
@@ -257,8 +265,8 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
     return (struct na_zmq_addr *) (uintptr_t) addr;
 }
 
-/* Begin to connect an idle address, which keeps its sends meanwhile, and dies
- * if that fails. The lock is held. */
+/* Start to connect an idle address. Its sends wait, and fail if that fails. The
+ * lock is held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 

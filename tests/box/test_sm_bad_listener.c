@@ -193,7 +193,7 @@ HG_TEST(welcome_of_another_version_is_named)
     static const struct sm_packet old = {.at = 4, .value = 1, .longer = -20};
     struct conform_end caller;
 
-    hg_test_expect_log("speaks version 1, not 5");
+    hg_test_expect_log("has version 1 of the protocol, not 5");
     endpoint_open(&caller, "sm://", 1000);
     HG_CHECK_RET(
         listener_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);
@@ -244,7 +244,7 @@ HG_TEST(refusal_fails_the_lookup)
     unsigned fds, maps;
     unsigned i;
 
-    hg_test_allow_log("refuses us");
+    hg_test_allow_log("refuses the connection");
     hg_test_allow_log("cannot be reached");
     endpoint_open(&caller, "sm://", 1000);
     fds = hg_test_fd_count();
@@ -308,7 +308,7 @@ HG_TEST(silent_listener_is_dropped)
     int listener = listener_open(name);
     int fd;
 
-    hg_test_allow_log("gives no answer");
+    hg_test_allow_log("the process that listens there does not answer");
     endpoint_open_with(&caller, "sm://", 1000, 200);
     fds = hg_test_fd_count();
     maps = sm_maps();

@@ -333,7 +333,7 @@ HG_TEST(server_without_descriptors_continues_and_recovers)
     na_addr_t to = NA_ADDR_NULL, late_to = NA_ADDR_NULL;
     char string[64];
 
-    hg_test_expect_log("it has no room, or no descriptors, left");
+    hg_test_expect_log("its limit of peers or descriptors is reached");
     (void) snprintf(string, sizeof(string), "sm://scale-%ld", (long) getpid());
     process = hg_test_spawn("limited", string, NULL);
     free(hg_test_read_peer(process));

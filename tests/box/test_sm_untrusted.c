@@ -449,8 +449,8 @@ HG_TEST(malformed_hello_is_refused)
     ssize_t got;
     size_t i;
 
-    hg_test_allow_log("speaks version 1, not 5");
-    hg_test_allow_log("of another size, or unsealed");
+    hg_test_allow_log("has version 1 of the protocol, not 5");
+    hg_test_allow_log("another size or is unsealed");
     untrusted_name(string);
     endpoint_open(&server, string, 1000);
     untrusted_serve(&server, string);
@@ -461,7 +461,7 @@ HG_TEST(malformed_hello_is_refused)
         untrusted_greet(&server, string, &untrusted_wrong[i], answer, &got);
         if (i == 0) /* without the magic number no version is read */
             HG_CHECK_EQ_INT(
-                hg_test_log_count("of another size, or unsealed"), 1);
+                hg_test_log_count("another size or is unsealed"), 1);
         /* REFUSE with a protocol error; the connection leaves nothing. */
         HG_CHECK_EQ_INT(answer[20], NA_PROTOCOL_ERROR);
         HG_CHECK(got == (ssize_t) sizeof(answer) && answer[6] == 3);
@@ -570,15 +570,16 @@ HG_TEST(malformed_hellos_cannot_fill_the_log)
     ssize_t got;
     unsigned i;
 
-    hg_test_expect_log("is refused: it is none of ours");
-    hg_test_expect_log("speaks version 1, not 5");
+    hg_test_expect_log("is refused: it is not hg");
+    hg_test_expect_log("has version 1 of the protocol, not 5");
     untrusted_name(string);
     endpoint_open(&server, string, 1000);
     for (i = 1; i <= UNTRUSTED_FLOOD; i++)
         untrusted_greet(&server, string, i < 16 ? &bad : &old, answer, &got);
-    HG_CHECK_EQ_INT(hg_test_log_count("is refused: it is none of ours"),
-        UNTRUSTED_LINES - 1);
-    HG_CHECK_EQ_INT(hg_test_log_count("speaks version 1, not 5"), 3);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("is refused: it is not hg"), UNTRUSTED_LINES - 1);
+    HG_CHECK_EQ_INT(
+        hg_test_log_count("has version 1 of the protocol, not 5"), 3);
     conform_close(&server);
 }
 
@@ -689,7 +690,7 @@ static void untrusted_poor(const char *spare)
 
 HG_TEST(missing_descriptors_are_reported)
 {
-    hg_test_expect_log("it has no room, or no descriptors, left");
+    hg_test_expect_log("its limit of peers or descriptors is reached");
     untrusted_poor("0"); /* for the socket */
     untrusted_poor("1"); /* for the memory that arrived */
     untrusted_poor("3");

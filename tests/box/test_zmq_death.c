@@ -143,8 +143,10 @@ static void death_meet(bool garbage)
     na_addr_t addr = NA_ADDR_NULL;
 
     hg_test_expect_log(garbage
-            ? "cannot be reached: what listens there hung up, or is no hg"
-            : "cannot be reached: something listens there, but no hg answers");
+            ? "cannot be reached: the process that listens there closed the "
+              "connection, or is not hg"
+            : "cannot be reached: a process listens there, but does not answer "
+              "as hg");
     death_start_listener(&listener);
     endpoint_open_with(&end, "zmq+tcp://", 1000, 300);
     if (!garbage) { /* its timeout differs from that of the lookup */

@@ -276,7 +276,7 @@ HG_TEST(dialer_understands_a_refusal)
     struct conform_call lookup;
     unsigned char own[2][8];
 
-    hg_test_expect_log("speaks version 2");
+    hg_test_expect_log("has version 2");
     speaker_open(&speaker, true);
     speaker_be_called(&speaker, &lookup);
     speaker_expect(&speaker, "hello", 2, hello_at, own);

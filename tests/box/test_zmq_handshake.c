@@ -340,7 +340,7 @@ HG_TEST(connections_without_hello_are_closed_for_others)
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     unsigned came;
 
-    hg_test_expect_log("turned away");
+    hg_test_expect_log("new connections are rejected");
     HG_CHECK(getrlimit(RLIMIT_NOFILE, &old) == 0);
     limit = old;
     limit.rlim_cur = 300;

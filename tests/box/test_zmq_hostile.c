@@ -162,11 +162,11 @@ HG_TEST(messages_before_the_confirmation_are_refused)
     uint64_t before;
 
     hg_test_expect_log(
-        "a message (2 bytes, parts: 1) from a stranger, host "
+        "a message (2 bytes, parts: 1) from an unknown peer, host "
         "127.0.0.1: it is shorter than a header (zmq_bad_other)");
     hg_test_expect_log(
         "its sender has not finished the handshake (zmq_bad_message)");
-    hg_test_expect_log("it does not prove who sends (zmq_bad_confirm)");
+    hg_test_expect_log("it does not confirm the handshake (zmq_bad_confirm)");
     hg_test_expect_log("a second HELLO of this connection (zmq_bad_hello)");
     HG_CHECK_OK(HG_Set_log_level("debug")); /* so that every line is written */
     hostile_open(&server, &hostile);
@@ -298,7 +298,7 @@ HG_TEST(listener_of_another_version_is_a_protocol_error)
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
 
-    hg_test_expect_log("speaks version 9");
+    hg_test_expect_log("has version 9");
     hostile_listen(&listener, 9);
     endpoint_open(&end, "zmq+tcp://", 1000);
     HG_CHECK_RET(

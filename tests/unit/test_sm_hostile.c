@@ -98,7 +98,7 @@ HG_TEST(sm_hostile_records_break_their_own_connection)
     uint64_t broken = 0;
     size_t i;
 
-    hg_test_expect_log("wrote what cannot be into its ring");
+    hg_test_expect_log("wrote invalid data into its ring");
     sm_endpoint_open(&victim);
     sm_endpoint_open(&good);
     sm_endpoint_meet(&good, &victim);
@@ -191,7 +191,7 @@ HG_TEST(sm_hostile_heads_break_their_own_connection)
     uint64_t broken = 0;
     size_t i, n;
 
-    hg_test_expect_log("wrote what cannot be into its ring");
+    hg_test_expect_log("wrote invalid data into its ring");
     hg_test_allow_log("");
     sm_endpoint_open(&victim);
     for (way = SM_END_CALLS; way < SM_END_WAYS; way++) {
@@ -222,7 +222,7 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
     uint64_t broken = 0;
     na_return_t ret;
 
-    hg_test_expect_log("wrote what cannot be into its ring");
+    hg_test_expect_log("wrote invalid data into its ring");
     hg_test_allow_log("");
     sm_endpoint_open(&victim);
     for (way = 0; way < 2 * SM_END_WAYS; way++) {
@@ -456,7 +456,7 @@ HG_TEST(sm_hostile_hints_of_unknown_peers_are_ignored)
     struct na_sm_class *self;
     struct na_sm_addr *addr;
 
-    hg_test_expect_log("wrote what cannot be into its ring");
+    hg_test_expect_log("wrote invalid data into its ring");
     sm_endpoint_open(&victim);
     sm_endpoint_open(&hostile);
     sm_endpoint_meet(&hostile, &victim);
@@ -632,8 +632,8 @@ HG_TEST(sm_hostile_connections_are_limited)
     struct na_sm_class *self;
     unsigned i, n;
 
-    hg_test_expect_log("cannot be a peer: no more than 8192 at a time");
-    hg_test_expect_log("it has no room, or no descriptors, left");
+    hg_test_expect_log("cannot be a peer: the limit is 8192 peers");
+    hg_test_expect_log("its limit of peers or descriptors is reached");
     sm_endpoint_open(&victim);
     sm_endpoint_open(&good);
     sm_endpoint_open(&late);
@@ -649,7 +649,7 @@ HG_TEST(sm_hostile_connections_are_limited)
         hostile_pass(&good, &victim);
     }
     HG_CHECK_EQ_INT(
-        hg_test_log_count("cannot be a peer: no more than 8192 at a time"), 3);
+        hg_test_log_count("cannot be a peer: the limit is 8192 peers"), 3);
     HG_CHECK_RET(hostile_try(&victim, &late), NA_AGAIN);
     hostile_free(self, fillers[--n]);
     HG_CHECK_OK(hostile_try(&late, &victim));
