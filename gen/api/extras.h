@@ -173,15 +173,16 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
 /**
  * Wait until a small call to a peer is within the limits.
  *
- * The limits are those of this process and, as far as its answers have shown,
- * of the peer. With no call to the peer outstanding, the wait ends after 10 ms.
- * HG_Forward() may still return HG_AGAIN: a call may be larger, or another
- * thread faster.
+ * The limits are those of this process, and of the peer as far as its refusals
+ * have shown them. If no call to the peer is in flight, no response can show
+ * that its limit allows a call again. The peer's limit is then ignored after 10
+ * ms, but not those of this process. HG_Forward() may still return HG_AGAIN: a
+ * call may be larger, or another thread faster.
  *
  * It makes progress in all contexts of the class in turn, 10 ms at a time.
  * HG_Context_destroy() returns HG_BUSY for the context in which the thread is.
- * It runs no handler, and no callback of the callback model. So a wait for
- * calls to this process itself does not end without another thread.
+ * It runs no handler, and no callback of the callback model. So calls of this
+ * process to itself end only if another thread runs their handlers.
  *
  * @param addr     the peer.
  * @param timeout  milliseconds; 0 tests without waiting.
@@ -201,9 +202,8 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
  * Get the identity of a caller, as the transport has proved it.
  *
  * @param handle  of the target.
- * @return "uid:1000" over sm, or the name of the key with CURVE; "" if the
- * transport proves nothing, for a handle of the origin and for HG_HANDLE_NULL;
- * never NULL.
+ * @return "uid:1000" over sm; "" over other transports, for a handle of the
+ * origin and for HG_HANDLE_NULL; never NULL.
  * @lifetime Until the handle is freed, which owns the string.
  */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);

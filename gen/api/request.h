@@ -113,11 +113,11 @@
  * callback model uses them in HG_Class_set_options().
  *
  * A limit holds for all contexts of a class together. Peers share
- * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes: a
- * peer may use at most half of what is free. Its use plus the use of all is at
- * most twice the limit. So one peer alone gets to the limit, a second one then
- * to half of it. Nothing is refused while the sum is below the limit. A peer is
- * a connection: a process may have several.
+ * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes:
+ * what one peer uses plus what all peers use, this one included, is at most
+ * twice the limit. So one peer alone may use the whole limit, and a second one
+ * then half of it in addition. Nothing is refused while all peers together use
+ * at most the limit. A peer is a connection: a process may have several.
  *
  * A call beyond a limit ends with HG_AGAIN. An output that exceeds it gives
  * HG_AGAIN at both sides, after the handler has run. A peer that does not read
