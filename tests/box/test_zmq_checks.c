@@ -294,7 +294,7 @@ HG_TEST(confirms_of_a_wrong_shape_are_refused)
 }
 
 /* A peer without a connection cannot close one. */
-HG_TEST(byes_before_the_proof_are_refused)
+HG_TEST(byes_before_the_confirmation_are_refused)
 {
     struct attacked server;
     struct raw_peer stranger;

@@ -139,7 +139,7 @@ HG_TEST(class_needs_an_address_and_options_a_version)
 
 /* A program may have been built with an older, shorter struct: memory behind it
  * must not be read, and cannot be here. */
-HG_TEST(options_are_read_as_far_as_their_version_has_them)
+HG_TEST(options_are_read_up_to_the_size_of_their_version)
 {
     static const struct {
         unsigned version;
@@ -216,7 +216,7 @@ static void life_count_free(void *data)
     (*(int *) data)++;
 }
 
-HG_TEST(data_is_freed_with_what_it_hangs_on)
+HG_TEST(data_is_freed_with_its_object)
 {
     int freed[6] = {0, 0, 0, 0, 0, 0};
     hg_proc_cb_t procs[2] = {NULL, NULL};
@@ -274,7 +274,7 @@ HG_TEST(data_is_freed_with_what_it_hangs_on)
 }
 
 /* Registering again after HG_Deregister starts from scratch. */
-HG_TEST(function_that_is_registered_again_begins_anew)
+HG_TEST(function_registered_again_starts_from_scratch)
 {
     hg_class_t *hg_class = life_init(HG_TRUE);
     uint8_t disabled = 7;
@@ -346,7 +346,7 @@ static hg_class_t *life_init_with(const struct hg_init_info *info)
 }
 
 /* 1 is the initializer's value, and programs create more all the same. */
-HG_TEST(max_contexts_is_a_limit_from_2_on)
+HG_TEST(max_contexts_is_a_limit_if_2_or_more)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     hg_context_t *contexts[3];
@@ -559,7 +559,7 @@ HG_TEST(barrier_of_28000_calls)
 
 /* One line for each class. The option stats writes the line of its class at the
  * end, at any level. */
-HG_TEST(diag_dump_tells_the_counters_of_each_class)
+HG_TEST(diag_dump_prints_the_counters_of_each_class)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     hg_class_t *other;
@@ -603,7 +603,7 @@ HG_TEST(diag_dump_tells_the_counters_of_each_class)
 /* ---- Use after the end ---- */
 
 /* Everything is refused with a line that names the function. */
-HG_TEST(class_that_is_gone_is_refused)
+HG_TEST(finalized_class_is_refused)
 {
     hg_class_t *gone = life_init(HG_TRUE);
     struct hg_diag_counters counters;
@@ -631,7 +631,7 @@ HG_TEST(class_that_is_gone_is_refused)
     HG_CHECK_RET(HG_Set_hook(gone, NULL, NULL), HG_INVALID_ARG);
 }
 
-HG_TEST(context_that_is_gone_is_refused)
+HG_TEST(destroyed_context_is_refused)
 {
     hg_class_t *hg_class = life_init(HG_TRUE);
     hg_context_t *gone = HG_Context_create(hg_class);
@@ -670,7 +670,7 @@ HG_TEST(context_that_is_gone_is_refused)
 }
 
 /* While it waits to be reused. */
-HG_TEST(handle_that_was_destroyed_is_refused)
+HG_TEST(destroyed_handle_is_refused)
 {
     struct cb_end end;
     struct cb_call call;
@@ -741,7 +741,7 @@ HG_TEST(second_free_of_arguments_is_refused)
 /* ---- Objects left ---- */
 
 /* Checked in this order; none of the refusals changes anything. */
-HG_TEST(finalize_is_busy_with_what_is_left)
+HG_TEST(finalize_is_busy_with_objects_left)
 {
     hg_class_t *hg_class = life_init(HG_TRUE);
     hg_context_t *context = HG_Context_create(hg_class);
@@ -866,7 +866,7 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
     cb_close(&end);
 }
 
-HG_TEST(context_that_ends_cancels_its_calls)
+HG_TEST(destroyed_context_cancels_its_calls)
 {
     struct cb_end end;
     struct cb_call call;
@@ -889,7 +889,7 @@ HG_TEST(context_that_ends_cancels_its_calls)
     cb_close(&end);
 }
 
-HG_TEST(unposted_context_cancels_what_comes)
+HG_TEST(unposted_context_cancels_arriving_calls)
 {
     struct cb_end end;
     struct cb_end other;
@@ -953,7 +953,7 @@ HG_TEST(calls_go_to_the_context_of_the_id)
     cb_close(&end);
 }
 
-HG_TEST(context_ids_are_taken_once)
+HG_TEST(context_ids_are_unique)
 {
     struct cb_end end;
     hg_context_t *nine;
@@ -975,7 +975,7 @@ HG_TEST(context_ids_are_taken_once)
     cb_end(&end);
 }
 
-HG_TEST(counters_are_those_of_all_contexts)
+HG_TEST(counters_cover_all_contexts)
 {
     struct hg_diag_counters counters;
     struct cb_end end;
@@ -1007,7 +1007,7 @@ HG_TEST(counters_are_those_of_all_contexts)
 
 /* ---- Progress ---- */
 
-HG_TEST(progress_and_trigger_tell_whether_there_was_anything)
+HG_TEST(progress_and_trigger_report_whether_anything_ran)
 {
     struct cb_end end;
     struct cb_call call;
@@ -1069,7 +1069,7 @@ HG_TEST(progress_ends_with_a_signal)
 }
 
 /* Canceled calls wait in the queue, one entry each. */
-HG_TEST(event_progress_tells_how_much_waits)
+HG_TEST(event_progress_returns_how_many_entries_wait)
 {
     enum { COUNT = 7 };
     struct cb_call calls[COUNT];
@@ -1155,8 +1155,8 @@ static bool life_shares_its_processor(void)
 /* A loop that never sleeps, on the only processor for all threads and
  * processes: it must yield, or a call would take until the scheduler preempts
  * it. */
-HG_TEST_WHERE(event_loop_that_spins_leaves_the_processor_to_others,
-    life_shares_its_processor)
+HG_TEST_WHERE(
+    spinning_event_loop_yields_the_processor, life_shares_its_processor)
 {
     enum { CALLS = 20, LOOKS = 1000 };
     struct cb_end end;

@@ -33,7 +33,7 @@ struct engine_call {
     hg_return_t ret;
 };
 
-/* The effect of HG_Handler_start_output, which itself belongs to HG_Init's
+/* Respond as HG_Handler_start_output does, which works only with HG_Init's
  * layer. */
 static inline hg_return_t engine_answer(hg_handle_t handle, struct blob *blob)
 {

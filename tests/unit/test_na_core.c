@@ -534,7 +534,7 @@ HG_TEST(addr_names_compare_living_peers_only)
 
 /* A peer sends messages that are expected from another one, before the receive
  * is posted and after: the receive accepts only the other one's message. */
-HG_TEST(expected_messages_of_other_peers_are_not_taken)
+HG_TEST(expected_messages_of_other_peers_are_not_received)
 {
     na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
     na_context_t *context = NA_Context_create(na_class);
