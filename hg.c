@@ -23743,8 +23743,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
     bool idle;
 
     assert(context->callbacks && !hg_context_is_separate(context));
-    if (na_class_is_forked(context->na_context->na_class))
-        return true;
     hg_enter(context->lock);
     idle = na_progress_arm(
         context->na_context, hg_deadline_next(&context->deadline));
@@ -24284,9 +24282,12 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
         text.ret = HG_AGAIN;
         (void) hg_inspect_print(&text, "the list of classes is locked\n");
     }
-    if (text.size > 0)
-        (void) fwrite(text.buf.data, 1, text.size, stream);
-    (void) fflush(stream);
+    if ((text.size > 0 &&
+            fwrite(text.buf.data, 1, text.size, stream) != text.size) ||
+        fflush(stream) != 0) {
+        hg_log_error("rpc", "HG_Dump: the stream: %s", strerror(errno));
+        text.ret = HG_IO_ERROR;
+    }
     hg_buf_fini(&text.buf);
     return text.ret;
 }

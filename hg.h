@@ -18,10 +18,10 @@
  *
  * This header is the whole public interface, in the order in which a user needs
  * it. Version, return codes, types, endpoints and addresses come first. Stubs,
- * the request model and bulk data follow, then the callback model and the
- * extras of both models. Procs in depth, Mercury's names and NA, the network
- * layer, end the reference. Macro bodies and the interface for transports stand
- * below a divider.
+ * the request model and bulk data follow, then deadlines, flow control and
+ * inspection for both models, and the callback model. Logging, procs in depth,
+ * Mercury's names and NA, the network layer, end the reference. Macro bodies
+ * and the interface for transports stand below a divider.
  *
  * These rules hold for every function, unless its contract says otherwise:
  *
@@ -376,6 +376,10 @@ typedef char *hg_string_t;   /**< a string; NULL arrives as NULL */
 typedef const char *hg_const_string_t; /**< a string that is not changed */
 /** A call, of the origin or the target. */
 typedef struct hg_handle *hg_handle_t;
+/** A class of the callback model, an endpoint: HG_Init2(). */
+typedef struct hg_class hg_class_t;
+/** A completion queue of such a class: HG_Context_create(). */
+typedef struct hg_context hg_context_t;
 #if !HG_API_STRICT
 /** A call of the request model: HG_Forward1(), HG_Request_free(). */
 typedef struct hg_request *hg_request_t;
@@ -2183,6 +2187,488 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
     size_t size, hg_bulk_request_t *request);
 /** @} */
 
+/* ==== gen/api/extras.h ==== */
+/* ==== Deadlines, cancellation, flow control, inspection ================= */
+/**
+ * @defgroup hg_extras Deadlines, cancellation, flow control, inspection
+ *
+ * Functions for both models: deadlines, cancellation that reaches the target,
+ * errors with a text, flow control, identity, drain, inspection, traces, hooks
+ * and histograms. Mercury and its design report do not have them.
+ *
+ * A handle (hg_handle_t) is that of a call at its origin, of HG_Create(), or at
+ * its target, as a handler gets it. Where a function takes a class, NULL means
+ * the layer of the request model.
+ * @{
+ */
+
+/* ---- Deadlines ---- */
+/**
+ * @defgroup hg_deadline Deadlines
+ * @ingroup hg_extras
+ *
+ * The origin of a call may give it a deadline. The remaining time travels with
+ * the call, so the clocks of the hosts need not agree.
+ *
+ * - At the origin the call ends with HG_TIMEOUT, never before the deadline, and
+ *   as soon as its context makes progress after it.
+ * - The target drops a call that it has not executed before the deadline. A
+ *   call that is being executed goes on.
+ * - Without a deadline, a call to a peer that lives may wait for ever.
+ * - A call that a handler makes does not inherit the deadline of the call that
+ *   it executes: pass HG_Get_time_left().
+ * @{
+ */
+
+/** The remaining time of a call without a deadline. */
+#define HG_NO_DEADLINE UINT32_MAX
+
+/**
+ * Set the time that each later call of a handle may take.
+ *
+ * HG_Reset() keeps it.
+ *
+ * @param handle   of the origin.
+ * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
+ *                 first.
+ * @retval HG_SUCCESS      the time is set.
+ * @retval HG_BUSY         a call of this handle is in flight.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
+ */
+HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
+
+/**
+ * Get the remaining time of a call.
+ *
+ * @param handle  of the origin or the target.
+ * @return milliseconds, rounded up: 0 after the deadline, all of the time
+ * before HG_Forward(). HG_NO_DEADLINE without one and for HG_HANDLE_NULL.
+ */
+HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
+
+#if !HG_API_STRICT
+/**
+ * Start a call with a deadline, in the request model.
+ *
+ * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
+ *
+ * @param addr          as for HG_Forward1().
+ * @param id            as for HG_Forward1().
+ * @param in_struct     as for HG_Forward1().
+ * @param out_struct    as for HG_Forward1().
+ * @param timeout       milliseconds; 0: no deadline.
+ * @param[out] request  as for HG_Forward1().
+ * @retval HG_SUCCESS  the call has begun.
+ * @retval other       as HG_Forward1().
+ */
+HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
+    void *in_struct, void *out_struct, unsigned int timeout,
+    hg_request_t *request);
+#endif
+/** @} */
+
+/* ---- Cancellation ---- */
+/**
+ * @defgroup hg_cancel Cancellation
+ * @ingroup hg_extras
+ *
+ * The target learns that nobody waits for a call any more: after HG_Cancel(),
+ * after HG_Request_free() of a call in flight, after the deadline, and after
+ * the death of the origin.
+ *
+ * A call that was not executed yet is dropped. A handler that runs can check
+ * HG_Is_canceled(), or set a callback. It still has to answer or free the call.
+ * The answer is dropped; only a callback of HG_Respond() gets HG_CANCELED or
+ * HG_DISCONNECT.
+ * @{
+ */
+
+/**
+ * Test whether nobody waits for a call that has arrived.
+ *
+ * It does not make progress. If the only thread computes, call
+ * HG_Progress(context, 0) from time to time, which runs no callback and no
+ * handler.
+ *
+ * @param handle  of the target.
+ * @return HG_TRUE if the origin canceled the call or died, or the deadline is
+ * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL.
+ */
+HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
+
+/**
+ * Tells a target that nobody waits for its call any more.
+ *
+ * It runs at most once, in a thread that makes progress, where callbacks run,
+ * and only while the call is neither answered nor freed. It may answer the
+ * call, but must not free the handle.
+ *
+ * @param handle  the call.
+ * @param arg     the argument of HG_Set_cancel_cb().
+ */
+typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
+
+/**
+ * Set a callback for the cancellation of a call.
+ *
+ * It runs when the origin cancels the call or dies. If that has happened, it
+ * runs soon.
+ *
+ * Neither this function nor one that answers or frees the handle waits for a
+ * callback that runs in another thread.
+ *
+ * @param handle    of the target.
+ * @param callback  NULL: none from now on.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the callback is set.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin.
+ */
+HG_EXPORT hg_return_t HG_Set_cancel_cb(
+    hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
+/** @} */
+
+/* ---- Errors ---- */
+
+/** The longest error text, with its terminating NUL. */
+#define HG_ERROR_TEXT_MAX 256
+
+/**
+ * Answer a call with an error and a text, without an output.
+ *
+ * @param handle  of the target.
+ * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
+ * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
+ * @retval HG_SUCCESS      the answer is sent, or queued.
+ * @retval HG_EXIST        the call was answered already.
+ * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
+ *                         wrong.
+ */
+HG_EXPORT hg_return_t HG_Respond_error(
+    hg_handle_t handle, hg_return_t code, const char *text);
+
+/**
+ * Get the text of the error that a call ended with.
+ *
+ * The text comes from the target, or from this side if it ended the call.
+ *
+ * @param call  a handle of the origin, or a request.
+ * @return the text, never NULL; "" without one, or while the call goes on.
+ * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
+ */
+HG_EXPORT const char *HG_Get_error_text(const void *call);
+
+/* ---- Flow control ---- */
+
+/**
+ * Wait until a small call to a peer is within the limits.
+ *
+ * The limits are those of this process, and of the peer as far as its refusals
+ * have shown them. If no call to the peer is in flight, no response can show
+ * that its limit allows a call again. The peer's limit is then ignored after 10
+ * ms, but not those of this process. HG_Forward() may still return HG_AGAIN: a
+ * call may be larger, or another thread faster.
+ *
+ * It makes progress in all contexts of the class in turn, 10 ms at a time.
+ * HG_Context_destroy() returns HG_BUSY for the context in which the thread is.
+ * It runs no handler, and no callback of the callback model. So calls of this
+ * process to itself end only if another thread runs their handlers.
+ *
+ * @param addr     the peer.
+ * @param timeout  milliseconds; 0 tests without waiting.
+ * @retval HG_SUCCESS      a small call is within the limits.
+ * @retval HG_TIMEOUT      not within this time.
+ * @retval HG_INTR         a signal ended the wait.
+ * @retval HG_DISCONNECT   the connection to the peer is lost.
+ * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
+ *                         only one that is being destroyed (logged).
+ * @retval HG_BUSY         this thread makes progress already (logged).
+ */
+HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
+
+/* ---- Identity ---- */
+
+/**
+ * Get the identity of a caller, as the transport has proved it.
+ *
+ * @param handle  of the target.
+ * @return "uid:1000" over sm; "" over other transports, for a handle of the
+ * origin and for HG_HANDLE_NULL; never NULL.
+ * @lifetime Until the handle is freed, which owns the string.
+ */
+HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
+
+/* ---- Drain ---- */
+
+/**
+ * Stop accepting calls, and wait until the accepted ones have ended.
+ *
+ * From now on the class refuses new calls with HG_AGAIN, for good. The text of
+ * HG_Get_error_text() distinguishes that ("it is ending") from a limit. A call
+ * has ended when its answer was sent and its handle freed. Then the function
+ * refuses calls that have arrived meanwhile, until none arrives for 10 ms, for
+ * at most 100 ms: their callers know that they were not executed. A call that
+ * arrives later ends with HG_DISCONNECT when the class ends, and its caller
+ * cannot know whether it was executed.
+ *
+ * It makes progress and runs handlers and callbacks in all contexts of the
+ * class. Other threads may do so at the same time. No context is created or
+ * destroyed meanwhile. Signals do not end the wait.
+ *
+ * @param hg_class  the class; NULL: the layer of the request model.
+ * @param timeout   milliseconds. 0 begins the drain and tests, but runs
+ *                  nothing: that is allowed everywhere.
+ * @retval HG_SUCCESS      no accepted call is left.
+ * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting.
+ * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
+ *                         or this thread makes progress already.
+ * @retval HG_INVALID_ARG  there is no such class.
+ * @retval HG_FAULT        NULL, and the layer is not running.
+ */
+HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
+
+/* ---- Inspection ---- */
+/**
+ * @defgroup hg_inspect Inspection
+ * @ingroup hg_extras
+ *
+ * See what a process does: HG_Dump() writes its calls and transfers. Built-in
+ * functions, traces, hooks and histograms are for other processes and tools.
+ *
+ * Every class serves some functions of the library, unless the option
+ * no_builtins is set. A client registers them by name without a callback, and
+ * calls them like others:
+ *
+ * @code
+ * id = HG_Register(HG_BUILTIN_PING, hg_proc_hg_builtin_t,
+ *     hg_proc_hg_builtin_t, NULL);
+ * @endcode
+ *
+ * The question and the answer are an hg_builtin_t. A question whose text is
+ * longer than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. Any thread that makes
+ * progress answers, also while handlers block. HG_Trigger() does not count
+ * these calls.
+ *
+ * Names that begin with HG_BUILTIN_PREFIX cannot be registered with a callback
+ * (HG_EXIST, or an id of 0). A callback that is registered under the number of
+ * a built-in function replaces it.
+ * @{
+ */
+
+/**
+ * Write the calls and bulk transfers in flight to a stream, for people.
+ *
+ * A line for the class and for each context, then one for each call and each
+ * transfer that may take time: the function, the peer, the state, the age. It
+ * can be called at any time, also while other threads hang. If the lock of a
+ * class is not free, a note stands instead. The class must not be finalized
+ * meanwhile.
+ *
+ * @param hg_class  the class; NULL: all classes of both models.
+ * @param stream    where to write.
+ * @retval HG_SUCCESS      everything is written.
+ * @retval HG_AGAIN        a part is missing, for lack of a lock or of memory.
+ * @retval HG_IO_ERROR     the stream did not take the text (logged).
+ * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL.
+ */
+HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
+
+/** The names of built-in functions begin with this. */
+#define HG_BUILTIN_PREFIX "hg:"
+/** The longest text of a built-in function, with its terminating NUL. */
+#define HG_BUILTIN_TEXT_MAX 4096
+
+/** The built-in function that returns the question. */
+#define HG_BUILTIN_PING HG_BUILTIN_PREFIX "ping"
+/**
+ * The built-in function that tells versions.
+ *
+ * The text has lines like "hg 1.2.3": the version of hg, of Mercury's interface
+ * and of the wire, and the transport. The number is (1 << 16) | (2 << 8) | 3.
+ */
+#define HG_BUILTIN_VERSION HG_BUILTIN_PREFIX "version"
+/**
+ * The built-in function that lists the registered functions.
+ *
+ * The text has a line for each: the id and the name, or "-" without one. The
+ * first question has the number 0. If the number of the answer is not 0, a
+ * question with this number gets the next functions. A function that is
+ * registered meanwhile may be listed twice or not at all.
+ */
+#define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
+/**
+ * The built-in function that returns counters or times.
+ *
+ * Without a text: the counters of the class, named as in struct hg_counters,
+ * and those of its transport, as for NA_Get_counter(), a line each.
+ *
+ * With the name of a function: its times, as in struct hg_histogram. The number
+ * 0 selects calls executed there, 1 calls made from there. HG_NOENTRY: it is
+ * not registered there. HG_OPNOTSUPPORT: the option histograms is not set
+ * there.
+ */
+#define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
+
+/** The input and the output of the built-in functions. */
+typedef struct hg_builtin {
+    uint64_t number;  /**< see each function */
+    hg_string_t text; /**< NULL in a question without a text */
+} hg_builtin_t;
+
+/**
+ * Encode, decode or free an hg_builtin_t.
+ *
+ * @param proc  the proc object.
+ * @param data  the hg_builtin_t.
+ * @retval HG_SUCCESS  it is done.
+ * @retval other       as hg_proc_hg_string_t().
+ */
+HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
+
+/* ---- Traces and hooks ---- */
+
+/**
+ * Get the trace that a call belongs to.
+ *
+ * A trace id travels with every call. A call gets that of HG_Set_trace_id(), if
+ * one was set. Else a call that a handler makes in its thread gets that of the
+ * call it executes. All others get a new one.
+ *
+ * @param handle  of the origin or the target.
+ * @return the trace id; at the origin that of the last call, 0 before the
+ * first; 0 for HG_HANDLE_NULL.
+ */
+HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
+
+/**
+ * Set the trace that later calls of a handle belong to.
+ *
+ * A program needs it if it answers later or makes calls in callbacks.
+ * HG_Reset() keeps it.
+ *
+ * @param handle    of the origin.
+ * @param trace_id  0: none from now on.
+ * @retval HG_SUCCESS      the trace is set.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
+ */
+HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
+
+/** The four moments of a call when a hook runs. */
+typedef enum hg_hook_point {
+    HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
+    HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
+    HG_HOOK_HANDLE = 2,   /**< target: before the handler */
+    HG_HOOK_RESPOND = 3   /**< target: at the answer, before encoding */
+} hg_hook_point_t;
+
+/** The argument of a hook; borrowed. */
+struct hg_hook_info {
+    size_t size;           /**< sizeof(struct hg_hook_info) of the library */
+    hg_hook_point_t point; /**< the moment */
+    hg_return_t ret;     /**< COMPLETE, RESPOND: the result; else HG_SUCCESS */
+    hg_handle_t handle;  /**< NULL at the origin in the request model */
+    const char *name;    /**< NULL: registered with an id only */
+    hg_id_t id;          /**< the id of the function */
+    na_addr_t addr;      /**< the other side */
+    uint64_t trace_id;   /**< the trace of the call */
+    uint64_t elapsed_ns; /**< COMPLETE, RESPOND: since the moment before */
+};
+
+/**
+ * Runs at the four moments of a call: hg_hook_point_t.
+ *
+ * It runs in the thread that forwards, triggers, executes or answers, with no
+ * lock held, and must not wait.
+ *
+ * @param info  the call.
+ * @param arg   the argument of HG_Set_hook().
+ * @return at FORWARD and HANDLE anything but HG_SUCCESS ends the call with that
+ * code: HG_Forward() returns it, and no callback runs. At COMPLETE and RESPOND
+ * it is ignored.
+ */
+typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
+
+/**
+ * Set a hook that runs for every call of a class.
+ *
+ * At the target it runs for the functions of the application, but not for
+ * refused calls and built-in functions. A call without a response counts as
+ * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
+ * repeated, the hook runs again.
+ *
+ * @param hg_class  the class; NULL: the layer of the request model.
+ * @param hook      NULL: none from now on.
+ * @param arg       passed to it.
+ * @retval HG_SUCCESS      the hook is set.
+ * @retval HG_INVALID_ARG  there is no such class.
+ * @retval HG_FAULT        NULL, and the layer is not running.
+ * @threads Not while calls are in flight.
+ */
+HG_EXPORT hg_return_t HG_Set_hook(
+    hg_class_t *hg_class, hg_hook_cb_t hook, void *arg);
+
+/* ---- Histograms ---- */
+
+/** The buckets of a histogram. */
+#define HG_HISTOGRAM_BUCKETS 40
+
+/** How long calls of a function took, in nanoseconds. */
+struct hg_histogram {
+    size_t size;     /**< sizeof(struct hg_histogram), set by the caller */
+    uint64_t count;  /**< calls */
+    uint64_t sum_ns; /**< the sum of their times */
+    uint64_t min_ns; /**< the shortest time */
+    uint64_t max_ns; /**< the longest time */
+    /** bucket[i]: calls of 2^i to 2^(i+1) ns. The first one also has shorter,
+     * the last one longer calls. */
+    uint64_t bucket[HG_HISTOGRAM_BUCKETS];
+};
+
+/**
+ * Get how long calls of a function took.
+ *
+ * Classes with the option histograms measure it. Each call then reads the clock
+ * twice more at its origin and three times more at its target.
+ *
+ * @param hg_class             the class; NULL: the layer of the request model.
+ * @param id                   the function.
+ * @param target               HG_FALSE: calls from here, from HG_Forward() to
+ *                             the callback, with any result; HG_TRUE: calls
+ *                             executed here, from arrival to answer.
+ * @param[in,out] histogram_p  the caller sets the member `size`.
+ * @retval HG_SUCCESS       `histogram_p` is filled.
+ * @retval HG_NOENTRY       the id is not registered.
+ * @retval HG_OPNOTSUPPORT  the option histograms is not set.
+ * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class.
+ * @retval HG_FAULT         NULL, and the layer is not running.
+ */
+HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
+    hg_bool_t target, struct hg_histogram *histogram_p);
+
+/**
+ * Count a time in a histogram of the application.
+ *
+ * @param histogram  zeroed before the first time.
+ * @param ns         the time.
+ * @retval HG_SUCCESS      the time is counted.
+ * @retval HG_INVALID_ARG  `histogram` is NULL.
+ * @threads One thread at a time for a histogram.
+ */
+HG_EXPORT hg_return_t HG_Histogram_add(
+    struct hg_histogram *histogram, uint64_t ns);
+
+/**
+ * Get the time that a part of the calls did not exceed.
+ *
+ * @param histogram  the histogram.
+ * @param percent    50 for the median.
+ * @return nanoseconds: the upper end of a bucket, or max_ns if that is less; 0
+ * without calls and for NULL.
+ */
+HG_EXPORT uint64_t HG_Histogram_percentile(
+    const struct hg_histogram *histogram, double percent);
+/** @} */
+/** @} */
+
 /* ==== gen/api/callback.h ==== */
 /* ==== RPC: the callback model =========================================== */
 /**
@@ -2243,10 +2729,6 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 
 /** A size in bytes. */
 typedef uint64_t hg_size_t;
-/** A class: an endpoint, of HG_Init2(). */
-typedef struct hg_class hg_class_t;
-/** A context: a completion queue of a class, of HG_Context_create(). */
-typedef struct hg_context hg_context_t;
 /** The address of a peer, of HG_Addr_lookup2(). */
 #if HG_API_VERSION == 2 && HG_API_STRICT
 typedef struct hg_addr *hg_addr_t; /* Mercury's tag, which programs declare */
@@ -3764,7 +4246,8 @@ HG_EXPORT int HG_Event_get_wait_fd(
  *
  * @param context  the context.
  * @return true: there is something to do, so do not sleep, but call
- *         HG_Event_progress(); false: the descriptor becomes readable.
+ *         HG_Event_progress(); false: the descriptor becomes readable. Also
+ *         false for NULL, a destroyed context, and in a child of fork (logged).
  */
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
@@ -4186,487 +4669,6 @@ HG_EXPORT hg_return_t HG_Bulk_transfer_id(hg_context_t *context,
  */
 HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 
-/** @} */
-
-/* ==== gen/api/extras.h ==== */
-/* ==== Beyond Mercury ==================================================== */
-/**
- * @defgroup hg_extras Beyond Mercury
- *
- * Functions for both models that neither the Mercury design report nor Mercury
- * has: deadlines, cancellation that reaches the target, errors with a text,
- * flow control, identity, drain, inspection, traces, hooks and histograms.
- *
- * A handle (hg_handle_t) is that of a call at its origin, of HG_Create(), or at
- * its target, as a handler gets it. Where a function takes a class, NULL means
- * the layer of the request model.
- * @{
- */
-
-/* ---- Deadlines ---- */
-/**
- * @defgroup hg_deadline Deadlines
- * @ingroup hg_extras
- *
- * The origin of a call may give it a deadline. The remaining time travels with
- * the call, so the clocks of the hosts need not agree.
- *
- * - At the origin the call ends with HG_TIMEOUT, never before the deadline, and
- *   as soon as its context makes progress after it.
- * - The target drops a call that it has not executed before the deadline. A
- *   call that is being executed goes on.
- * - Without a deadline, a call to a peer that lives may wait for ever.
- * - A call that a handler makes does not inherit the deadline of the call that
- *   it executes: pass HG_Get_time_left().
- * @{
- */
-
-/** The remaining time of a call without a deadline. */
-#define HG_NO_DEADLINE UINT32_MAX
-
-/**
- * Set the time that each later call of a handle may take.
- *
- * HG_Reset() keeps it.
- *
- * @param handle   of the origin.
- * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
- *                 first.
- * @retval HG_SUCCESS      the time is set.
- * @retval HG_BUSY         a call of this handle is in flight.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
- */
-HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
-
-/**
- * Get the remaining time of a call.
- *
- * @param handle  of the origin or the target.
- * @return milliseconds, rounded up: 0 after the deadline, all of the time
- * before HG_Forward(). HG_NO_DEADLINE without one and for HG_HANDLE_NULL.
- */
-HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
-
-#if !HG_API_STRICT
-/**
- * Start a call with a deadline, in the request model.
- *
- * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
- *
- * @param addr          as for HG_Forward1().
- * @param id            as for HG_Forward1().
- * @param in_struct     as for HG_Forward1().
- * @param out_struct    as for HG_Forward1().
- * @param timeout       milliseconds; 0: no deadline.
- * @param[out] request  as for HG_Forward1().
- * @retval HG_SUCCESS  the call has begun.
- * @retval other       as HG_Forward1().
- */
-HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
-    void *in_struct, void *out_struct, unsigned int timeout,
-    hg_request_t *request);
-#endif
-/** @} */
-
-/* ---- Cancellation ---- */
-/**
- * @defgroup hg_cancel Cancellation
- * @ingroup hg_extras
- *
- * The target learns that nobody waits for a call any more: after HG_Cancel(),
- * after HG_Request_free() of a call in flight, after the deadline, and after
- * the death of the origin.
- *
- * A call that was not executed yet is dropped. A handler that runs can check
- * HG_Is_canceled(), or set a callback. It still has to answer or free the call.
- * The answer is dropped; only a callback of HG_Respond() gets HG_CANCELED or
- * HG_DISCONNECT.
- * @{
- */
-
-/**
- * Test whether nobody waits for a call that has arrived.
- *
- * It does not make progress. If the only thread computes, call
- * HG_Progress(context, 0) from time to time, which runs no callback and no
- * handler.
- *
- * @param handle  of the target.
- * @return HG_TRUE if the origin canceled the call or died, or the deadline is
- * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL.
- */
-HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
-
-/**
- * Tells a target that nobody waits for its call any more.
- *
- * It runs at most once, in a thread that makes progress, where callbacks run,
- * and only while the call is neither answered nor freed. It may answer the
- * call, but must not free the handle.
- *
- * @param handle  the call.
- * @param arg     the argument of HG_Set_cancel_cb().
- */
-typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
-
-/**
- * Set a callback for the cancellation of a call.
- *
- * It runs when the origin cancels the call or dies. If that has happened, it
- * runs soon.
- *
- * Neither this function nor one that answers or frees the handle waits for a
- * callback that runs in another thread.
- *
- * @param handle    of the target.
- * @param callback  NULL: none from now on.
- * @param arg       passed to it.
- * @retval HG_SUCCESS      the callback is set.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin.
- */
-HG_EXPORT hg_return_t HG_Set_cancel_cb(
-    hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
-/** @} */
-
-/* ---- Errors ---- */
-
-/** The longest error text, with its terminating NUL. */
-#define HG_ERROR_TEXT_MAX 256
-
-/**
- * Answer a call with an error and a text, without an output.
- *
- * @param handle  of the target.
- * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
- * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
- * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
- *                         wrong.
- */
-HG_EXPORT hg_return_t HG_Respond_error(
-    hg_handle_t handle, hg_return_t code, const char *text);
-
-/**
- * Get the text of the error that a call ended with.
- *
- * The text comes from the target, or from this side if it ended the call.
- *
- * @param call  a handle of the origin, or a request.
- * @return the text, never NULL; "" without one, or while the call goes on.
- * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
- */
-HG_EXPORT const char *HG_Get_error_text(const void *call);
-
-/* ---- Flow control ---- */
-
-/**
- * Wait until a small call to a peer is within the limits.
- *
- * The limits are those of this process, and of the peer as far as its refusals
- * have shown them. If no call to the peer is in flight, no response can show
- * that its limit allows a call again. The peer's limit is then ignored after 10
- * ms, but not those of this process. HG_Forward() may still return HG_AGAIN: a
- * call may be larger, or another thread faster.
- *
- * It makes progress in all contexts of the class in turn, 10 ms at a time.
- * HG_Context_destroy() returns HG_BUSY for the context in which the thread is.
- * It runs no handler, and no callback of the callback model. So calls of this
- * process to itself end only if another thread runs their handlers.
- *
- * @param addr     the peer.
- * @param timeout  milliseconds; 0 tests without waiting.
- * @retval HG_SUCCESS      a small call is within the limits.
- * @retval HG_TIMEOUT      not within this time.
- * @retval HG_INTR         a signal ended the wait.
- * @retval HG_DISCONNECT   the connection to the peer is lost.
- * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
- *                         only one that is being destroyed (logged).
- * @retval HG_BUSY         this thread makes progress already (logged).
- */
-HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
-
-/* ---- Identity ---- */
-
-/**
- * Get the identity of a caller, as the transport has proved it.
- *
- * @param handle  of the target.
- * @return "uid:1000" over sm; "" over other transports, for a handle of the
- * origin and for HG_HANDLE_NULL; never NULL.
- * @lifetime Until the handle is freed, which owns the string.
- */
-HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
-
-/* ---- Drain ---- */
-
-/**
- * Stop accepting calls, and wait until the accepted ones have ended.
- *
- * From now on the class refuses new calls with HG_AGAIN, for good. The text of
- * HG_Get_error_text() distinguishes that ("it is ending") from a limit. A call
- * has ended when its answer was sent and its handle freed. Then the function
- * refuses calls that have arrived meanwhile, until none arrives for 10 ms, for
- * at most 100 ms: their callers know that they were not executed. A call that
- * arrives later ends with HG_DISCONNECT when the class ends, and its caller
- * cannot know whether it was executed.
- *
- * It makes progress and runs handlers and callbacks in all contexts of the
- * class. Other threads may do so at the same time. No context is created or
- * destroyed meanwhile. Signals do not end the wait.
- *
- * @param hg_class  the class; NULL: the layer of the request model.
- * @param timeout   milliseconds. 0 begins the drain and tests, but runs
- *                  nothing: that is allowed everywhere.
- * @retval HG_SUCCESS      no accepted call is left.
- * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting.
- * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
- *                         or this thread makes progress already.
- * @retval HG_INVALID_ARG  there is no such class.
- * @retval HG_FAULT        NULL, and the layer is not running.
- */
-HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
-
-/* ---- Inspection ---- */
-/**
- * @defgroup hg_inspect Inspection
- * @ingroup hg_extras
- *
- * See what a process does: HG_Dump() writes its calls and transfers. Built-in
- * functions, traces, hooks and histograms are for other processes and tools.
- *
- * Every class serves some functions of the library, unless the option
- * no_builtins is set. A client registers them by name without a callback, and
- * calls them like others:
- *
- * @code
- * id = HG_Register(HG_BUILTIN_PING, hg_proc_hg_builtin_t,
- *     hg_proc_hg_builtin_t, NULL);
- * @endcode
- *
- * The question and the answer are an hg_builtin_t. A question whose text is
- * longer than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. Any thread that makes
- * progress answers, also while handlers block. HG_Trigger() does not count
- * these calls.
- *
- * Names that begin with HG_BUILTIN_PREFIX cannot be registered with a callback
- * (HG_EXIST, or an id of 0). A callback that is registered under the number of
- * a built-in function replaces it.
- * @{
- */
-
-/**
- * Write the calls and bulk transfers in flight to a stream, for people.
- *
- * A line for the class and for each context, then one for each call and each
- * transfer that may take time: the function, the peer, the state, the age. It
- * can be called at any time, also while other threads hang. If the lock of a
- * class is not free, a note stands instead. The class must not be finalized
- * meanwhile.
- *
- * @param hg_class  the class; NULL: all classes of both models.
- * @param stream    where to write.
- * @retval HG_SUCCESS      everything is written.
- * @retval HG_AGAIN        a part is missing, for lack of a lock or of memory.
- * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL.
- */
-HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
-
-/** The names of built-in functions begin with this. */
-#define HG_BUILTIN_PREFIX "hg:"
-/** The longest text of a built-in function, with its terminating NUL. */
-#define HG_BUILTIN_TEXT_MAX 4096
-
-/** The built-in function that returns the question. */
-#define HG_BUILTIN_PING HG_BUILTIN_PREFIX "ping"
-/**
- * The built-in function that tells versions.
- *
- * The text has lines like "hg 1.2.3": the version of hg, of Mercury's interface
- * and of the wire, and the transport. The number is (1 << 16) | (2 << 8) | 3.
- */
-#define HG_BUILTIN_VERSION HG_BUILTIN_PREFIX "version"
-/**
- * The built-in function that lists the registered functions.
- *
- * The text has a line for each: the id and the name, or "-" without one. The
- * first question has the number 0. If the number of the answer is not 0, a
- * question with this number gets the next functions. A function that is
- * registered meanwhile may be listed twice or not at all.
- */
-#define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
-/**
- * The built-in function that returns counters or times.
- *
- * Without a text: the counters of the class, named as in struct hg_counters,
- * and those of its transport, as for NA_Get_counter(), a line each.
- *
- * With the name of a function: its times, as in struct hg_histogram. The number
- * 0 selects calls executed there, 1 calls made from there. HG_NOENTRY: it is
- * not registered there. HG_OPNOTSUPPORT: the option histograms is not set
- * there.
- */
-#define HG_BUILTIN_STATS HG_BUILTIN_PREFIX "stats"
-
-/** The input and the output of the built-in functions. */
-typedef struct hg_builtin {
-    uint64_t number;  /**< see each function */
-    hg_string_t text; /**< NULL in a question without a text */
-} hg_builtin_t;
-
-/**
- * Encode, decode or free an hg_builtin_t.
- *
- * @param proc  the proc object.
- * @param data  the hg_builtin_t.
- * @retval HG_SUCCESS  it is done.
- * @retval other       as hg_proc_hg_string_t().
- */
-HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
-
-/* ---- Traces and hooks ---- */
-
-/**
- * Get the trace that a call belongs to.
- *
- * A trace id travels with every call. A call gets that of HG_Set_trace_id(), if
- * one was set. Else a call that a handler makes in its thread gets that of the
- * call it executes. All others get a new one.
- *
- * @param handle  of the origin or the target.
- * @return the trace id; at the origin that of the last call, 0 before the
- * first; 0 for HG_HANDLE_NULL.
- */
-HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
-
-/**
- * Set the trace that later calls of a handle belong to.
- *
- * A program needs it if it answers later or makes calls in callbacks.
- * HG_Reset() keeps it.
- *
- * @param handle    of the origin.
- * @param trace_id  0: none from now on.
- * @retval HG_SUCCESS      the trace is set.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
- */
-HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
-
-/** The four moments of a call when a hook runs. */
-typedef enum hg_hook_point {
-    HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
-    HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
-    HG_HOOK_HANDLE = 2,   /**< target: before the handler */
-    HG_HOOK_RESPOND = 3   /**< target: at the answer, before encoding */
-} hg_hook_point_t;
-
-/** The argument of a hook; borrowed. */
-struct hg_hook_info {
-    size_t size;           /**< sizeof(struct hg_hook_info) of the library */
-    hg_hook_point_t point; /**< the moment */
-    hg_return_t ret;     /**< COMPLETE, RESPOND: the result; else HG_SUCCESS */
-    hg_handle_t handle;  /**< NULL at the origin in the request model */
-    const char *name;    /**< NULL: registered with an id only */
-    hg_id_t id;          /**< the id of the function */
-    na_addr_t addr;      /**< the other side */
-    uint64_t trace_id;   /**< the trace of the call */
-    uint64_t elapsed_ns; /**< COMPLETE, RESPOND: since the moment before */
-};
-
-/**
- * Runs at the four moments of a call: hg_hook_point_t.
- *
- * It runs in the thread that forwards, triggers, executes or answers, with no
- * lock held, and must not wait.
- *
- * @param info  the call.
- * @param arg   the argument of HG_Set_hook().
- * @return at FORWARD and HANDLE anything but HG_SUCCESS ends the call with that
- * code: HG_Forward() returns it, and no callback runs. At COMPLETE and RESPOND
- * it is ignored.
- */
-typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
-
-/**
- * Set a hook that runs for every call of a class.
- *
- * At the target it runs for the functions of the application, but not for
- * refused calls and built-in functions. A call without a response counts as
- * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
- * repeated, the hook runs again.
- *
- * @param hg_class  the class; NULL: the layer of the request model.
- * @param hook      NULL: none from now on.
- * @param arg       passed to it.
- * @retval HG_SUCCESS      the hook is set.
- * @retval HG_INVALID_ARG  there is no such class.
- * @retval HG_FAULT        NULL, and the layer is not running.
- * @threads Not while calls are in flight.
- */
-HG_EXPORT hg_return_t HG_Set_hook(
-    hg_class_t *hg_class, hg_hook_cb_t hook, void *arg);
-
-/* ---- Histograms ---- */
-
-/** The buckets of a histogram. */
-#define HG_HISTOGRAM_BUCKETS 40
-
-/** How long calls of a function took, in nanoseconds. */
-struct hg_histogram {
-    size_t size;     /**< sizeof(struct hg_histogram), set by the caller */
-    uint64_t count;  /**< calls */
-    uint64_t sum_ns; /**< the sum of their times */
-    uint64_t min_ns; /**< the shortest time */
-    uint64_t max_ns; /**< the longest time */
-    /** bucket[i]: calls of 2^i to 2^(i+1) ns. The first one also has shorter,
-     * the last one longer calls. */
-    uint64_t bucket[HG_HISTOGRAM_BUCKETS];
-};
-
-/**
- * Get how long calls of a function took.
- *
- * Classes with the option histograms measure it. Each call then reads the clock
- * twice more at its origin and three times more at its target.
- *
- * @param hg_class             the class; NULL: the layer of the request model.
- * @param id                   the function.
- * @param target               HG_FALSE: calls from here, from HG_Forward() to
- *                             the callback, with any result; HG_TRUE: calls
- *                             executed here, from arrival to answer.
- * @param[in,out] histogram_p  the caller sets the member `size`.
- * @retval HG_SUCCESS       `histogram_p` is filled.
- * @retval HG_NOENTRY       the id is not registered.
- * @retval HG_OPNOTSUPPORT  the option histograms is not set.
- * @retval HG_INVALID_ARG   NULL, the member `size` is wrong, or no such class.
- * @retval HG_FAULT         NULL, and the layer is not running.
- */
-HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
-    hg_bool_t target, struct hg_histogram *histogram_p);
-
-/**
- * Count a time in a histogram of the application.
- *
- * @param histogram  zeroed before the first time.
- * @param ns         the time.
- * @retval HG_SUCCESS      the time is counted.
- * @retval HG_INVALID_ARG  `histogram` is NULL.
- * @threads One thread at a time for a histogram.
- */
-HG_EXPORT hg_return_t HG_Histogram_add(
-    struct hg_histogram *histogram, uint64_t ns);
-
-/**
- * Get the time that a part of the calls did not exceed.
- *
- * @param histogram  the histogram.
- * @param percent    50 for the median.
- * @return nanoseconds: the upper end of a bucket, or max_ns if that is less; 0
- * without calls and for NULL.
- */
-HG_EXPORT uint64_t HG_Histogram_percentile(
-    const struct hg_histogram *histogram, double percent);
-/** @} */
 /** @} */
 
 /* ==== gen/api/log.h ==== */

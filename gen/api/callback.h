@@ -58,10 +58,6 @@
 
 /** A size in bytes. */
 typedef uint64_t hg_size_t;
-/** A class: an endpoint, of HG_Init2(). */
-typedef struct hg_class hg_class_t;
-/** A context: a completion queue of a class, of HG_Context_create(). */
-typedef struct hg_context hg_context_t;
 /** The address of a peer, of HG_Addr_lookup2(). */
 #if HG_API_VERSION == 2 && HG_API_STRICT
 typedef struct hg_addr *hg_addr_t; /* Mercury's tag, which programs declare */

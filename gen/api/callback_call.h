@@ -916,7 +916,8 @@ HG_EXPORT int HG_Event_get_wait_fd(
  *
  * @param context  the context.
  * @return true: there is something to do, so do not sleep, but call
- *         HG_Event_progress(); false: the descriptor becomes readable.
+ *         HG_Event_progress(); false: the descriptor becomes readable. Also
+ *         false for NULL, a destroyed context, and in a child of fork (logged).
  */
 HG_EXPORT bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ==== Beyond Mercury ==================================================== */
+/* ==== Deadlines, cancellation, flow control, inspection ================= */
 /**
- * @defgroup hg_extras Beyond Mercury
+ * @defgroup hg_extras Deadlines, cancellation, flow control, inspection
  *
- * Functions for both models that neither the Mercury design report nor Mercury
- * has: deadlines, cancellation that reaches the target, errors with a text,
- * flow control, identity, drain, inspection, traces, hooks and histograms.
+ * Functions for both models: deadlines, cancellation that reaches the target,
+ * errors with a text, flow control, identity, drain, inspection, traces, hooks
+ * and histograms. Mercury and its design report do not have them.
  *
  * A handle (hg_handle_t) is that of a call at its origin, of HG_Create(), or at
  * its target, as a handler gets it. Where a function takes a class, NULL means
@@ -278,6 +278,7 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  * @param stream    where to write.
  * @retval HG_SUCCESS      everything is written.
  * @retval HG_AGAIN        a part is missing, for lack of a lock or of memory.
+ * @retval HG_IO_ERROR     the stream did not take the text (logged).
  * @retval HG_INVALID_ARG  there is no such class, or the stream is NULL.
  */
 HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);

@@ -43,6 +43,10 @@ typedef char *hg_string_t;   /**< a string; NULL arrives as NULL */
 typedef const char *hg_const_string_t; /**< a string that is not changed */
 /** A call, of the origin or the target. */
 typedef struct hg_handle *hg_handle_t;
+/** A class of the callback model, an endpoint: HG_Init2(). */
+typedef struct hg_class hg_class_t;
+/** A completion queue of such a class: HG_Context_create(). */
+typedef struct hg_context hg_context_t;
 #if !HG_API_STRICT
 /** A call of the request model: HG_Forward1(), HG_Request_free(). */
 typedef struct hg_request *hg_request_t;

@@ -5,10 +5,10 @@
  *
  * This header is the whole public interface, in the order in which a user needs
  * it. Version, return codes, types, endpoints and addresses come first. Stubs,
- * the request model and bulk data follow, then the callback model and the
- * extras of both models. Procs in depth, Mercury's names and NA, the network
- * layer, end the reference. Macro bodies and the interface for transports stand
- * below a divider.
+ * the request model and bulk data follow, then deadlines, flow control and
+ * inspection for both models, and the callback model. Logging, procs in depth,
+ * Mercury's names and NA, the network layer, end the reference. Macro bodies
+ * and the interface for transports stand below a divider.
  *
  * These rules hold for every function, unless its contract says otherwise:
  *

@@ -241,8 +241,6 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
     bool idle;
 
     assert(context->callbacks && !hg_context_is_separate(context));
-    if (na_class_is_forked(context->na_context->na_class))
-        return true;
     hg_enter(context->lock);
     idle = na_progress_arm(
         context->na_context, hg_deadline_next(&context->deadline));

@@ -212,9 +212,12 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream)
         text.ret = HG_AGAIN;
         (void) hg_inspect_print(&text, "the list of classes is locked\n");
     }
-    if (text.size > 0)
-        (void) fwrite(text.buf.data, 1, text.size, stream);
-    (void) fflush(stream);
+    if ((text.size > 0 &&
+            fwrite(text.buf.data, 1, text.size, stream) != text.size) ||
+        fflush(stream) != 0) {
+        hg_log_error("rpc", "HG_Dump: the stream: %s", strerror(errno));
+        text.ret = HG_IO_ERROR;
+    }
     hg_buf_fini(&text.buf);
     return text.ret;
 }

@@ -347,6 +347,27 @@ HG_TEST(dump_covers_all_classes)
         cb_end(&ends[i]);
 }
 
+/* The error comes from fwrite, or from fflush if the stream has a buffer. */
+HG_TEST(dump_reports_a_full_device)
+{
+    struct cb_end end;
+    int buffered;
+
+    cb_start(&end, 1);
+    hg_test_expect_log("HG_Dump: the stream: No space left");
+    for (buffered = 0; buffered < 2; buffered++) {
+        FILE *stream = fopen("/dev/full", "w");
+
+        if (stream == NULL)
+            hg_test_skip("no /dev/full here");
+        if (!buffered)
+            HG_CHECK(setvbuf(stream, NULL, _IONBF, 0) == 0);
+        HG_CHECK_RET(HG_Dump(end.hg_class, stream), HG_IO_ERROR);
+        (void) fclose(stream);
+    }
+    cb_end(&end);
+}
+
 /* ---- Built-in functions ---- */
 
 /* The target's response; the caller frees its text. */
