@@ -51,7 +51,7 @@ struct sm_packet {
 /* Current sizes of the two pages and of a pair. */
 static const size_t sm_sizes[3] = {2097152, 4096, 266240};
 
-/* A packet without a mistake, as gen/sm/meet.h defines it. */
+/* A packet without a mistake, as gen/sm/socket.h defines it. */
 static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     unsigned char kind, uint64_t incarnation)
 {
