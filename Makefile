@@ -358,6 +358,8 @@ $(EXAMPLE_NA): $(BUILD)/%.o: %.c hg.h $(BUILD)/flags
 	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
 
 $(CONFORM): HOOK += $(EXAMPLE_NA)
+$(BUILD)/tests/box/test_unix_datagrams: $(firstword $(EXAMPLE_NA))
+$(BUILD)/tests/box/test_unix_datagrams: HOOK += $(firstword $(EXAMPLE_NA))
 $(CONFORM): $(BUILD)/%: $(SUITES)/%.o $(OBJS) $(EXAMPLE_NA) $(TEST_LIB)
 	$(link_test)
 

@@ -7790,8 +7790,9 @@ struct na_plugin {
      *
      * Frames between two addresses keep their order and are delivered one at a
      * time. Answers come from the address object that was asked. NA_AGAIN: not
-     * now; call core->wake when it is possible. If this slot, `put` and `get`
-     * are all NULL, only memory of the class itself can be reached. */
+     * now; progress tries again after 2 ms, or earlier if the transport calls
+     * core->wake. If this slot, `put` and `get` are all NULL, only memory of
+     * the class itself can be reached. */
     na_return_t (*frame_send)(struct na_addr *addr, const void *header,
         size_t header_size, const void *data, size_t size,
         void (*release)(void *arg), void *arg);

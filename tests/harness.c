@@ -430,6 +430,11 @@ bool hg_test_crosses_processes(void)
     return !hg_test_is_self() && strstr(hg_test_transport(), "inproc") == NULL;
 }
 
+bool hg_test_reports_death(void)
+{
+    return hg_test_crosses_processes() && strcmp(hg_test_transport(), "unix");
+}
+
 bool hg_test_is_plain(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
@@ -472,7 +477,8 @@ char *hg_test_listen_string(void)
     int n;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (length >= 3 && !strcmp(transport + length - 3, "ipc"))
+    if ((length >= 3 && !strcmp(transport + length - 3, "ipc")) ||
+        !strcmp(transport, "unix"))
         n = asprintf(&string, "%s://%s/%ld-%u", transport, hg_test_dir(),
             (long) getpid(), atomic_fetch_add(&serial, 1));
     else if (hg_test_crosses_hosts())

@@ -188,6 +188,9 @@ bool hg_test_is_self(void);
  * rather than dropping it. */
 bool hg_test_holds_back(void);
 
+/* Whether the transport reports that another process has ended. */
+bool hg_test_reports_death(void);
+
 /* Whether the library waits with epoll, which NA_Poll_get_fd needs. */
 bool hg_test_has_epoll(void);
 

@@ -21,7 +21,8 @@ UNIT    := $(BUILD)/tests/units
 STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(filter ofi,$(FOUND)),,$(BUILD)/tests/box/test_ofi_%) \
-           $(if $(SM),,$(BUILD)/tests/box/test_sm_%)
+           $(if $(SM),,$(BUILD)/tests/box/test_sm_% \
+               $(BUILD)/tests/box/test_unix_%)
 # Tests of the decorator, and of the transport under it.
 OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
@@ -30,9 +31,11 @@ CONFORM := $(call names,conform)
 # Tests of remote memory, which also run where the kernel does not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
              test_na_rma test_na_target test_bulk)
-# Tests that run on the example of a transport, examples/hg_na_unix.c.
+# Tests that run on the example of a transport, examples/hg_na_unix.c. It has no
+# connections: it passes no suite about the end of peers, nor the cases of
+# na_peer about that, and has no addr_terminate.
 EXAMPLE := $(addprefix $(BUILD)/tests/conform/test_, \
-             na_msg na_peer na_rma na_wait rpc_calls bulk)
+             na_msg na_peer na_rma na_target na_wait rpc_calls bulk)
 # Tests that also run on a class of several transports.
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \

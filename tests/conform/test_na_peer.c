@@ -225,7 +225,7 @@ static void peer_part(struct peer_pair *pair)
 }
 
 /* Also for clients that connect after others have left. */
-HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
+HG_TEST_WHERE(memory_moves_between_processes, hg_test_reports_death)
 {
     struct peer_pair pair;
     unsigned i;
@@ -240,7 +240,7 @@ HG_TEST_WHERE(memory_moves_between_processes, hg_test_crosses_processes)
     peer_close(&pair);
 }
 
-HG_TEST_WHERE(killed_process_fails_what_waits_for_it, hg_test_crosses_processes)
+HG_TEST_WHERE(killed_process_fails_what_waits_for_it, hg_test_reports_death)
 {
     struct peer_pair pair;
     struct conform_call recvs[3], send;
