@@ -183,7 +183,7 @@ install-man: $(MAN)/made
 	    install -d $(DEST_MAN)/man$$section && install -m 644 \
 	        $(MAN)/man$$section/* $(DEST_MAN)/man$$section || exit 1; \
 	done
-	$(Q)install -d $(DEST_DOC) && install -m 644 README.md LICENSE $(DEST_DOC)
+	$(Q)install -d $(DEST_DOC) && install -m 644 LICENSE $(DEST_DOC)
 	$(Q)rm -rf $(DEST_DOC)/html && \
 	    cp -R $(dir $(MAN))docs/html $(DEST_DOC)/html
 
@@ -577,7 +577,7 @@ fuzz: ## libFuzzer on each entry of tests/fuzz, SECONDS= each (needs clang)
 fuzz-regress: $(BUILD)/run $(UNIT) ## the same entries as plain tests
 	$(Q)$(RUN) -k fuzz_ $(UNIT)
 
-soak: $(BUILD)/run programs ## all tests, ever new seeds, for SECONDS=
+soak: $(BUILD)/run programs ## all tests with new seeds each time, for SECONDS=
 	$(Q)end=$$(($$(date +%s) + $(SECONDS))); \
 	while $(RUN) $(CASES) && [ $$(date +%s) -lt $$end ]; do :; done; \
 	[ $$(date +%s) -ge $$end ]
