@@ -27,8 +27,8 @@
  *
  * - It can be called from any thread.
  * - Sizes are in bytes, times in milliseconds.
- * - A function that fails writes one log line with the cause, and does not
- *   change its output arguments.
+ * - A function that fails does not change its output arguments. If this process
+ *   made a mistake, or a lookup fails, the log has one line with the cause.
  * - A "borrowed" pointer is used during the call only. A "taken" pointer
  *   belongs to the library from then on. The caller may free what is "copied"
  *   as soon as the function returns.
@@ -173,9 +173,9 @@ extern "C" {
 /**
  * @defgroup hg_errors Return codes
  *
- * Functions return HG_SUCCESS (0) or the code of the failure. The log line of
- * the failure tells the cause, and HG_Get_last_error_text() that of a failed
- * call.
+ * Functions return HG_SUCCESS (0) or the code of the failure. A log line tells
+ * the cause of a mistake or of a failed lookup. HG_Get_last_error_text() tells
+ * that of a failed call, which the default level does not log.
  *
  * NA and HG share the codes from 0 to 24: NA_TIMEOUT equals HG_TIMEOUT.
  *
@@ -1308,6 +1308,16 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  * hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg,
  *     void *in_struct);                                           // callbacks
  * @endcode
+ *
+ * In both models these codes are common; the pages of HG_Forward1() and
+ * HG_Forward2() list all.
+ *
+ * @retval HG_SUCCESS     the call has begun.
+ * @retval HG_NOENTRY     the function is not registered, or the input has a
+ *                        bulk handle that was freed.
+ * @retval HG_AGAIN       too many calls are in flight: HG_Wait_room().
+ * @retval HG_DISCONNECT  the address is dead: look the peer up again.
+ * @retval HG_MSGSIZE     the input is larger than max_args_size.
  */
 #define HG_Forward HG_Forward1
 /**
@@ -1485,6 +1495,10 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * to, and `addr` may then be freed. A call to this process itself is queued,
  * and a later wait executes it. HG_Forward_timed() sets a deadline.
  *
+ * HG_SUCCESS does not mean that the peer was reached. The loss of a peer is
+ * noticed while a thread makes progress: HG_Wait() may then return
+ * HG_DISCONNECT. It also returns HG_HOSTUNREACH.
+ *
  * @param addr          the target.
  * @param id            what HG_Register() returned.
  * @param in_struct     the input, borrowed; NULL if the function has none.
@@ -1536,7 +1550,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  *                            deadline of HG_Forward_timed() is over.
  * @retval HG_INTR            HG_FALSE: a signal ended the wait.
  * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
- *                            or this thread makes progress already (logged).
+ *                            or this thread is in a function that must not wait
+ *                            (logged): see hg-threads(7).
  * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost.
  * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
  * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
@@ -1609,7 +1624,8 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
  * @retval HG_SUCCESS  at least one event.
  * @retval HG_TIMEOUT  no event.
  * @retval HG_INTR     a signal ended the wait: see HG_Wait().
- * @retval HG_BUSY     inside a handler, or this thread makes progress already.
+ * @retval HG_BUSY     inside a handler, or in another function that must not
+ *                     wait: see hg-threads(7).
  * @threads Several threads may serve: each call runs in one of them.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -2078,7 +2094,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * @retval HG_TIMEOUT         HG_FALSE: not completed in this time.
  * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait().
  * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
- *                            or this thread makes progress already (logged).
+ *                            or this thread is in a function that must not wait
+ *                            (logged): see hg-threads(7).
  * @retval HG_NOENTRY         the origin freed its handle, or has another
  *                            address.
  * @retval HG_CANCELED        the local handle was freed.
@@ -2252,14 +2269,27 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *
  * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
  *
- * @param addr          as for HG_Forward1().
- * @param id            as for HG_Forward1().
- * @param in_struct     as for HG_Forward1().
- * @param out_struct    as for HG_Forward1().
+ * In all else it is HG_Forward1().
+ *
+ * @param addr          the target.
+ * @param id            what HG_Register() returned.
+ * @param in_struct     the input, borrowed; NULL if the function has none.
+ * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
  * @param timeout       milliseconds; 0: no deadline.
- * @param[out] request  as for HG_Forward1().
- * @retval HG_SUCCESS  the call has begun.
- * @retval other       as HG_Forward1().
+ * @param[out] request  the call, for HG_Wait() and HG_Request_free();
+ *                      HG_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS      the call has begun.
+ * @retval HG_NOENTRY      the id is not registered, or the input has a bulk
+ *                         handle that was freed.
+ * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room().
+ * @retval HG_DISCONNECT   the address is dead: look the peer up again.
+ * @retval HG_INVALID_ARG  an argument is wrong, or in_struct is NULL and the
+ *                         function has an input.
+ * @retval HG_MSGSIZE      the input is larger than max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval other           the code that the proc of the input, or a hook,
+ *                         returned.
+ * @lifetime What the output points to lives until HG_Request_free().
  */
 HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
@@ -2381,7 +2411,8 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * @retval HG_DISCONNECT   the connection to the peer is lost.
  * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
  *                         only one that is being destroyed (logged).
- * @retval HG_BUSY         this thread makes progress already (logged).
+ * @retval HG_BUSY         this thread is in a function that must not wait
+ *                         (logged): see hg-threads(7).
  */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
@@ -2420,7 +2451,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * @retval HG_SUCCESS      no accepted call is left.
  * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting.
  * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
- *                         or this thread makes progress already.
+ *                         or in another function that must not wait: see
+ *                         hg-threads(7).
  * @retval HG_INVALID_ARG  there is no such class.
  * @retval HG_FAULT        NULL, and the layer is not running.
  */
@@ -4680,9 +4712,9 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
  * a level and a subsystem. The environment variables HG_LOG_LEVEL and
  * HG_LOG_SUBSYS, or the functions below, select lines.
  *
- * - An error is a mistake of this process, or something that it cannot do any
- *   more. A peer causes warnings only, which are counted: HG_Get_counters(),
- *   NA_Get_counter().
+ * - An error is a mistake of this process, or something that it cannot do, such
+ *   as a lookup. A peer causes warnings only, and so does a call that is
+ *   refused. HG_Get_counters() and NA_Get_counter() count what peers cause.
  * - Each log statement writes its 1st, 2nd, 4th, 8th, ... line, with the count.
  *   A statement of level error also writes its first 64 lines. A call with a
  *   NULL or destroyed class or context is always logged. At level debug all

@@ -272,7 +272,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * @retval HG_TIMEOUT         HG_FALSE: not completed in this time.
  * @retval HG_INTR            HG_FALSE: a signal ended the wait: see HG_Wait().
  * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
- *                            or this thread makes progress already (logged).
+ *                            or this thread is in a function that must not wait
+ *                            (logged): see hg-threads(7).
  * @retval HG_NOENTRY         the origin freed its handle, or has another
  *                            address.
  * @retval HG_CANCELED        the local handle was freed.

@@ -4,9 +4,9 @@
 /**
  * @defgroup hg_errors Return codes
  *
- * Functions return HG_SUCCESS (0) or the code of the failure. The log line of
- * the failure tells the cause, and HG_Get_last_error_text() that of a failed
- * call.
+ * Functions return HG_SUCCESS (0) or the code of the failure. A log line tells
+ * the cause of a mistake or of a failed lookup. HG_Get_last_error_text() tells
+ * that of a failed call, which the default level does not log.
  *
  * NA and HG share the codes from 0 to 24: NA_TIMEOUT equals HG_TIMEOUT.
  *

@@ -63,14 +63,27 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *
  * When the time is over, HG_Wait() returns HG_TIMEOUT with the status HG_TRUE.
  *
- * @param addr          as for HG_Forward1().
- * @param id            as for HG_Forward1().
- * @param in_struct     as for HG_Forward1().
- * @param out_struct    as for HG_Forward1().
+ * In all else it is HG_Forward1().
+ *
+ * @param addr          the target.
+ * @param id            what HG_Register() returned.
+ * @param in_struct     the input, borrowed; NULL if the function has none.
+ * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
  * @param timeout       milliseconds; 0: no deadline.
- * @param[out] request  as for HG_Forward1().
- * @retval HG_SUCCESS  the call has begun.
- * @retval other       as HG_Forward1().
+ * @param[out] request  the call, for HG_Wait() and HG_Request_free();
+ *                      HG_REQUEST_NULL on failure.
+ * @retval HG_SUCCESS      the call has begun.
+ * @retval HG_NOENTRY      the id is not registered, or the input has a bulk
+ *                         handle that was freed.
+ * @retval HG_AGAIN        too many calls are in flight: HG_Wait_room().
+ * @retval HG_DISCONNECT   the address is dead: look the peer up again.
+ * @retval HG_INVALID_ARG  an argument is wrong, or in_struct is NULL and the
+ *                         function has an input.
+ * @retval HG_MSGSIZE      the input is larger than max_args_size.
+ * @retval HG_NOMEM        out of memory.
+ * @retval other           the code that the proc of the input, or a hook,
+ *                         returned.
+ * @lifetime What the output points to lives until HG_Request_free().
  */
 HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
@@ -192,7 +205,8 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  * @retval HG_DISCONNECT   the connection to the peer is lost.
  * @retval HG_INVALID_ARG  `addr` is no address, or its class has no context, or
  *                         only one that is being destroyed (logged).
- * @retval HG_BUSY         this thread makes progress already (logged).
+ * @retval HG_BUSY         this thread is in a function that must not wait
+ *                         (logged): see hg-threads(7).
  */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
@@ -231,7 +245,8 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * @retval HG_SUCCESS      no accepted call is left.
  * @retval HG_TIMEOUT      some calls are left: call it again to go on waiting.
  * @retval HG_BUSY         request model, `timeout` above 0: inside a handler,
- *                         or this thread makes progress already.
+ *                         or in another function that must not wait: see
+ *                         hg-threads(7).
  * @retval HG_INVALID_ARG  there is no such class.
  * @retval HG_FAULT        NULL, and the layer is not running.
  */

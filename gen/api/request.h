@@ -78,6 +78,16 @@
  * hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg,
  *     void *in_struct);                                           // callbacks
  * @endcode
+ *
+ * In both models these codes are common; the pages of HG_Forward1() and
+ * HG_Forward2() list all.
+ *
+ * @retval HG_SUCCESS     the call has begun.
+ * @retval HG_NOENTRY     the function is not registered, or the input has a
+ *                        bulk handle that was freed.
+ * @retval HG_AGAIN       too many calls are in flight: HG_Wait_room().
+ * @retval HG_DISCONNECT  the address is dead: look the peer up again.
+ * @retval HG_MSGSIZE     the input is larger than max_args_size.
  */
 #define HG_Forward HG_Forward1
 /**
@@ -255,6 +265,10 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * to, and `addr` may then be freed. A call to this process itself is queued,
  * and a later wait executes it. HG_Forward_timed() sets a deadline.
  *
+ * HG_SUCCESS does not mean that the peer was reached. The loss of a peer is
+ * noticed while a thread makes progress: HG_Wait() may then return
+ * HG_DISCONNECT. It also returns HG_HOSTUNREACH.
+ *
  * @param addr          the target.
  * @param id            what HG_Register() returned.
  * @param in_struct     the input, borrowed; NULL if the function has none.
@@ -306,7 +320,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  *                            deadline of HG_Forward_timed() is over.
  * @retval HG_INTR            HG_FALSE: a signal ended the wait.
  * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
- *                            or this thread makes progress already (logged).
+ *                            or this thread is in a function that must not wait
+ *                            (logged): see hg-threads(7).
  * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost.
  * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
  * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
@@ -379,7 +394,8 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
  * @retval HG_SUCCESS  at least one event.
  * @retval HG_TIMEOUT  no event.
  * @retval HG_INTR     a signal ended the wait: see HG_Wait().
- * @retval HG_BUSY     inside a handler, or this thread makes progress already.
+ * @retval HG_BUSY     inside a handler, or in another function that must not
+ *                     wait: see hg-threads(7).
  * @threads Several threads may serve: each call runs in one of them.
  * @source Mercury design report, "Mercury handler API (server)"
  */

@@ -14,8 +14,8 @@
  *
  * - It can be called from any thread.
  * - Sizes are in bytes, times in milliseconds.
- * - A function that fails writes one log line with the cause, and does not
- *   change its output arguments.
+ * - A function that fails does not change its output arguments. If this process
+ *   made a mistake, or a lookup fails, the log has one line with the cause.
  * - A "borrowed" pointer is used during the call only. A "taken" pointer
  *   belongs to the library from then on. The caller may free what is "copied"
  *   as soon as the function returns.
