@@ -737,13 +737,14 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 /**
  * Find a peer, and wait until it is connected.
  *
- * It needs no context and runs no callback of the application. A peer that
- * computes does not answer, and counts as silent.
+ * It needs no context and runs no callback of the application.
  *
- * A silent peer gives NA_TIMEOUT if timeout_ms is at most lookup_ms of the
- * class, and NA_HOSTUNREACH if it is 500 ms more. An earlier lookup of the same
- * peer that still waits shortens the time. Most providers of libfabric do not
- * report a peer that refuses: it is silent.
+ * A peer that does not reply ends the lookup when the first of two times is
+ * over: timeout_ms gives NA_TIMEOUT, and lookup_ms of the class (up to 500 ms
+ * later) gives NA_HOSTUNREACH. A peer that makes no progress does not reply,
+ * and one that nobody listens at does not over most providers of libfabric. If
+ * another lookup of the peer is waiting already, lookup_ms counts from its
+ * start.
  *
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
@@ -754,7 +755,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @param[out] addr   a reference, for NA_Addr_free().
  * @retval NA_SUCCESS         the peer is connected.
  * @retval NA_TIMEOUT         not within timeout_ms (logged).
- * @retval NA_HOSTUNREACH     it refuses, hangs up, or is silent for longer than
+ * @retval NA_HOSTUNREACH     it refuses, hangs up, or does not reply within
  *                            lookup_ms; or there is no such host.
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
@@ -1141,9 +1142,9 @@ typedef struct hg_memory {
  * A function calls it while it executes a call, in either model. The transfer
  * may take as long as the option bulk_ms says.
  *
- * A client that stops making progress during the transfer delays this thread by
- * that time. If the client also does not read from the network, it takes 1 s
- * more, and the client loses its connection.
+ * A client that stops making progress during the transfer delays this thread
+ * for that time. If the client does not read from the network either, its
+ * connection is closed 1 s later, and then the function returns.
  *
  * It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
@@ -1601,8 +1602,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
  *
  * @param request  the call; taken.
  * @retval HG_SUCCESS      the request is freed.
- * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed. It is a
- *                         number that is not used again.
+ * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed before.
  * @retval HG_BUSY         a thread waits for it or decodes its output, perhaps
  *                         this one; it is not freed (logged).
  * @source Mercury design report, "Mercury API (client)"
@@ -2434,12 +2434,14 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * Stop accepting calls, and wait until the accepted ones have ended.
  *
  * From now on the class refuses new calls with HG_AGAIN, for good. The text of
- * HG_Get_error_text() distinguishes that ("it is ending") from a limit. A call
- * has ended when its answer was sent and its handle freed. Then the function
- * refuses calls that have arrived meanwhile, until none arrives for 10 ms, for
- * at most 100 ms: their callers know that they were not executed. A call that
- * arrives later ends with HG_DISCONNECT when the class ends, and its caller
- * cannot know whether it was executed.
+ * HG_Get_error_text() distinguishes that ("it is ending") from a limit. The
+ * caller of a refused call knows that it was not executed.
+ *
+ * An accepted call has ended when its response was sent and its handle freed.
+ * After the last one the function goes on to refuse new calls until none has
+ * arrived for 10 ms, for at most 100 ms. A call that nobody refuses ends with
+ * HG_DISCONNECT when the class is closed. Its caller cannot know whether it was
+ * executed.
  *
  * It makes progress and runs handlers and callbacks in all contexts of the
  * class. Other threads may do so at the same time. No context is created or
@@ -4918,7 +4920,7 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
 HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
 
 /**
- * Free memory of hg_proc_alloc().
+ * Free memory of hg_proc_alloc(), or a string that a stub's NAME_call returned.
  *
  * @param proc  the proc object; NULL outside of a proc function.
  * @param ptr   the memory; NULL does nothing.
@@ -5012,7 +5014,19 @@ HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 
 /** Encode, decode or free a const string: an hg_const_string_t.
- * @copydetails hg_proc_hg_string_t */
+ *
+ * It is hg_proc_hg_string_t() for another type.
+ *
+ * @param proc          the proc object.
+ * @param[in,out] data  points to an hg_const_string_t; HG_FREE frees the string
+ *                      and sets it to NULL.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the string has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
+ */
 HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
 
 /**
@@ -8021,6 +8035,8 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 
 /**
  * Return the value of a counter of a class.
+ *
+ * It is declared with HG_NA_PLUGIN_API defined above the include.
  *
  * For tests and tools. The names are those of modules and transports. A class
  * of several transports has two more counters for each transport, such as

@@ -287,13 +287,14 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
 /**
  * Find a peer, and wait until it is connected.
  *
- * It needs no context and runs no callback of the application. A peer that
- * computes does not answer, and counts as silent.
+ * It needs no context and runs no callback of the application.
  *
- * A silent peer gives NA_TIMEOUT if timeout_ms is at most lookup_ms of the
- * class, and NA_HOSTUNREACH if it is 500 ms more. An earlier lookup of the same
- * peer that still waits shortens the time. Most providers of libfabric do not
- * report a peer that refuses: it is silent.
+ * A peer that does not reply ends the lookup when the first of two times is
+ * over: timeout_ms gives NA_TIMEOUT, and lookup_ms of the class (up to 500 ms
+ * later) gives NA_HOSTUNREACH. A peer that makes no progress does not reply,
+ * and one that nobody listens at does not over most providers of libfabric. If
+ * another lookup of the peer is waiting already, lookup_ms counts from its
+ * start.
  *
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
@@ -304,7 +305,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @param[out] addr   a reference, for NA_Addr_free().
  * @retval NA_SUCCESS         the peer is connected.
  * @retval NA_TIMEOUT         not within timeout_ms (logged).
- * @retval NA_HOSTUNREACH     it refuses, hangs up, or is silent for longer than
+ * @retval NA_HOSTUNREACH     it refuses, hangs up, or does not reply within
  *                            lookup_ms; or there is no such host.
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.

@@ -228,12 +228,14 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * Stop accepting calls, and wait until the accepted ones have ended.
  *
  * From now on the class refuses new calls with HG_AGAIN, for good. The text of
- * HG_Get_error_text() distinguishes that ("it is ending") from a limit. A call
- * has ended when its answer was sent and its handle freed. Then the function
- * refuses calls that have arrived meanwhile, until none arrives for 10 ms, for
- * at most 100 ms: their callers know that they were not executed. A call that
- * arrives later ends with HG_DISCONNECT when the class ends, and its caller
- * cannot know whether it was executed.
+ * HG_Get_error_text() distinguishes that ("it is ending") from a limit. The
+ * caller of a refused call knows that it was not executed.
+ *
+ * An accepted call has ended when its response was sent and its handle freed.
+ * After the last one the function goes on to refuse new calls until none has
+ * arrived for 10 ms, for at most 100 ms. A call that nobody refuses ends with
+ * HG_DISCONNECT when the class is closed. Its caller cannot know whether it was
+ * executed.
  *
  * It makes progress and runs handlers and callbacks in all contexts of the
  * class. Other threads may do so at the same time. No context is created or

@@ -437,6 +437,8 @@ NA_EXPORT na_return_t NA_Register_plugin(const struct na_plugin *plugin);
 /**
  * Return the value of a counter of a class.
  *
+ * It is declared with HG_NA_PLUGIN_API defined above the include.
+ *
  * For tests and tools. The names are those of modules and transports. A class
  * of several transports has two more counters for each transport, such as
  * "mux_sent_zmq+tcp", the bytes of messages sent, and "mux_moved_zmq+tcp", the

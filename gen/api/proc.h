@@ -105,7 +105,7 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
 HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
 
 /**
- * Free memory of hg_proc_alloc().
+ * Free memory of hg_proc_alloc(), or a string that a stub's NAME_call returned.
  *
  * @param proc  the proc object; NULL outside of a proc function.
  * @param ptr   the memory; NULL does nothing.
@@ -199,7 +199,19 @@ HG_EXPORT hg_return_t hg_proc_hg_bool_t(hg_proc_t proc, void *data);
 HG_EXPORT hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 
 /** Encode, decode or free a const string: an hg_const_string_t.
- * @copydetails hg_proc_hg_string_t */
+ *
+ * It is hg_proc_hg_string_t() for another type.
+ *
+ * @param proc          the proc object.
+ * @param[in,out] data  points to an hg_const_string_t; HG_FREE frees the string
+ *                      and sets it to NULL.
+ * @retval HG_SUCCESS         done.
+ * @retval HG_OVERFLOW        fewer bytes are left than the string has.
+ * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a string.
+ * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
+ * @retval HG_NOMEM           out of memory.
+ * @retval HG_INVALID_ARG     an argument is NULL.
+ */
 HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
 
 /**

@@ -371,8 +371,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
  *
  * @param request  the call; taken.
  * @retval HG_SUCCESS      the request is freed.
- * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed. It is a
- *                         number that is not used again.
+ * @retval HG_INVALID_ARG  HG_REQUEST_NULL, or a request that was freed before.
  * @retval HG_BUSY         a thread waits for it or decodes its output, perhaps
  *                         this one; it is not freed (logged).
  * @source Mercury design report, "Mercury API (client)"

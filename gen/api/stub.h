@@ -273,9 +273,9 @@ typedef struct hg_memory {
  * A function calls it while it executes a call, in either model. The transfer
  * may take as long as the option bulk_ms says.
  *
- * A client that stops making progress during the transfer delays this thread by
- * that time. If the client also does not read from the network, it takes 1 s
- * more, and the client loses its connection.
+ * A client that stops making progress during the transfer delays this thread
+ * for that time. If the client does not read from the network either, its
+ * connection is closed 1 s later, and then the function returns.
  *
  * It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
