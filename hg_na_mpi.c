@@ -372,52 +372,54 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *
  *     mpicc -DHG_NA_MPI=1 app.c hg.c hg_na_mpi.c -lpthread
  *
- * Every message of hg is one small MPI message, a packet: a header of 40 bytes
- * and up to NA_MPI_PACKET bytes in all. Receives for packets are posted in
- * advance, from any source, and are completed in the order in which they were
- * posted. What does not fit in a packet is its body, a second MPI message that
- * the receiver asks for:
+ * Every message of hg is one small MPI message, a packet: a header of 40 bytes,
+ * and at most NA_MPI_PACKET bytes in all. Receives for packets are posted in
+ * advance, from any source, and complete in the order in which they were
+ * posted. Data that does not fit in a packet is its body, a second MPI message
+ * that the receiver requests:
  *
  *     sender                               receiver
  *       MESSAGE or FRAME, body size, id ---->   MPI_Irecv for the body
  *       <-------------------- PULL, id, tag
  *     MPI_Isend of the body ---------------->   delivered
  *
- * So MPI holds memory of a sender only while the receive is posted, the
- * receiver chooses how much comes at a time, and a sender can take back what
- * nobody has asked for. Frames of RMA and messages have a lane each: within a
- * lane the order is kept, and a message passes bodies of frames.
+ * So MPI uses memory of a sender only while the receive is posted, the receiver
+ * controls how much arrives at a time, and a sender can withdraw bodies that
+ * were not requested. Frames of RMA and messages each have a lane: a lane keeps
+ * the order, and messages can overtake bodies of frames.
  *
- * MPI says who sent a packet, but not which class of that process. An address
- * stands for one class of a peer, and for one life of it: each class has a
- * random incarnation, which two of them exchange before they send more:
+ * MPI reports which process sent a packet, but not which class of the process.
+ * An address stands for one class of a peer, and for one incarnation of it:
+ * each class has a random incarnation, and two classes exchange theirs before
+ * they send anything else:
  *
  *     HELLO   incarnation of the sender --->
  *     <--- WELCOME   incarnations of both
  *
- * HELLO names the lane that is needed. A class that does not listen answers
- * strangers only if that is the lane of frames: RMA finds memory by the address
- * of its owner, who may not listen.
+ * HELLO names the lane that is needed. A class that does not listen accepts
+ * unknown peers only for the lane of frames: RMA finds memory by the address of
+ * its owner, which may not listen.
  *
- * Every packet carries both incarnations. What a closed class left behind is
+ * Every packet carries both incarnations. Packets for a closed class are
  * dropped by the next class with the same tags. BYE ends a connection, and is
- * answered by BYE. A class that is closed says GONE to all, which nobody
- * answers. These keep their place behind messages. RESET does not: it ends a
- * connection without the bodies that were offered. All three name the last body
- * of each lane that was sent, so that the receiver of a packet whose body does
- * not come ends its receive.
+ * answered by BYE. A class that is closed sends GONE to all peers, which is not
+ * answered. BYE and GONE stay in order with messages. RESET does not: it ends a
+ * connection without sending the offered bodies. All three name the last body
+ * of each lane that was sent, so that the receiver can cancel receives for
+ * other bodies.
  *
- * Static mode uses one communicator for all. No call is collective: classes
- * are told apart by tags. Class N of a process, counted from 0, receives
- * packets with the tag NA_MPI_TAG + N. The receiver of a body chooses its tag,
- * from NA_MPI_BODY_TAG on. In dynamic mode each connection is an
- * inter-communicator of its own, with the same tags: see mpi/dynamic.c.
+ * Static mode uses one communicator for all. No call is collective: classes are
+ * distinguished by tags. Class N of a process, counted from 0, receives packets
+ * with the tag NA_MPI_TAG + N. The receiver of a body chooses its tag, from
+ * NA_MPI_BODY_TAG on. In dynamic mode each connection is a separate
+ * inter-communicator, with the same tags: see mpi/dynamic.c.
  *
- * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
- * of MPI but those of dynamic mode's threads, so that MPI_THREAD_SERIALIZED is
- * enough. Calls that make a connection block: dynamic mode makes them without
- * it, and needs MPI_THREAD_MULTIPLE. No function of the core that
- * may call a slot is called under the lock, and no release of a frame.
+ * Locking: `na_mpi_job.lock` guards all classes of the process and all calls of
+ * MPI except those of dynamic mode's threads, so that MPI_THREAD_SERIALIZED is
+ * sufficient. Calls that make a connection block: dynamic mode makes them
+ * without the lock, and needs MPI_THREAD_MULTIPLE. Functions of the core that
+ * may call a slot are not called with the lock held, nor are release functions
+ * of frames.
  *
  * Must not know: anything of hg but hg.h.
  */
@@ -431,14 +433,14 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_MPI_PAYLOAD (NA_MPI_PACKET - NA_MPI_HEADER)
 #define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
-/* The most bytes of a message, and of data in a frame. */
+/* Maximum size of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* Bytes that may wait behind a body at least: more than a correct peer sends
- * before it hears that the body is asked for. */
+/* Minimum of bytes that may be queued behind a body: more than a correct peer
+ * sends before it receives the request for the body. */
 #define NA_MPI_INBOX ((size_t) 1 << 20)
-#define NA_MPI_PULLS 8u  /* bodies of one lane on their way */
+#define NA_MPI_PULLS 8u  /* bodies of one lane in transit */
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
-#define NA_MPI_TESTS 8u  /* sends looked at in one poll */
+#define NA_MPI_TESTS 8u  /* sends tested in one poll */
 #define NA_MPI_KEEP 64u  /* send buffers kept for reuse */
 #define NA_MPI_BUCKETS 256u
 #define NA_MPI_MS ((uint64_t) 1000000)
@@ -458,8 +460,8 @@ enum na_mpi_kind {
     NA_MPI_FRAME, /* of emulated RMA: its header, then its data */
     NA_MPI_PULL,  /* "send me the body with this id" */
     NA_MPI_BYE,   /* "I close this connection", and the answer to that */
-    NA_MPI_GONE,  /* "My class is closed": without an answer */
-    NA_MPI_RESET, /* "The connection is over": waits for nothing */
+    NA_MPI_GONE,  /* "my class is closed": not answered */
+    NA_MPI_RESET, /* "the connection has ended": not in order */
     NA_MPI_KIND_MAX
 };
 
@@ -487,7 +489,7 @@ struct na_mpi_header {
     uint8_t kind;
     uint8_t plane;
     uint8_t target;
-    uint16_t number; /* which class of the sending process */
+    uint16_t number; /* number of the sender's class */
     uint32_t tag;    /* MESSAGE: its tag; FRAME: size of the frame's header;
                         PULL: the tag to send the body with; BYE, GONE, RESET:
                         the last body of a MESSAGE that was sent */
@@ -500,40 +502,40 @@ struct na_mpi_header {
 
 /* A receive for packets. */
 struct na_mpi_slot {
-    MPI_Request request; /* MPI_REQUEST_NULL: to be posted, or held */
-    bool held;           /* a packet that there is no memory to keep */
+    MPI_Request request; /* MPI_REQUEST_NULL: must be posted, or held */
+    bool held; /* has a packet that could not be queued for lack of memory */
     int source;
     size_t size;
     unsigned char *bytes;
 };
 
-/* Where packets come from: a communicator and a tag. The class has one; in
- * dynamic mode that is for the own process, and each connection has another. */
+/* A source of packets: a communicator and a tag. The class has one, in dynamic
+ * mode for its own process, and each connection has another. */
 struct na_mpi_channel {
     struct na_link link;      /* class->channels, of a connection */
     struct na_mpi_addr *peer; /* of a connection, or NULL */
-    bool over;                /* nobody uses the connection any more */
+    bool over;                /* the connection is no longer used */
     bool canceled;            /* ... and its receives are canceled */
     MPI_Comm comm;
-    int tag; /* of our packets */
+    int tag; /* of packets for this class */
     unsigned next;
     unsigned count; /* of slots in use */
     unsigned batch; /* packets that the next poll may handle */
-    /* The one handled last, or NULL: posted when the next one is looked for, as
-     * its packet should be answered before. */
+    /* The last handled slot, or NULL. It is posted again before the next one is
+     * checked, because its packet should be answered first. */
     struct na_mpi_slot *used;
     struct na_mpi_slot slots[NA_MPI_SLOTS];
     unsigned char *bytes; /* of all slots */
 };
 
-/* Something to send: a packet, or a body that is offered or on its way. */
+/* A packet to send, or a body that is offered or being sent. */
 struct na_mpi_out {
     struct na_link link;
     MPI_Request request;
     uint32_t id;
     const void *data;
     size_t size;
-    void *owned;                /* the body is ours to free, or NULL */
+    void *owned;                /* the body, if it must be freed, or NULL */
     void (*release)(void *arg); /* ... or borrowed, or NULL */
     void *arg;
     unsigned char *packet; /* NULL: a body */
@@ -544,44 +546,45 @@ struct na_mpi_in {
     struct na_link link;
     struct na_mpi_header header;
     bool arrived;        /* the body has */
-    MPI_Request request; /* of the body, once that was asked for */
-    int tag;             /* ... of that; 0: none yet */
-    unsigned char *body; /* NULL: none, or not asked for yet */
-    void *place;         /* the body is the core's memory; else NULL */
+    MPI_Request request; /* of the body, when it was requested */
+    int tag;             /* tag of the body; 0: none yet */
+    unsigned char *body; /* NULL: none, or not requested yet */
+    void *place;         /* memory of the core for the body; else NULL */
     size_t head_size;
-    unsigned char head[]; /* what came in the packet */
+    unsigned char head[]; /* payload of the packet */
 };
 
-/* Packets kept in order, behind one whose body has not arrived. */
+/* Packets queued behind one whose body has not arrived. */
 struct na_mpi_inbox {
     struct na_link ins;
     size_t bytes;
-    unsigned pulled; /* bodies on their way */
+    unsigned pulled; /* bodies in transit */
 };
 
 struct na_mpi_addr {
     struct na_addr base;
-    struct na_link link;      /* class->addrs; while on it, one reference: from
-                                 HELLO until it is idle or dead */
+    struct na_link
+        link; /* in class->addrs, with one reference, from HELLO until it is
+                 idle or dead */
     struct na_link timed;     /* class->timed: `deadline` counts */
     struct na_link receiving; /* class->receiving: an inbox is not empty */
     struct na_link bucket;    /* class->buckets, until dead */
     enum na_mpi_state state;
-    bool from_peer; /* only peers have given this address */
+    bool from_peer; /* only peers have sent this address */
     bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
-    struct na_mpi_channel *channel; /* NULL: of a connection not made yet */
+    struct na_mpi_channel *channel; /* NULL: not connected yet */
     int rank;
-    unsigned number;                /* which class there */
+    unsigned number;                /* number of the peer's class */
     char *port;                     /* dynamic: to connect to, or NULL */
-    struct na_mpi_connect *connect; /* the thread that does, or NULL */
+    struct na_mpi_connect *connect; /* the thread that connects, or NULL */
     int error;                      /* of MPI, why that failed */
     const char *why;                /* ... or what it waits for, or NULL */
     _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
     uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
     uint32_t last_sent[NA_MPI_LANES];    /* id of a body */
-    struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
+    struct na_link offers[NA_MPI_LANES]; /* bodies that were not requested */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
     struct na_link lookups;
     struct na_link sends;
@@ -591,7 +594,7 @@ struct na_mpi_addr {
 struct na_mpi_class {
     struct na_class base;
     struct na_link link; /* na_mpi_job.classes */
-    bool closing;        /* nothing is delivered any more */
+    bool closing;        /* no more deliveries */
     bool dynamic;
     unsigned number;
     int rank;
@@ -603,7 +606,7 @@ struct na_mpi_class {
     struct na_link timed;
     struct na_link receiving;
     struct na_link sending; /* na_mpi_out with an active request */
-    struct na_link orphans; /* na_mpi_in whose receive nobody waits for */
+    struct na_link orphans; /* na_mpi_in whose receive is no longer needed */
     struct na_link spare;   /* na_mpi_out with a packet */
     unsigned spare_count;
     struct na_link buckets[NA_MPI_BUCKETS];
@@ -624,7 +627,7 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
     return (struct na_mpi_addr *) (uintptr_t) addr;
 }
 
-/* Begin to connect an idle address, which keeps its sends meanwhile. `lane` is
+/* Start to connect an idle address, which keeps its sends meanwhile. `lane` is
  * FRAMES if only RMA needs it. The lock is held. */
 HG_PRIVATE void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane);
@@ -639,12 +642,12 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr);
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr);
 
-/* MPI_Finalize begins: end the accepting thread of dynamic mode. */
+/* MPI_Finalize starts: end the accepting thread of dynamic mode. */
 HG_PRIVATE void na_mpi_port_end(void);
 
 /* ==== gen/mpi/wire.c ==== */
 /*
- * The header in front of every packet.
+ * The header of every packet.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -681,7 +684,7 @@ static void na_mpi_put_header(
     na_plug_put64(p + 32, header->from);
 }
 
-/* Returns NULL, or what is wrong with the packet. */
+/* Returns NULL, or the reason why the packet is refused. */
 static const char *na_mpi_get_header(
     const unsigned char *p, size_t size, struct na_mpi_header *header_p)
 {
@@ -706,8 +709,8 @@ static const char *na_mpi_get_header(
 
 /* ==== gen/mpi/job.c ==== */
 /*
- * State that the classes of a process share: the lock, MPI's beginning and end,
- * and errors of MPI as codes.
+ * State shared by the classes of a process: the lock, start and end of MPI, and
+ * error codes for errors of MPI.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -715,14 +718,14 @@ static const char *na_mpi_get_header(
 struct na_mpi_job {
     pthread_mutex_t lock;
     struct na_link classes;      /* na_mpi_class */
-    bool begun;                  /* `classes` is initialised */
+    bool begun;                  /* `classes` is initialized */
     bool watched;                /* na_mpi_job_ends will be called */
     bool ended;                  /* this file has called MPI_Finalize */
     _Atomic pid_t pid;           /* the process that uses MPI; 0: none yet */
     int level;                   /* MPI_THREAD_... */
-    unsigned numbers;            /* given to classes */
-    unsigned bodies;             /* asked for, to choose their tags */
-    bool used[NA_MPI_BODY_TAGS]; /* the tag is, by a receive */
+    unsigned numbers;            /* numbers given to classes */
+    unsigned bodies;             /* bodies requested, to choose their tags */
+    bool used[NA_MPI_BODY_TAGS]; /* the tag is in use by a receive */
 };
 
 static struct na_mpi_job na_mpi_job = {
@@ -766,7 +769,7 @@ static na_return_t na_mpi_code(int error)
     }
 }
 
-/* The text of an error of MPI's, which may have several lines, as one. */
+/* The text of an MPI error, several lines joined to one. */
 static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
 {
     int size = 0;
@@ -780,8 +783,8 @@ static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
     }
 }
 
-/* Log why a function of MPI failed; the code for it. What is longer than it may
- * be came from a peer. */
+/* Log why a function of MPI failed. Returns the error code. A truncation error
+ * is caused by a peer. */
 static na_return_t na_mpi_failed(
     struct na_mpi_class *self, const char *what, const char *which, int error)
 {
@@ -807,7 +810,7 @@ static const char *na_mpi_level_name(int level)
                                          : "MPI_THREAD_MULTIPLE";
 }
 
-/* Name the classes that MPI_Finalize finds open. The lock is held. */
+/* Log the classes that are open in MPI_Finalize. The lock is held. */
 static void na_mpi_job_name_open(int level)
 {
     struct na_link *link;
@@ -859,8 +862,8 @@ static na_return_t na_mpi_job_watch(struct na_mpi_class *self)
     return NA_SUCCESS;
 }
 
-/* The process ends. MPI_Finalize waits for the other processes of the job, so
- * a process that failed leaves without it: MPI then ends the job. */
+/* The process ends. MPI_Finalize waits for the other processes of the job, so a
+ * process that failed exits without calling it: MPI then ends the job. */
 static void na_mpi_job_end(int status)
 {
     int finalized = 0;
@@ -868,7 +871,7 @@ static void na_mpi_job_end(int status)
     if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
         return;
     na_mpi_port_end(); /* its threads need the lock */
-    na_mpi_lock();     /* for good: no thread calls MPI any more */
+    na_mpi_lock();     /* never released: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
     if (finalized)
         return;
@@ -890,7 +893,7 @@ static void na_mpi_job_exit(void)
 }
 #endif
 
-/* Initialise MPI. NA_NOMEM, NA_IO_ERROR (logged). The lock is held. */
+/* Initialize MPI. NA_NOMEM, NA_IO_ERROR (logged). The lock is held. */
 static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
 {
     int error =
@@ -898,7 +901,7 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
     int rc;
 
     if (error != MPI_SUCCESS)
-        return na_mpi_failed(self, "cannot initialise", "MPI", error);
+        return na_mpi_failed(self, "cannot initialize", "MPI", error);
     (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 #ifdef __GLIBC__
@@ -909,8 +912,9 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
     return rc == 0 ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* Whether this is a child of the process that uses MPI, which can be of no use
- * to it (logged). Without the lock, which a thread of the parent may have. */
+/* Whether this is a child of the process that uses MPI, and so cannot use it
+ * (logged). Without the lock, which a thread of the parent may have held at
+ * fork. */
 static bool na_mpi_job_is_forked(const struct na_mpi_class *self)
 {
     pid_t pid = atomic_load(&na_mpi_job.pid);
@@ -918,12 +922,12 @@ static bool na_mpi_job_is_forked(const struct na_mpi_class *self)
     if (pid == 0 || pid == getpid())
         return false;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-        "MPI was initialised before fork: only the parent can use it");
+        "MPI was initialized before fork: only the parent can use it");
     return true;
 }
 
-/* See that MPI is there. NA_OPNOTSUPPORT: not for threads; NA_FAULT: it was
- * finalized (both logged). The lock is held. */
+/* Ensure that MPI is initialized. NA_OPNOTSUPPORT: not for threads; NA_FAULT:
+ * it was finalized (both logged). The lock is held. */
 static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
 {
     const struct na_core *core = self->base.core;
@@ -935,7 +939,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
     (void) MPI_Finalized(&finalized);
     if (finalized) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "MPI was finalized, and cannot be initialised again");
+            "MPI was finalized, and cannot be initialized again");
         return NA_FAULT;
     }
     if (!na_mpi_job.begun)
@@ -948,7 +952,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
         (void) MPI_Query_thread(&na_mpi_job.level);
     if (ret == NA_SUCCESS && na_mpi_job.level < MPI_THREAD_SERIALIZED) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "MPI was initialised with %s: MPI_THREAD_SERIALIZED or "
+            "MPI was initialized with %s: MPI_THREAD_SERIALIZED or "
             "MPI_THREAD_MULTIPLE is needed (MPI_Init_thread)",
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;
@@ -971,13 +975,13 @@ static bool na_mpi_job_has(unsigned number)
 
 /* ==== gen/mpi/send.c ==== */
 /*
- * Sends: packets, and the bodies that peers ask for.
+ * Sends: packets, and the bodies that peers request.
  *
  * Part of the MPI transport; see mpi.h.
  */
 
-/* Have poll end the connection: MPI refused to send. The lock is held, as in
- * all of this file unless a function's comment says otherwise. */
+/* Make poll end the connection: MPI could not send. The lock is held, as in all
+ * of this file unless a function's comment says otherwise. */
 static void na_mpi_break(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->base.self || addr->state == NA_MPI_IDLE ||
@@ -991,7 +995,7 @@ static void na_mpi_break(struct na_mpi_class *self, struct na_mpi_addr *addr)
 
 /* ---- Packets ---- */
 
-/* A packet to fill. NULL: no memory (logged). */
+/* Get a packet to fill. NULL: out of memory (logged). */
 static struct na_mpi_out *na_mpi_packet(struct na_mpi_class *self)
 {
     struct na_link *link = na_plug_list_pop(&self->spare);
@@ -1024,7 +1028,7 @@ static void na_mpi_packet_put(struct na_mpi_class *self, struct na_mpi_out *out)
     }
 }
 
-/* Send a packet with `size` bytes behind the header; takes it. */
+/* Send a packet with `size` bytes after the header; takes it. */
 static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_out *out,
     struct na_mpi_header *header, size_t size)
@@ -1074,7 +1078,7 @@ static na_return_t na_mpi_control(
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
-/* Say HELLO; in dynamic mode with our name, if we listen. */
+/* Send HELLO; in dynamic mode with the own name, if the class listens. */
 static void na_mpi_send_hello(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1084,7 +1088,7 @@ static void na_mpi_send_hello(
     size_t size = self->dynamic && self->base.listen ? strlen(name) : 0;
 
     if (out == NULL)
-        return; /* the dial ends in time */
+        return; /* the dial times out */
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_HELLO;
     header.plane = (uint8_t) lane;
@@ -1094,8 +1098,8 @@ static void na_mpi_send_hello(
 
 /* ---- Bodies ---- */
 
-/* A body to offer. `owned` is freed once it is sent, or `release` called.
- * NULL: no memory (logged). Without the lock, too. */
+/* Create a body to offer. When it was sent, `owned` is freed, or `release`
+ * called. NULL: out of memory (logged). With the lock or without. */
 static struct na_mpi_out *na_mpi_body(const struct na_mpi_class *self,
     const void *data, size_t size, void *owned, void (*release)(void *arg),
     void *arg)
@@ -1118,7 +1122,7 @@ static struct na_mpi_out *na_mpi_body(const struct na_mpi_class *self,
     return out;
 }
 
-/* Give bodies back that are sent, or not to be sent. Without the lock. */
+/* Release bodies that were sent, or will not be sent. Without the lock. */
 static void na_mpi_return(struct na_mpi_class *self, struct na_link *bodies)
 {
     struct na_link *link;
@@ -1133,8 +1137,8 @@ static void na_mpi_return(struct na_mpi_class *self, struct na_link *bodies)
     }
 }
 
-/* Send a MESSAGE or FRAME, with `head` in the packet, and `body`, which may be
- * NULL, for the peer to ask for. Takes the body unless it fails. */
+/* Send a MESSAGE or FRAME, with `head` in the packet, and offer `body`, which
+ * may be NULL. Takes the body unless it fails. */
 static na_return_t na_mpi_offer(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_out *packet,
     struct na_mpi_header *header, size_t head_size, struct na_mpi_out *body)
@@ -1155,8 +1159,8 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
     return ret;
 }
 
-/* Say BYE or GONE once the messages that were accepted have been taken. No body
- * is sent after that. */
+/* Send BYE or GONE after all accepted messages were sent. No body is sent after
+ * that. */
 static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->bye_sent || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
@@ -1166,7 +1170,7 @@ static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
-/* Tell the peer of a connection that ends now, whatever was offered. */
+/* Send RESET: the connection ends now, even if bodies were offered. */
 static void na_mpi_send_reset(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
@@ -1174,8 +1178,8 @@ static void na_mpi_send_reset(
         (void) na_mpi_control(self, addr, NA_MPI_RESET);
 }
 
-/* The peer asks for a body, and has posted the receive. Returns NULL, or what
- * is wrong with that. */
+/* The peer requests a body, and has posted the receive. Returns NULL, or the
+ * reason why the packet is refused. */
 static const char *na_mpi_pulled(struct na_mpi_class *self,
     struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
@@ -1187,12 +1191,12 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
         header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
         return "it names no lane or no tag for a body";
     if (addr->bye_sent)
-        return NULL; /* it ends the receive when it reads that */
+        return NULL; /* it ends the receive when it reads BYE */
     if (na_plug_list_empty(&addr->offers[lane]))
         return "no body was offered";
     out = NA_MPI_OF(addr->offers[lane].next, struct na_mpi_out, link);
     if (out->id != header->id)
-        return "it asks for another body than the next one";
+        return "it requests a body out of order";
     error = MPI_Isend(out->data, (int) out->size, MPI_BYTE, addr->rank,
         (int) header->tag, addr->channel->comm, &out->request);
     if (error != MPI_SUCCESS) {
@@ -1208,8 +1212,8 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     return NULL;
 }
 
-/* Look at some sends that were under way; those that ended are taken off. Their
- * bodies go to `bodies`. */
+/* Test some pending sends, and remove those that completed. Their bodies go to
+ * `bodies`. */
 static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 {
     unsigned ended = 0;
@@ -1243,7 +1247,7 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 
 /* ---- Messages ---- */
 
-/* The bytes of a message, if they do not fit in a packet; else NULL.
+/* Gather the bytes of a message if they do not fit in a packet; else NULL.
  * NA_NOMEM. Without the lock. */
 static na_return_t na_mpi_gather(const struct na_mpi_class *self,
     const struct na_msg *msg, struct na_mpi_out **body_p)
@@ -1273,7 +1277,7 @@ static na_return_t na_mpi_gather(const struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* Send a message; `body` as na_mpi_gather made it, taken unless this fails. */
+/* Send a message; `body` is from na_mpi_gather, and taken unless this fails. */
 static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     struct na_mpi_addr *addr, const struct na_msg *msg, struct na_mpi_out *body)
 {
@@ -1301,7 +1305,8 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     return na_mpi_offer(self, addr, packet, &header, used, body);
 }
 
-/* How an address that is not ready answers a send. Wanting it dials. */
+/* The result of a send to an address that is not ready. An idle address is
+ * dialled. */
 static na_return_t na_mpi_unready(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1443,7 +1448,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     return ret;
 }
 
-/* Whether a receive that nobody waits for has ended. */
+/* Whether an unneeded receive has ended. */
 static bool na_mpi_is_over(MPI_Request *request)
 {
     int done = 0;
@@ -1480,8 +1485,8 @@ static bool na_mpi_channel_free(
     return true;
 }
 
-/* The slot of the next packet, which is to be posted again, or held; NULL: none
- * came. */
+/* The slot of the next packet, which must be posted again, or held; NULL: no
+ * packet. */
 static struct na_mpi_slot *na_mpi_channel_take(
     struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
@@ -1523,9 +1528,9 @@ static struct na_mpi_slot *na_mpi_channel_take(
 
 /* ---- Inboxes ---- */
 
-/* A tag for a body, which no receive of the process has that may still be
- * posted: a peer's process sends bodies of all its classes. 0: all are in use.
- * The lock is held. */
+/* Choose a tag for a body that no posted receive of the process uses, since a
+ * peer's process sends bodies for all its classes. 0: all are in use. The lock
+ * is held. */
 static int na_mpi_body_tag(void)
 {
     unsigned i;
@@ -1541,8 +1546,8 @@ static int na_mpi_body_tag(void)
     return 0;
 }
 
-/* Memory for a body: data of frames goes where it belongs. NULL: no memory
- * (logged). */
+/* Get memory for a body: data of frames is received at its destination. NULL:
+ * out of memory (logged). */
 static unsigned char *na_mpi_body_memory(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -1560,8 +1565,8 @@ static unsigned char *na_mpi_body_memory(
     return memory;
 }
 
-/* Ask for bodies, as many as may be on their way at a time. A body is asked for
- * later if there is no memory or no tag for it. */
+/* Request as many bodies as may be in transit at a time. If there is no memory
+ * or no tag for a body, it is requested later. */
 static void na_mpi_pull(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1611,8 +1616,8 @@ static void na_mpi_pull(
     }
 }
 
-/* Keep a packet until what is before it is delivered. NA_NOMEM: not now;
- * NA_OVERFLOW: too many are kept. The lock is held. */
+/* Queue a packet until earlier ones are delivered. NA_NOMEM: not now;
+ * NA_OVERFLOW: too many are queued. The lock is held. */
 static na_return_t na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_addr *addr, enum na_mpi_lane lane,
     const struct na_mpi_header *header, const unsigned char *head,
@@ -1646,7 +1651,7 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* Give the core its memory back. */
+/* Return memory to the core. */
 static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
 {
     if (in->place == NULL)
@@ -1667,10 +1672,10 @@ static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
     self->base.core->free(in);
 }
 
-/* Receive a body that a peer was asked for in memory of our own, so that the
- * core gets its memory back though the peer does not send yet. A receive that
- * is not canceled at once has matched a body, which arrives where it was to go,
- * soon. The lock is held. */
+/* Receive a requested body in other memory, so that the core gets its memory
+ * back although the peer has not sent the body. If the receive cannot be
+ * canceled at once, it has matched a body, which soon arrives in the original
+ * memory. The lock is held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -1702,7 +1707,7 @@ keep:
     self->base.core->free(body);
 }
 
-/* All that a peer was asked for. The lock is held. */
+/* Divert all bodies requested from a peer. The lock is held. */
 static void na_mpi_divert_all(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
@@ -1713,8 +1718,8 @@ static void na_mpi_divert_all(
         na_mpi_divert(self, addr, NA_MPI_OF(link, struct na_mpi_in, link));
 }
 
-/* The peer ends the connection, and says which bodies it sent: end the receives
- * of others, whose tags no body of it has. The lock is held. */
+/* The peer ends the connection, and named the bodies that it sent: end the
+ * receives of others, because their tags will not be used. The lock is held. */
 static void na_mpi_unpull(
     struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
@@ -1737,8 +1742,8 @@ static void na_mpi_unpull(
     }
 }
 
-/* The first packet of an inbox, if it is complete: taken out, the caller's to
- * free. The lock is held. */
+/* Remove the first packet of an inbox if it is complete; the caller frees it.
+ * The lock is held. */
 static struct na_mpi_in *na_mpi_inbox_take(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1753,7 +1758,7 @@ static struct na_mpi_in *na_mpi_inbox_take(
         return NULL;
     in = NA_MPI_OF(inbox->ins.next, struct na_mpi_in, link);
     if (in->header.size > 0 && in->body == NULL) {
-        na_mpi_pull(self, addr, lane); /* there was no memory */
+        na_mpi_pull(self, addr, lane); /* memory was short */
         return NULL;
     }
     if (in->header.size > 0 && !in->arrived) {
@@ -1790,9 +1795,8 @@ static struct na_mpi_in *na_mpi_inbox_take(
     return NULL;
 }
 
-/* Drop what an inbox holds. Receives stay posted: a peer that was asked for a
- * body sends it, and its memory is in use until somebody receives that. The
- * lock is held. */
+/* Clear an inbox. Receives stay posted: the peer sends requested bodies, and
+ * its memory is in use until they are received. The lock is held. */
 static void na_mpi_inbox_clear(
     struct na_mpi_class *self, struct na_mpi_inbox *inbox)
 {
@@ -1810,7 +1814,7 @@ static void na_mpi_inbox_clear(
     inbox->pulled = 0;
 }
 
-/* Free those whose receive has ended. The lock is held. */
+/* Free the orphans whose receive has ended. The lock is held. */
 static void na_mpi_orphans_free(struct na_mpi_class *self)
 {
     struct na_link left;
@@ -1830,7 +1834,7 @@ static void na_mpi_orphans_free(struct na_mpi_class *self)
 
 /* ==== gen/mpi/addr.c ==== */
 /*
- * Addresses: made, found, connected, ended.
+ * Addresses: creation, lookup, connection and end.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -1865,7 +1869,7 @@ static struct na_mpi_addr *na_mpi_find(struct na_mpi_class *self,
     return NULL;
 }
 
-/* A new address; without the lock. NULL: out of memory. */
+/* Create an address; without the lock. NULL: out of memory. */
 static struct na_mpi_addr *na_mpi_addr_new(struct na_mpi_class *self,
     const char *name, na_bool_t is_self, struct na_mpi_channel *channel,
     int rank, unsigned number)
@@ -1895,7 +1899,7 @@ static struct na_mpi_addr *na_mpi_addr_new(struct na_mpi_class *self,
     return addr;
 }
 
-/* Let packets and lookups find the address. The lock is held. */
+/* Add an address to the table for packets and lookups. The lock is held. */
 static void na_mpi_enter(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     na_plug_list_push(
@@ -1941,7 +1945,7 @@ static void na_mpi_adopt(struct na_mpi_class *self, struct na_mpi_addr *addr)
     na_plug_list_push(&self->addrs, &addr->link);
 }
 
-/* Have poll look at the address in `ms`. The lock is held. */
+/* Make poll check the address in `ms`. The lock is held. */
 static void na_mpi_set_deadline(
     struct na_mpi_class *self, struct na_mpi_addr *addr, unsigned ms)
 {
@@ -1968,11 +1972,11 @@ static void na_mpi_dial(
         na_mpi_connect_start(self, addr);
 }
 
-/* Operations and bodies to be ended without the lock, after an address changed
+/* Operations and bodies to complete without the lock, after an address changed
  * its state. */
 struct na_mpi_end {
     struct na_link lookups;
-    struct na_link sent; /* sends that left */
+    struct na_link sent; /* sends that completed */
     struct na_link sends;
     struct na_link closers;
     struct na_link bodies;
@@ -1987,8 +1991,8 @@ static void na_mpi_end_init(struct na_mpi_end *end)
     na_plug_list_init(&end->bodies);
 }
 
-/* Complete what was moved to `ops`, a list of the caller's. Until one is taken
- * off, under the lock, it can be canceled. Without the lock. */
+/* Complete the operations in the caller's list `ops`. Each is removed with the
+ * lock held; until then it can be canceled. Without the lock. */
 static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
     na_return_t ret, struct na_addr *result)
 {
@@ -2010,7 +2014,7 @@ static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
     }
 }
 
-/* Send what waited for the connection. The lock is held. */
+/* Send the messages that waited for the connection. The lock is held. */
 static void na_mpi_flush(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
@@ -2022,7 +2026,7 @@ static void na_mpi_flush(
             na_mpi_transmit(self, addr, &op->msg, body) != NA_SUCCESS) {
             if (body != NULL)
                 na_plug_list_push(&end->bodies, &body->link);
-            na_mpi_break(self, addr); /* they fail with the connection */
+            na_mpi_break(self, addr); /* the others fail with the connection */
             return;
         }
         na_plug_list_remove(&op->link);
@@ -2035,7 +2039,7 @@ static void na_mpi_flush(
     }
 }
 
-/* The peer is there, in the life named by `incarnation`. The lock is held. */
+/* The peer is connected, with that `incarnation`. The lock is held. */
 static void na_mpi_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, uint64_t incarnation, struct na_mpi_end *end)
 {
@@ -2048,7 +2052,8 @@ static void na_mpi_connected(struct na_mpi_class *self,
     na_plug_list_move(&end->lookups, &addr->lookups);
 }
 
-/* Complete what na_mpi_connected and na_mpi_flush found. Without the lock. */
+/* Complete the operations that na_mpi_connected and na_mpi_flush collected.
+ * Without the lock. */
 static void na_mpi_reached(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
@@ -2059,7 +2064,8 @@ static void na_mpi_reached(
 
 /* ---- Ending ---- */
 
-/* Drop what was not delivered and what was not asked for. The lock is held. */
+/* Drop packets that were not delivered and bodies that were not requested. The
+ * lock is held. */
 static void na_mpi_clear(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
@@ -2078,7 +2084,7 @@ static void na_mpi_clear(
     na_mpi_channel_leave(self, addr);
 }
 
-/* The address becomes dead. False: it is already, or was not connected. The
+/* Mark the address as dead. False: it is already, or was not connected. The
  * lock is held. */
 static bool na_mpi_lose(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
@@ -2094,8 +2100,8 @@ static bool na_mpi_lose(
     return true;
 }
 
-/* Take the class's reference. Whether there was one; the caller gives it up.
- * The lock is held. */
+/* Take over the class's reference. Returns whether there was one; then the
+ * caller releases it. The lock is held. */
 static bool na_mpi_take_ref(struct na_mpi_addr *addr)
 {
     bool had = !na_plug_list_empty(&addr->link);
@@ -2104,8 +2110,8 @@ static bool na_mpi_take_ref(struct na_mpi_addr *addr)
     return had;
 }
 
-/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_take_ref. Without the
- * lock. */
+/* Complete the operations that na_mpi_lose collected. `ref_taken`: see
+ * na_mpi_take_ref. Without the lock. */
 static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     struct na_mpi_end *end, bool ref_taken)
 {
@@ -2120,7 +2126,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
         self->base.core->addr_unref(&addr->base);
 }
 
-/* The connection is over, for good. Without the lock. */
+/* End the connection for good. Without the lock. */
 static void na_mpi_kill(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
@@ -2178,7 +2184,7 @@ static void na_mpi_unreachable(
         core->addr_unref(&addr->base);
 }
 
-/* The connection was closed in order, as we wanted. Without the lock. */
+/* The connection was closed in order by this class. Without the lock. */
 static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
@@ -2228,7 +2234,8 @@ static void na_mpi_name(char name[NA_MAX_ADDR_LEN], int rank, unsigned number)
             name, NA_MAX_ADDR_LEN, "mpi+static://%d:%u", rank, number);
 }
 
-/* Read decimal digits, at most `max`; NULL: there are none, or too many. */
+/* Parse a decimal number up to `max`; NULL: there is none, or it is too
+ * large. */
 static const char *na_mpi_digits(
     const char *text, unsigned long max, unsigned long *value_p)
 {
@@ -2241,7 +2248,7 @@ static const char *na_mpi_digits(
     return errno != 0 || *value_p > max ? NULL : end;
 }
 
-/* Read what stands behind "://". NA_INVALID_ARG (logged). */
+/* Parse the part behind "://". NA_INVALID_ARG (logged). */
 static na_return_t na_mpi_parse(const struct na_mpi_class *self,
     na_bool_t from_peer, const char *rest, int *rank_p, unsigned *number_p)
 {
@@ -2344,7 +2351,7 @@ static void na_mpi_errhandler_change(bool begin)
 
 /* ---- Records ---- */
 
-/* False: there is none. */
+/* Take a record from the name server. False: there is none. */
 static bool na_mpi_record_get(
     const char *record, char value[MPI_MAX_PORT_NAME + 1])
 {
@@ -2367,7 +2374,7 @@ static int na_mpi_record_put(const char *record, const char *value)
     return error;
 }
 
-/* Remove all that this process published by that name. */
+/* Remove all records that this process published with that name. */
 static void na_mpi_record_drop(const char *record)
 {
     na_mpi_errhandler_change(true);
@@ -2390,8 +2397,8 @@ static void na_mpi_permit_record(
     (void) snprintf(record, NA_MPI_RECORD_LEN, "%s:%s", name, end);
 }
 
-/* The turn `number` of our port begins: its name, to accept by. An error of
- * MPI. */
+/* Offer the permit `number` of the own port; `name` is the port to accept with.
+ * Returns an error of MPI. */
 static int na_mpi_permit_offer(
     const char *port, unsigned number, char name[NA_MPI_PERMIT_LEN])
 {
@@ -2403,7 +2410,7 @@ static int na_mpi_permit_offer(
     return na_mpi_record_put(port, value);
 }
 
-/* Our port `own` is not about to connect any more. */
+/* The process of the port `own` no longer connects. */
 static void na_mpi_permit_withdraw(const char *own)
 {
     char record[NA_MPI_RECORD_LEN];
@@ -2455,7 +2462,8 @@ static const char *na_mpi_permit_take(
                "ended, or the jobs do not share an ompi-server";
     na_mpi_permit_name(name, port, (unsigned) number);
     na_mpi_permit_record(record, name, "accept");
-    /* MPI ignores the mark, which tells this record from the acceptor's. */
+    /* MPI ignores the mark, which distinguishes this record from the
+     * acceptor's. */
     if (!na_mpi_record_get(record, value) || value[strlen(value) - 1] == ':')
         return "others are connecting to it, or it has died";
     if (strlen(value) + 1 < sizeof(value))
@@ -2486,8 +2494,8 @@ static void na_mpi_permit_revoke(const char *name)
     (void) na_mpi_record_put(record, "closed");
 }
 
-/* Offer no permit after `number` at our port. False: MPI_Comm_accept will not
- * end. */
+/* Offer no permit after `number` at the own port. False: MPI_Comm_accept will
+ * not end. */
 static bool na_mpi_permit_close(const char *port, unsigned number)
 {
     char name[NA_MPI_PERMIT_LEN];
@@ -2548,38 +2556,38 @@ static bool na_mpi_permit_close(const char *port, unsigned number)
 
 /* ==== gen/mpi/dynamic.c ==== */
 /*
- * Dynamic mode: a port of the process, threads that connect and accept, and
+ * Dynamic mode: the port of the process, threads that connect and accept, and
  * connections, each an inter-communicator of two processes.
  *
- * MPI_Comm_accept and MPI_Comm_connect block, some for minutes. A connect to
- * the own port, which is to end an accept, hangs in Open MPI 4.1. So a process
- * has one port and one accepting thread, for all its classes, until
- * MPI_Finalize. A connect has a thread of its own, which is left behind where
- * nobody waits for it any more.
- * A connector sends its HELLO with the tag of the class that it wants: that
- * class finds it among the accepted connections. Connectors take turns: see
- * mpi/permit.c.
+ * MPI_Comm_accept and MPI_Comm_connect block, some for minutes. Connecting to
+ * the own port to end an accept hangs in Open MPI 4.1. So a process has one
+ * port and one accepting thread for all its classes until MPI_Finalize. Each
+ * connect has its own thread, which is abandoned if its result is no longer
+ * needed. A connector sends its HELLO with the tag of the class that it wants:
+ * that class finds it among the accepted connections. One process at a time may
+ * connect to a port: see mpi/permit.c.
  *
- * A connection is not disconnected, which would wait for the peer, but freed.
+ * A connection is freed, not disconnected, because disconnecting would wait for
+ * the peer.
  *
  * Part of the MPI transport; see mpi.h.
  */
 
 #define NA_MPI_PREFIX "mpi+dynamic://"
-/* An accept that fails sooner did not run into a time limit of MPI's. */
+/* An accept that fails sooner did not reach a time limit of MPI. */
 #define NA_MPI_ACCEPT_MS ((uint64_t) 1000)
 #define NA_MPI_ACCEPT_TRIES 10u
-#define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
-/* A turn that takes longer than this was taken by a process that died. */
+#define NA_MPI_ENDS_MS 2000u /* how long MPI_Finalize waits for threads */
+/* A permit that is held longer than this was taken by a process that died. */
 #define NA_MPI_PERMIT_MS ((uint64_t) 2000)
-/* Pauses of a process that waits for its turn. */
+/* Pauses of a process that waits for a permit. */
 #define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
 #define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
 
 /* ---- Threads ---- */
 
-/* A communicator of this process alone, for a thread's own use. In Open MPI
- * this waits for connections that are being made: call it without the lock. */
+/* Create a communicator of this process alone, for one thread. In Open MPI this
+ * waits for connections that are being made: call it without the lock. */
 static int na_mpi_alone(MPI_Comm *comm_p)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -2593,7 +2601,7 @@ static int na_mpi_alone(MPI_Comm *comm_p)
     return error;
 }
 
-/* Start a thread that nobody joins. Signals are for the application's. */
+/* Start a detached thread. It blocks signals, which are for the application. */
 static bool na_mpi_thread(void *(*run)(void *arg), void *arg)
 {
     sigset_t all;
@@ -2627,9 +2635,9 @@ struct na_mpi_port {
     bool has_local;
     struct na_link accepted;
     struct na_mpi_connect *leader; /* the one that may publish PORT:to */
-    _Atomic unsigned turn;         /* number of the last one */
+    _Atomic unsigned turn;         /* number of the last permit */
     _Atomic bool accepts;          /* the accepting thread runs */
-    _Atomic unsigned threads;      /* those that connect */
+    _Atomic unsigned threads;      /* threads that connect */
     _Atomic bool ends;             /* MPI_Finalize was called: no thread begins
                                  another call of MPI */
 };
@@ -2754,7 +2762,8 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
         self, "cannot start", "the accepting thread", MPI_ERR_NO_MEM);
 }
 
-/* The communicator between the classes of this process. The lock is held. */
+/* Get the communicator between the classes of this process. The lock is
+ * held. */
 static na_return_t na_mpi_local_comm(
     struct na_mpi_class *self, MPI_Comm *comm_p)
 {
@@ -2762,7 +2771,7 @@ static na_return_t na_mpi_local_comm(
 
     if (na_mpi_job.level < MPI_THREAD_MULTIPLE) {
         self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "MPI was initialised with %s: mpi+dynamic needs "
+            "MPI was initialized with %s: mpi+dynamic needs "
             "MPI_THREAD_MULTIPLE (MPI_Init_thread)",
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;
@@ -2815,7 +2824,7 @@ static int na_mpi_hex(char digit)
     return at != NULL ? (int) (at - digits) : -1;
 }
 
-/* Read what stands behind "://". False: not of that form. */
+/* Parse the part behind "://". False: malformed. */
 static bool na_mpi_port_parse(
     const char *rest, char port[NA_MAX_ADDR_LEN], unsigned *number_p)
 {
@@ -2844,7 +2853,7 @@ static bool na_mpi_port_parse(
     return used > 0 && rest != NULL && *rest == '\0';
 }
 
-/* The name of a class that listens, or of a peer that tells none. */
+/* The name of a listening class, or of a peer that sent none. */
 static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
     bool listens, int rank, unsigned number, char name[NA_MAX_ADDR_LEN])
 {
@@ -2858,7 +2867,7 @@ static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* The name in a HELLO; false: it is none. */
+/* The name in a HELLO; false: there is no valid one. */
 static bool na_mpi_hello_name(
     const unsigned char *head, size_t size, char name[NA_MAX_ADDR_LEN])
 {
@@ -2878,8 +2887,7 @@ static bool na_mpi_hello_name(
     return na_mpi_port_parse(name + strlen(NA_MPI_PREFIX), port, &number);
 }
 
-/* Remember the port of the address, from its name. Without the lock.
- * NA_NOMEM. */
+/* Set the port of the address from its name. Without the lock. NA_NOMEM. */
 static na_return_t na_mpi_set_port(struct na_mpi_addr *addr)
 {
     char port[NA_MAX_ADDR_LEN];
@@ -2897,8 +2905,8 @@ static na_return_t na_mpi_set_port(struct na_mpi_addr *addr)
 
 /* ---- Connecting ---- */
 
-/* A thread that connects. `self` is NULL when nobody waits for it any more:
- * then it frees this. */
+/* A thread that connects. `self` is NULL when its result is no longer needed:
+ * then it frees this struct. */
 struct na_mpi_connect {
     struct na_link link; /* class->connects */
     struct na_mpi_class *self;
@@ -2907,13 +2915,13 @@ struct na_mpi_connect {
     MPI_Comm comm;
     int error;
     bool done;
-    bool listens;   /* the process has a port, too */
+    bool listens;   /* this process has a port, too */
     bool announced; /* ... and PORT:to was published */
     char port[NA_MAX_ADDR_LEN];
 };
 
-/* Whether somebody waits for the connection; `why` is what has kept it from
- * being made. Without the lock. */
+/* Whether the connection is still needed; `why` is the reason that has delayed
+ * it. Without the lock. */
 static bool na_mpi_connect_goes_on(
     struct na_mpi_connect *connect, const char *why)
 {
@@ -2927,8 +2935,8 @@ static bool na_mpi_connect_goes_on(
     return wanted && !atomic_load(&na_mpi_port.ends);
 }
 
-/* Only one connect of a process that has a port may publish PORT:to. False: it
- * is another one. Without the lock. */
+/* Only one connect of a process with a port may publish PORT:to. False: another
+ * one does. Without the lock. */
 static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
 {
     bool leads;
@@ -2942,7 +2950,7 @@ static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
     return leads;
 }
 
-/* Another connect of this process can begin. Without the lock. */
+/* Let another connect of this process start. Without the lock. */
 static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
 {
     if (connect->announced && na_mpi_connect_leads(connect))
@@ -2954,7 +2962,7 @@ static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
     na_mpi_unlock();
 }
 
-/* Try to get a turn, as na_mpi_permit_take. Without the lock. */
+/* Try to get a permit, like na_mpi_permit_take. Without the lock. */
 static const char *na_mpi_connect_try(
     struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
@@ -2967,7 +2975,7 @@ static const char *na_mpi_connect_try(
         connect->announced =
             na_mpi_permit_announce(na_mpi_port.name, connect->port);
     if (connect->listens && !connect->announced)
-        why = "it is connecting to this process, perhaps by others";
+        why = "it is connecting to this process, possibly through others";
     if (why == NULL)
         why = na_mpi_permit_take(connect->port, name);
     if (why != NULL)
@@ -2975,7 +2983,7 @@ static const char *na_mpi_connect_try(
     return why;
 }
 
-/* Pause before another try, an eighth of the time that was waited so far. */
+/* Pause before the next attempt, for an eighth of the time waited so far. */
 static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
 {
     struct timespec time = {0, 0};
@@ -2989,14 +2997,14 @@ static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
     (void) nanosleep(&time, NULL);
 }
 
-/* Wait for a turn: `name` is what to connect to. False: nobody waits for the
- * connection any more. Without the lock. */
+/* Wait for a permit: `name` is the port to connect to. False: the connection is
+ * no longer needed. Without the lock. */
 static bool na_mpi_connect_wait(
     struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
     const struct na_core *core = connect->core;
     uint64_t begin = core->now_ns();
-    uint64_t since = begin; /* when the turn in `last` was taken, or before */
+    uint64_t since = begin; /* when the permit in `last` was taken, or before */
     char last[NA_MPI_PERMIT_LEN] = "";
     const char *why = NULL;
 
@@ -3017,7 +3025,7 @@ static bool na_mpi_connect_wait(
         why = na_mpi_connect_try(connect, name);
         if (why == NULL) {
             (void) na_mpi_connect_goes_on(connect, NULL);
-            return true; /* a turn that was taken is used */
+            return true; /* a permit that was taken is used */
         }
     }
     return false;
@@ -3068,7 +3076,7 @@ static void *na_mpi_connect_run(void *arg)
     return NULL;
 }
 
-/* Begin to connect to the address's port. On failure poll ends the dial. The
+/* Start to connect to the address's port. On failure poll ends the dial. The
  * lock is held, as below. */
 HG_PRIVATE void na_mpi_connect_start(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
@@ -3100,7 +3108,7 @@ HG_PRIVATE void na_mpi_connect_start(
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
 }
 
-/* Nobody waits for the connection any more. */
+/* The connection is no longer needed. */
 HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
 {
     struct na_mpi_connect *connect = addr->connect;
@@ -3122,7 +3130,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
 
 /* ---- Connections ---- */
 
-/* A channel for a connection. NULL: no memory (logged). */
+/* Create a channel for a connection. NULL: out of memory (logged). */
 static struct na_mpi_channel *na_mpi_channel_new(
     struct na_mpi_class *self, MPI_Comm comm)
 {
@@ -3183,8 +3191,8 @@ static bool na_mpi_channels_free(struct na_mpi_class *self)
     return na_plug_list_empty(&self->channels);
 }
 
-/* Take the connections whose HELLO is for this class. Those that bring none are
- * closed in time. */
+/* Take the accepted connections whose HELLO is for this class. Connections
+ * without HELLO are closed in time. */
 static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -3211,7 +3219,7 @@ static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
         } else {
             self->base.core->count(&self->base, "mpi_malformed", 1);
             self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
-                "refused a connection: it brought no HELLO");
+                "refused a connection: it sent no HELLO");
             (void) MPI_Comm_free(&accepted->comm);
         }
         na_plug_list_remove(link);
@@ -3221,7 +3229,7 @@ static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
     return n;
 }
 
-/* Go on with connects that ended. */
+/* Handle connects that ended. */
 static unsigned na_mpi_take_connected(struct na_mpi_class *self)
 {
     struct na_link *link;
@@ -3256,15 +3264,15 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
 
 /* ==== gen/mpi/dispatch.c ==== */
 /*
- * Packets: checked, and handed to their receivers. The polling thread calls all
- * of this, without the lock.
+ * Dispatch of packets: checks and delivers them. Called by the polling thread
+ * without the lock.
  *
  * Part of the MPI transport; see mpi.h.
  */
 
-/* A packet as it was received: borrowed. */
+/* A received packet; borrowed. */
 struct na_mpi_packet {
-    bool held; /* out: there is no memory to keep it, it is to come again */
+    bool held; /* result: out of memory, it must be dispatched again */
     struct na_mpi_channel *channel;
     int rank;
     struct na_mpi_header header;
@@ -3272,7 +3280,7 @@ struct na_mpi_packet {
     size_t head_size;
 };
 
-/* These functions return NULL, or what is wrong with the packet. */
+/* These functions return NULL, or the reason why the packet is refused. */
 
 /* A peer connects, or connects again. */
 static const char *na_mpi_hello(
@@ -3292,7 +3300,7 @@ static const char *na_mpi_hello(
     if (addr != NULL && !addr->base.self && na_mpi_is_connected(addr) &&
         atomic_load(&addr->incarnation) != incarnation) {
         na_mpi_unlock();
-        na_mpi_kill(self, addr); /* its class is gone */
+        na_mpi_kill(self, addr); /* its class was closed */
         core->addr_unref(&addr->base);
         addr = NULL;
         if (packet->channel != &self->channel)
@@ -3315,7 +3323,7 @@ static const char *na_mpi_hello(
         fresh = na_mpi_addr_new(self, name, NA_FALSE, packet->channel,
             packet->rank, packet->header.number);
         if (fresh == NULL)
-            return NULL; /* the dialler will wait, and give up */
+            return NULL; /* the dialler will time out */
         if (packet->channel != &self->channel && packet->head_size > 0)
             (void) na_mpi_set_port(fresh);
         na_mpi_lock();
@@ -3348,7 +3356,7 @@ static const char *na_mpi_hello(
     return NULL;
 }
 
-/* Our dial is answered, perhaps when nobody waits for it any more. */
+/* WELCOME: the answer to HELLO, perhaps after the dial was given up. */
 static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header)
 {
@@ -3364,8 +3372,8 @@ static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
     na_mpi_reached(self, addr, &end);
 }
 
-/* BYE or GONE: the peer closes the connection, after all that it sent, or
- * answers that we do. */
+/* BYE or GONE: the peer closes the connection after all its messages, or
+ * answers a BYE. */
 static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header)
 {
@@ -3386,7 +3394,7 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
         na_mpi_kill(self, addr);
 }
 
-/* Deliver a MESSAGE or FRAME, or end the connection, when it is its turn. */
+/* Deliver a MESSAGE or FRAME in order, or end the connection. */
 static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header, const unsigned char *head,
     size_t head_size, const unsigned char *body)
@@ -3411,7 +3419,7 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     }
 }
 
-/* Check the sizes and the plane of a packet that has a lane. */
+/* Check the sizes and the plane of a packet of a lane. */
 static const char *na_mpi_check(const struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
@@ -3437,7 +3445,7 @@ static const char *na_mpi_check(const struct na_mpi_packet *packet)
 /* The lock is held when these functions are called, and released when they
  * return. */
 
-/* Deliver a packet now, or once what is before it in its lane is delivered. */
+/* Deliver a packet now, or when earlier packets of its lane were delivered. */
 static const char *na_mpi_arrived(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
@@ -3466,7 +3474,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     return why;
 }
 
-/* A packet of a peer that has said HELLO. */
+/* A packet of a connected peer. */
 static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
@@ -3488,14 +3496,14 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
     }
-    if (why != NULL) /* bodies would be missing from now on */
+    if (why != NULL) /* later bodies would be missing */
         na_mpi_addr_abandon(&addr->base);
     return why;
 }
 
-/* Whether a packet is of this life of both ends, and of their connection unless
- * it makes one. A class that is closed before its HELLO was answered does not
- * know the receiver. */
+/* Whether a packet belongs to the current incarnations of both ends, and to
+ * their connection unless it makes one. A class that is closed before its HELLO
+ * was answered does not know the receiver. */
 static bool na_mpi_is_current(const struct na_mpi_class *self,
     const struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
@@ -3511,7 +3519,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
 }
 
-/* Handle a packet, but HELLO. */
+/* Handle a packet other than HELLO. */
 static const char *na_mpi_dispatch_known(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
@@ -3554,7 +3562,7 @@ static const char *na_mpi_dispatch_packet(
     return why;
 }
 
-/* Handle what a slot received. False: it is to be offered again. */
+/* Handle the packet in a slot. False: it must be dispatched again. */
 static bool na_mpi_dispatch(struct na_mpi_class *self,
     struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
 {
@@ -3583,7 +3591,7 @@ static bool na_mpi_dispatch(struct na_mpi_class *self,
 
 /* ==== gen/mpi/lookup.c ==== */
 /*
- * Lookups, from a name to a peer that said WELCOME.
+ * Lookups, from a name to a connected peer.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -3592,11 +3600,12 @@ static bool na_mpi_dispatch(struct na_mpi_class *self,
 struct na_mpi_target {
     int rank;
     unsigned number;
-    bool apart;                 /* another process, by `port` */
+    bool apart;                 /* in another process, reached by `port` */
     char port[NA_MAX_ADDR_LEN]; /* dynamic */
 };
 
-/* The address of the target, with a reference; NULL: none. The lock is held. */
+/* Find the address of the target, with a reference; NULL: none. The lock is
+ * held. */
 static struct na_mpi_addr *na_mpi_known(
     struct na_mpi_class *self, const struct na_mpi_target *target)
 {
@@ -3616,9 +3625,8 @@ static struct na_mpi_addr *na_mpi_known(
     return NULL;
 }
 
-/* The address of the target, which is made if there is none, with a reference.
- * `name` is its address string. NULL: no
- * memory (logged). Without the lock. */
+/* Find or create the address of the target, with a reference. `name` is its
+ * address string. NULL: out of memory (logged). Without the lock. */
 static struct na_mpi_addr *na_mpi_get_addr(struct na_mpi_class *self,
     const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
 {
@@ -3657,8 +3665,8 @@ static struct na_mpi_addr *na_mpi_get_addr(struct na_mpi_class *self,
     return addr;
 }
 
-/* Read what stands behind "://", and write the name anew. NA_INVALID_ARG,
- * NA_HOSTUNREACH (logged). */
+/* Parse the part behind "://", and write the name in standard form.
+ * NA_INVALID_ARG, NA_HOSTUNREACH (logged). */
 static na_return_t na_mpi_parse_target(const struct na_mpi_class *self,
     na_bool_t from_peer, const char *rest, struct na_mpi_target *target,
     char name[NA_MAX_ADDR_LEN])
@@ -3757,7 +3765,7 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
         self->base.core->complete(op, ret);
     }
     if (waits || ret != NA_SUCCESS)
-        self->base.core->addr_unref(base); /* the class has its own */
+        self->base.core->addr_unref(base); /* the class holds another */
     return NA_SUCCESS;
 }
 
@@ -3768,10 +3776,10 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
  * Part of the MPI transport; see mpi.h.
  */
 
-/* Receive and handle packets; the number of them. To look for one that has not
- * come takes MPI longer than to receive one. So a poll takes one packet, and
- * twice as many as the last one if that found as many as it might. The lock is
- * held, but not while a packet is handled. */
+/* Receive and handle packets; returns their number. Testing for a packet that
+ * has not arrived takes MPI longer than receiving one. So a poll takes one
+ * packet, or twice as many as the last one if that received the maximum. The
+ * lock is held, but released while a packet is handled. */
 static unsigned na_mpi_poll_packets(
     struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
@@ -3801,8 +3809,8 @@ static unsigned na_mpi_poll_packets(
     return n;
 }
 
-/* Progress of connections; the number of things done. The lock is held, but
- * not while a packet is handled. */
+/* Progress of connections; returns the number of things done. The lock is held,
+ * but released while a packet is handled. */
 static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
 {
     struct na_link *link;
@@ -3825,7 +3833,7 @@ static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
     return n;
 }
 
-/* Deliver what inboxes have complete; the number of things done. */
+/* Deliver complete packets of inboxes; returns the number of things done. */
 static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
 {
     struct na_link turn;
@@ -3866,8 +3874,8 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
     return n;
 }
 
-/* An address whose time is over, with a reference; NULL: none. The lock is
- * held. */
+/* An address whose deadline has passed, with a reference; NULL: none. The lock
+ * is held. */
 static struct na_mpi_addr *na_mpi_overdue(
     struct na_mpi_class *self, uint64_t now)
 {
@@ -3885,7 +3893,8 @@ static struct na_mpi_addr *na_mpi_overdue(
     return NULL;
 }
 
-/* End dials that nobody answers, closings, and connections that MPI broke. */
+/* End unanswered dials, connections that are closing too long, and connections
+ * that failed in MPI. */
 static unsigned na_mpi_poll_time(struct na_mpi_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -3943,9 +3952,9 @@ static unsigned na_mpi_poll(struct na_context *context)
     return n;
 }
 
-/* Free memory of the core's that a peer keeps in use: copy bodies that it has
- * not asked for, which go to `bodies`, and receive elsewhere what it has not
- * sent. The lock is held. */
+/* Release memory of the core that a slow peer keeps in use: copy bodies that it
+ * has not requested, which go to `bodies`, and receive bodies elsewhere that it
+ * has not sent. The lock is held. */
 static void na_mpi_take_back(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_link *bodies)
 {
@@ -3974,8 +3983,8 @@ static void na_mpi_take_back(
     }
 }
 
-/* Memory of frames comes back though nobody polls: what a peer asked for is
- * being received, and the rest is copied. */
+/* Release memory of frames although no thread polls: requested bodies are being
+ * received, and the rest is copied. */
 static void na_mpi_reclaim(struct na_class *na_class)
 {
     struct na_mpi_class *self = na_mpi_of(na_class);
@@ -4014,7 +4023,7 @@ static na_return_t na_mpi_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* End the connection as if the peer had died, and tell the peer so. */
+/* End the connection as if the peer had died, and send RESET. */
 static void na_mpi_addr_abandon(struct na_addr *base)
 {
     struct na_mpi_class *self = na_mpi_of(base->na_class);
@@ -4058,8 +4067,8 @@ static na_return_t na_mpi_addr_terminate(struct na_op *op)
  * Part of the MPI transport; see mpi.h.
  */
 
-/* The communicator for the class that this thread is opening: NA_MPI_Init's,
- * or none. */
+/* The communicator for the class that this thread opens with NA_MPI_Init(), or
+ * NULL. */
 static _Thread_local const MPI_Comm *na_mpi_given;
 
 static void na_mpi_prepare(struct na_mpi_class *self)
@@ -4080,7 +4089,7 @@ static void na_mpi_prepare(struct na_mpi_class *self)
 }
 
 /* Choose the number of the class: the one in `host`, or the next one, so that
- * the address of a closed class is nobody's for long. NA_ADDRNOTAVAIL,
+ * the number of a closed class is not reused soon. NA_ADDRNOTAVAIL,
  * NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is held. */
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
@@ -4123,7 +4132,7 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
     return NA_SUCCESS;
 }
 
-/* Find the communicator, and our place in it. The lock is held. */
+/* Find the communicator, and the own rank in it. The lock is held. */
 static na_return_t na_mpi_enter_comm(
     struct na_mpi_class *self, MPI_Comm comm, const char *host)
 {
@@ -4131,7 +4140,7 @@ static na_return_t na_mpi_enter_comm(
     int between = 0;
     int error;
 
-    if (comm == MPI_COMM_NULL) { /* MPI might end the job */
+    if (comm == MPI_COMM_NULL) { /* MPI might abort the job */
         self->base.core->log(
             HG_LOG_LEVEL_ERROR, "mpi", "the communicator is MPI_COMM_NULL");
         return NA_INVALID_ARG;
@@ -4145,8 +4154,8 @@ static na_return_t na_mpi_enter_comm(
         return na_mpi_failed(self, "cannot use", "the communicator", error);
     if (between) {
         self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "the communicator is between two groups: one within a group is "
-            "needed");
+            "the communicator is an inter-communicator: an intra-communicator "
+            "is needed");
         return NA_INVALID_ARG;
     }
     ret = na_mpi_number(self, host);
@@ -4156,8 +4165,8 @@ static na_return_t na_mpi_enter_comm(
         self, &self->channel, comm, NA_MPI_TAG + (int) self->number);
 }
 
-/* Wait up to `linger_ms` for what was accepted to leave, and for bodies that
- * peers are sending. Packets are still read, since those ask for bodies. */
+/* Wait up to `linger_ms` for accepted messages to be sent, and for bodies that
+ * peers are sending. Packets are still read, because they request bodies. */
 static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 {
     uint64_t until = self->base.core->now_ns() + linger_ms * NA_MPI_MS;
@@ -4200,7 +4209,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
     }
 }
 
-/* Tell the peers, and free the slots. */
+/* Send BYE to the peers, and free the slots. */
 static void na_mpi_shut(struct na_mpi_class *self)
 {
     const struct na_core *core = self->base.core;
@@ -4212,13 +4221,14 @@ static void na_mpi_shut(struct na_mpi_class *self)
     na_mpi_channel_cancel(&self->channel);
     for (link = self->channels.next; link != &self->channels; link = link->next)
         NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
-    /* A canceled receive ends, whatever the peers do (MPI 3.1, 3.8.4). */
+    /* A canceled receive ends regardless of the peers (MPI 3.1, 3.8.4). */
     while (!na_mpi_channel_free(self, &self->channel) ||
         !na_mpi_channels_free(self))
         continue;
     na_plug_list_remove(&self->link);
-    /* Memory that MPI still uses is not freed: of a send that nobody receives,
-     * and of a receive that a peer was told of. Frames go back to the core. */
+    /* Memory that MPI still uses is not freed: that of a send that is not
+     * received, and of a receive whose tag was sent to a peer. Frames are
+     * returned to the core. */
     while ((link = na_plug_list_pop(&self->sending)) != NULL) {
         struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
 
@@ -4251,7 +4261,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->bye_sent && addr->channel != NULL) /* no answer in time */
+        if (!addr->bye_sent && addr->channel != NULL) /* its answer is late */
             (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;

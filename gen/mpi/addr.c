@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: made, found, connected, ended.
+ * Addresses: creation, lookup, connection and end.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -36,7 +36,7 @@ static struct na_mpi_addr *na_mpi_find(struct na_mpi_class *self,
     return NULL;
 }
 
-/* A new address; without the lock. NULL: out of memory. */
+/* Create an address; without the lock. NULL: out of memory. */
 static struct na_mpi_addr *na_mpi_addr_new(struct na_mpi_class *self,
     const char *name, na_bool_t is_self, struct na_mpi_channel *channel,
     int rank, unsigned number)
@@ -66,7 +66,7 @@ static struct na_mpi_addr *na_mpi_addr_new(struct na_mpi_class *self,
     return addr;
 }
 
-/* Let packets and lookups find the address. The lock is held. */
+/* Add an address to the table for packets and lookups. The lock is held. */
 static void na_mpi_enter(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     na_plug_list_push(
@@ -112,7 +112,7 @@ static void na_mpi_adopt(struct na_mpi_class *self, struct na_mpi_addr *addr)
     na_plug_list_push(&self->addrs, &addr->link);
 }
 
-/* Have poll look at the address in `ms`. The lock is held. */
+/* Make poll check the address in `ms`. The lock is held. */
 static void na_mpi_set_deadline(
     struct na_mpi_class *self, struct na_mpi_addr *addr, unsigned ms)
 {
@@ -139,11 +139,11 @@ static void na_mpi_dial(
         na_mpi_connect_start(self, addr);
 }
 
-/* Operations and bodies to be ended without the lock, after an address changed
+/* Operations and bodies to complete without the lock, after an address changed
  * its state. */
 struct na_mpi_end {
     struct na_link lookups;
-    struct na_link sent; /* sends that left */
+    struct na_link sent; /* sends that completed */
     struct na_link sends;
     struct na_link closers;
     struct na_link bodies;
@@ -158,8 +158,8 @@ static void na_mpi_end_init(struct na_mpi_end *end)
     na_plug_list_init(&end->bodies);
 }
 
-/* Complete what was moved to `ops`, a list of the caller's. Until one is taken
- * off, under the lock, it can be canceled. Without the lock. */
+/* Complete the operations in the caller's list `ops`. Each is removed with the
+ * lock held; until then it can be canceled. Without the lock. */
 static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
     na_return_t ret, struct na_addr *result)
 {
@@ -181,7 +181,7 @@ static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
     }
 }
 
-/* Send what waited for the connection. The lock is held. */
+/* Send the messages that waited for the connection. The lock is held. */
 static void na_mpi_flush(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
@@ -193,7 +193,7 @@ static void na_mpi_flush(
             na_mpi_transmit(self, addr, &op->msg, body) != NA_SUCCESS) {
             if (body != NULL)
                 na_plug_list_push(&end->bodies, &body->link);
-            na_mpi_break(self, addr); /* they fail with the connection */
+            na_mpi_break(self, addr); /* the others fail with the connection */
             return;
         }
         na_plug_list_remove(&op->link);
@@ -206,7 +206,7 @@ static void na_mpi_flush(
     }
 }
 
-/* The peer is there, in the life named by `incarnation`. The lock is held. */
+/* The peer is connected, with that `incarnation`. The lock is held. */
 static void na_mpi_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, uint64_t incarnation, struct na_mpi_end *end)
 {
@@ -219,7 +219,8 @@ static void na_mpi_connected(struct na_mpi_class *self,
     na_plug_list_move(&end->lookups, &addr->lookups);
 }
 
-/* Complete what na_mpi_connected and na_mpi_flush found. Without the lock. */
+/* Complete the operations that na_mpi_connected and na_mpi_flush collected.
+ * Without the lock. */
 static void na_mpi_reached(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
@@ -230,7 +231,8 @@ static void na_mpi_reached(
 
 /* ---- Ending ---- */
 
-/* Drop what was not delivered and what was not asked for. The lock is held. */
+/* Drop packets that were not delivered and bodies that were not requested. The
+ * lock is held. */
 static void na_mpi_clear(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
@@ -249,7 +251,7 @@ static void na_mpi_clear(
     na_mpi_channel_leave(self, addr);
 }
 
-/* The address becomes dead. False: it is already, or was not connected. The
+/* Mark the address as dead. False: it is already, or was not connected. The
  * lock is held. */
 static bool na_mpi_lose(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
@@ -265,8 +267,8 @@ static bool na_mpi_lose(
     return true;
 }
 
-/* Take the class's reference. Whether there was one; the caller gives it up.
- * The lock is held. */
+/* Take over the class's reference. Returns whether there was one; then the
+ * caller releases it. The lock is held. */
 static bool na_mpi_take_ref(struct na_mpi_addr *addr)
 {
     bool had = !na_plug_list_empty(&addr->link);
@@ -275,8 +277,8 @@ static bool na_mpi_take_ref(struct na_mpi_addr *addr)
     return had;
 }
 
-/* Whatever na_mpi_lose found ends. `disowned`: see na_mpi_take_ref. Without the
- * lock. */
+/* Complete the operations that na_mpi_lose collected. `ref_taken`: see
+ * na_mpi_take_ref. Without the lock. */
 static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     struct na_mpi_end *end, bool ref_taken)
 {
@@ -291,7 +293,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
         self->base.core->addr_unref(&addr->base);
 }
 
-/* The connection is over, for good. Without the lock. */
+/* End the connection for good. Without the lock. */
 static void na_mpi_kill(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;
@@ -349,7 +351,7 @@ static void na_mpi_unreachable(
         core->addr_unref(&addr->base);
 }
 
-/* The connection was closed in order, as we wanted. Without the lock. */
+/* The connection was closed in order by this class. Without the lock. */
 static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     struct na_mpi_end end;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets: checked, and handed to their receivers. The polling thread calls all
- * of this, without the lock.
+ * Dispatch of packets: checks and delivers them. Called by the polling thread
+ * without the lock.
  *
  * Part of the MPI transport; see mpi.h.
  */
 #include "mpi/mpi.h"
 
-/* A packet as it was received: borrowed. */
+/* A received packet; borrowed. */
 struct na_mpi_packet {
-    bool held; /* out: there is no memory to keep it, it is to come again */
+    bool held; /* result: out of memory, it must be dispatched again */
     struct na_mpi_channel *channel;
     int rank;
     struct na_mpi_header header;
@@ -17,7 +17,7 @@ struct na_mpi_packet {
     size_t head_size;
 };
 
-/* These functions return NULL, or what is wrong with the packet. */
+/* These functions return NULL, or the reason why the packet is refused. */
 
 /* A peer connects, or connects again. */
 static const char *na_mpi_hello(
@@ -37,7 +37,7 @@ static const char *na_mpi_hello(
     if (addr != NULL && !addr->base.self && na_mpi_is_connected(addr) &&
         atomic_load(&addr->incarnation) != incarnation) {
         na_mpi_unlock();
-        na_mpi_kill(self, addr); /* its class is gone */
+        na_mpi_kill(self, addr); /* its class was closed */
         core->addr_unref(&addr->base);
         addr = NULL;
         if (packet->channel != &self->channel)
@@ -60,7 +60,7 @@ static const char *na_mpi_hello(
         fresh = na_mpi_addr_new(self, name, NA_FALSE, packet->channel,
             packet->rank, packet->header.number);
         if (fresh == NULL)
-            return NULL; /* the dialler will wait, and give up */
+            return NULL; /* the dialler will time out */
         if (packet->channel != &self->channel && packet->head_size > 0)
             (void) na_mpi_set_port(fresh);
         na_mpi_lock();
@@ -93,7 +93,7 @@ static const char *na_mpi_hello(
     return NULL;
 }
 
-/* Our dial is answered, perhaps when nobody waits for it any more. */
+/* WELCOME: the answer to HELLO, perhaps after the dial was given up. */
 static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header)
 {
@@ -109,8 +109,8 @@ static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
     na_mpi_reached(self, addr, &end);
 }
 
-/* BYE or GONE: the peer closes the connection, after all that it sent, or
- * answers that we do. */
+/* BYE or GONE: the peer closes the connection after all its messages, or
+ * answers a BYE. */
 static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header)
 {
@@ -131,7 +131,7 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
         na_mpi_kill(self, addr);
 }
 
-/* Deliver a MESSAGE or FRAME, or end the connection, when it is its turn. */
+/* Deliver a MESSAGE or FRAME in order, or end the connection. */
 static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header, const unsigned char *head,
     size_t head_size, const unsigned char *body)
@@ -156,7 +156,7 @@ static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     }
 }
 
-/* Check the sizes and the plane of a packet that has a lane. */
+/* Check the sizes and the plane of a packet of a lane. */
 static const char *na_mpi_check(const struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
@@ -182,7 +182,7 @@ static const char *na_mpi_check(const struct na_mpi_packet *packet)
 /* The lock is held when these functions are called, and released when they
  * return. */
 
-/* Deliver a packet now, or once what is before it in its lane is delivered. */
+/* Deliver a packet now, or when earlier packets of its lane were delivered. */
 static const char *na_mpi_arrived(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
@@ -211,7 +211,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     return why;
 }
 
-/* A packet of a peer that has said HELLO. */
+/* A packet of a connected peer. */
 static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
@@ -233,14 +233,14 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
     }
-    if (why != NULL) /* bodies would be missing from now on */
+    if (why != NULL) /* later bodies would be missing */
         na_mpi_addr_abandon(&addr->base);
     return why;
 }
 
-/* Whether a packet is of this life of both ends, and of their connection unless
- * it makes one. A class that is closed before its HELLO was answered does not
- * know the receiver. */
+/* Whether a packet belongs to the current incarnations of both ends, and to
+ * their connection unless it makes one. A class that is closed before its HELLO
+ * was answered does not know the receiver. */
 static bool na_mpi_is_current(const struct na_mpi_class *self,
     const struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
@@ -256,7 +256,7 @@ static bool na_mpi_is_current(const struct na_mpi_class *self,
         atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
 }
 
-/* Handle a packet, but HELLO. */
+/* Handle a packet other than HELLO. */
 static const char *na_mpi_dispatch_known(
     struct na_mpi_class *self, struct na_mpi_packet *packet)
 {
@@ -299,7 +299,7 @@ static const char *na_mpi_dispatch_packet(
     return why;
 }
 
-/* Handle what a slot received. False: it is to be offered again. */
+/* Handle the packet in a slot. False: it must be dispatched again. */
 static bool na_mpi_dispatch(struct na_mpi_class *self,
     struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
 {

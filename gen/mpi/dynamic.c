@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dynamic mode: a port of the process, threads that connect and accept, and
+ * Dynamic mode: the port of the process, threads that connect and accept, and
  * connections, each an inter-communicator of two processes.
  *
- * MPI_Comm_accept and MPI_Comm_connect block, some for minutes. A connect to
- * the own port, which is to end an accept, hangs in Open MPI 4.1. So a process
- * has one port and one accepting thread, for all its classes, until
- * MPI_Finalize. A connect has a thread of its own, which is left behind where
- * nobody waits for it any more.
- * A connector sends its HELLO with the tag of the class that it wants: that
- * class finds it among the accepted connections. Connectors take turns: see
- * mpi/permit.c.
+ * MPI_Comm_accept and MPI_Comm_connect block, some for minutes. Connecting to
+ * the own port to end an accept hangs in Open MPI 4.1. So a process has one
+ * port and one accepting thread for all its classes until MPI_Finalize. Each
+ * connect has its own thread, which is abandoned if its result is no longer
+ * needed. A connector sends its HELLO with the tag of the class that it wants:
+ * that class finds it among the accepted connections. One process at a time may
+ * connect to a port: see mpi/permit.c.
  *
- * A connection is not disconnected, which would wait for the peer, but freed.
+ * A connection is freed, not disconnected, because disconnecting would wait for
+ * the peer.
  *
  * Part of the MPI transport; see mpi.h.
  */
 #include "mpi/mpi.h"
 
 #define NA_MPI_PREFIX "mpi+dynamic://"
-/* An accept that fails sooner did not run into a time limit of MPI's. */
+/* An accept that fails sooner did not reach a time limit of MPI. */
 #define NA_MPI_ACCEPT_MS ((uint64_t) 1000)
 #define NA_MPI_ACCEPT_TRIES 10u
-#define NA_MPI_ENDS_MS 2000u /* for threads to end in MPI_Finalize */
-/* A turn that takes longer than this was taken by a process that died. */
+#define NA_MPI_ENDS_MS 2000u /* how long MPI_Finalize waits for threads */
+/* A permit that is held longer than this was taken by a process that died. */
 #define NA_MPI_PERMIT_MS ((uint64_t) 2000)
-/* Pauses of a process that waits for its turn. */
+/* Pauses of a process that waits for a permit. */
 #define NA_MPI_PAUSE_MIN ((uint64_t) 2000000)
 #define NA_MPI_PAUSE_MAX ((uint64_t) 100000000)
 
 /* ---- Threads ---- */
 
-/* A communicator of this process alone, for a thread's own use. In Open MPI
- * this waits for connections that are being made: call it without the lock. */
+/* Create a communicator of this process alone, for one thread. In Open MPI this
+ * waits for connections that are being made: call it without the lock. */
 static int na_mpi_alone(MPI_Comm *comm_p)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,7 +46,7 @@ static int na_mpi_alone(MPI_Comm *comm_p)
     return error;
 }
 
-/* Start a thread that nobody joins. Signals are for the application's. */
+/* Start a detached thread. It blocks signals, which are for the application. */
 static bool na_mpi_thread(void *(*run)(void *arg), void *arg)
 {
     sigset_t all;
@@ -80,9 +80,9 @@ struct na_mpi_port {
     bool has_local;
     struct na_link accepted;
     struct na_mpi_connect *leader; /* the one that may publish PORT:to */
-    _Atomic unsigned turn;         /* number of the last one */
+    _Atomic unsigned turn;         /* number of the last permit */
     _Atomic bool accepts;          /* the accepting thread runs */
-    _Atomic unsigned threads;      /* those that connect */
+    _Atomic unsigned threads;      /* threads that connect */
     _Atomic bool ends;             /* MPI_Finalize was called: no thread begins
                                  another call of MPI */
 };
@@ -207,7 +207,8 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
         self, "cannot start", "the accepting thread", MPI_ERR_NO_MEM);
 }
 
-/* The communicator between the classes of this process. The lock is held. */
+/* Get the communicator between the classes of this process. The lock is
+ * held. */
 static na_return_t na_mpi_local_comm(
     struct na_mpi_class *self, MPI_Comm *comm_p)
 {
@@ -215,7 +216,7 @@ static na_return_t na_mpi_local_comm(
 
     if (na_mpi_job.level < MPI_THREAD_MULTIPLE) {
         self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "MPI was initialised with %s: mpi+dynamic needs "
+            "MPI was initialized with %s: mpi+dynamic needs "
             "MPI_THREAD_MULTIPLE (MPI_Init_thread)",
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;
@@ -268,7 +269,7 @@ static int na_mpi_hex(char digit)
     return at != NULL ? (int) (at - digits) : -1;
 }
 
-/* Read what stands behind "://". False: not of that form. */
+/* Parse the part behind "://". False: malformed. */
 static bool na_mpi_port_parse(
     const char *rest, char port[NA_MAX_ADDR_LEN], unsigned *number_p)
 {
@@ -297,7 +298,7 @@ static bool na_mpi_port_parse(
     return used > 0 && rest != NULL && *rest == '\0';
 }
 
-/* The name of a class that listens, or of a peer that tells none. */
+/* The name of a listening class, or of a peer that sent none. */
 static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
     bool listens, int rank, unsigned number, char name[NA_MAX_ADDR_LEN])
 {
@@ -311,7 +312,7 @@ static na_return_t na_mpi_make_name(const struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* The name in a HELLO; false: it is none. */
+/* The name in a HELLO; false: there is no valid one. */
 static bool na_mpi_hello_name(
     const unsigned char *head, size_t size, char name[NA_MAX_ADDR_LEN])
 {
@@ -331,8 +332,7 @@ static bool na_mpi_hello_name(
     return na_mpi_port_parse(name + strlen(NA_MPI_PREFIX), port, &number);
 }
 
-/* Remember the port of the address, from its name. Without the lock.
- * NA_NOMEM. */
+/* Set the port of the address from its name. Without the lock. NA_NOMEM. */
 static na_return_t na_mpi_set_port(struct na_mpi_addr *addr)
 {
     char port[NA_MAX_ADDR_LEN];
@@ -350,8 +350,8 @@ static na_return_t na_mpi_set_port(struct na_mpi_addr *addr)
 
 /* ---- Connecting ---- */
 
-/* A thread that connects. `self` is NULL when nobody waits for it any more:
- * then it frees this. */
+/* A thread that connects. `self` is NULL when its result is no longer needed:
+ * then it frees this struct. */
 struct na_mpi_connect {
     struct na_link link; /* class->connects */
     struct na_mpi_class *self;
@@ -360,13 +360,13 @@ struct na_mpi_connect {
     MPI_Comm comm;
     int error;
     bool done;
-    bool listens;   /* the process has a port, too */
+    bool listens;   /* this process has a port, too */
     bool announced; /* ... and PORT:to was published */
     char port[NA_MAX_ADDR_LEN];
 };
 
-/* Whether somebody waits for the connection; `why` is what has kept it from
- * being made. Without the lock. */
+/* Whether the connection is still needed; `why` is the reason that has delayed
+ * it. Without the lock. */
 static bool na_mpi_connect_goes_on(
     struct na_mpi_connect *connect, const char *why)
 {
@@ -380,8 +380,8 @@ static bool na_mpi_connect_goes_on(
     return wanted && !atomic_load(&na_mpi_port.ends);
 }
 
-/* Only one connect of a process that has a port may publish PORT:to. False: it
- * is another one. Without the lock. */
+/* Only one connect of a process with a port may publish PORT:to. False: another
+ * one does. Without the lock. */
 static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
 {
     bool leads;
@@ -395,7 +395,7 @@ static bool na_mpi_connect_leads(struct na_mpi_connect *connect)
     return leads;
 }
 
-/* Another connect of this process can begin. Without the lock. */
+/* Let another connect of this process start. Without the lock. */
 static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
 {
     if (connect->announced && na_mpi_connect_leads(connect))
@@ -407,7 +407,7 @@ static void na_mpi_connect_withdraw(struct na_mpi_connect *connect)
     na_mpi_unlock();
 }
 
-/* Try to get a turn, as na_mpi_permit_take. Without the lock. */
+/* Try to get a permit, like na_mpi_permit_take. Without the lock. */
 static const char *na_mpi_connect_try(
     struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
@@ -420,7 +420,7 @@ static const char *na_mpi_connect_try(
         connect->announced =
             na_mpi_permit_announce(na_mpi_port.name, connect->port);
     if (connect->listens && !connect->announced)
-        why = "it is connecting to this process, perhaps by others";
+        why = "it is connecting to this process, possibly through others";
     if (why == NULL)
         why = na_mpi_permit_take(connect->port, name);
     if (why != NULL)
@@ -428,7 +428,7 @@ static const char *na_mpi_connect_try(
     return why;
 }
 
-/* Pause before another try, an eighth of the time that was waited so far. */
+/* Pause before the next attempt, for an eighth of the time waited so far. */
 static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
 {
     struct timespec time = {0, 0};
@@ -442,14 +442,14 @@ static void na_mpi_connect_pause(const struct na_core *core, uint64_t waited)
     (void) nanosleep(&time, NULL);
 }
 
-/* Wait for a turn: `name` is what to connect to. False: nobody waits for the
- * connection any more. Without the lock. */
+/* Wait for a permit: `name` is the port to connect to. False: the connection is
+ * no longer needed. Without the lock. */
 static bool na_mpi_connect_wait(
     struct na_mpi_connect *connect, char name[NA_MPI_PERMIT_LEN])
 {
     const struct na_core *core = connect->core;
     uint64_t begin = core->now_ns();
-    uint64_t since = begin; /* when the turn in `last` was taken, or before */
+    uint64_t since = begin; /* when the permit in `last` was taken, or before */
     char last[NA_MPI_PERMIT_LEN] = "";
     const char *why = NULL;
 
@@ -470,7 +470,7 @@ static bool na_mpi_connect_wait(
         why = na_mpi_connect_try(connect, name);
         if (why == NULL) {
             (void) na_mpi_connect_goes_on(connect, NULL);
-            return true; /* a turn that was taken is used */
+            return true; /* a permit that was taken is used */
         }
     }
     return false;
@@ -521,7 +521,7 @@ static void *na_mpi_connect_run(void *arg)
     return NULL;
 }
 
-/* Begin to connect to the address's port. On failure poll ends the dial. The
+/* Start to connect to the address's port. On failure poll ends the dial. The
  * lock is held, as below. */
 HG_PRIVATE void na_mpi_connect_start(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
@@ -553,7 +553,7 @@ HG_PRIVATE void na_mpi_connect_start(
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
 }
 
-/* Nobody waits for the connection any more. */
+/* The connection is no longer needed. */
 HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
 {
     struct na_mpi_connect *connect = addr->connect;
@@ -575,7 +575,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
 
 /* ---- Connections ---- */
 
-/* A channel for a connection. NULL: no memory (logged). */
+/* Create a channel for a connection. NULL: out of memory (logged). */
 static struct na_mpi_channel *na_mpi_channel_new(
     struct na_mpi_class *self, MPI_Comm comm)
 {
@@ -636,8 +636,8 @@ static bool na_mpi_channels_free(struct na_mpi_class *self)
     return na_plug_list_empty(&self->channels);
 }
 
-/* Take the connections whose HELLO is for this class. Those that bring none are
- * closed in time. */
+/* Take the accepted connections whose HELLO is for this class. Connections
+ * without HELLO are closed in time. */
 static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -664,7 +664,7 @@ static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
         } else {
             self->base.core->count(&self->base, "mpi_malformed", 1);
             self->base.core->log(HG_LOG_LEVEL_WARNING, "mpi",
-                "refused a connection: it brought no HELLO");
+                "refused a connection: it sent no HELLO");
             (void) MPI_Comm_free(&accepted->comm);
         }
         na_plug_list_remove(link);
@@ -674,7 +674,7 @@ static unsigned na_mpi_take_accepted(struct na_mpi_class *self)
     return n;
 }
 
-/* Go on with connects that ended. */
+/* Handle connects that ended. */
 static unsigned na_mpi_take_connected(struct na_mpi_class *self)
 {
     struct na_link *link;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * State that the classes of a process share: the lock, MPI's beginning and end,
- * and errors of MPI as codes.
+ * State shared by the classes of a process: the lock, start and end of MPI, and
+ * error codes for errors of MPI.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -10,14 +10,14 @@
 struct na_mpi_job {
     pthread_mutex_t lock;
     struct na_link classes;      /* na_mpi_class */
-    bool begun;                  /* `classes` is initialised */
+    bool begun;                  /* `classes` is initialized */
     bool watched;                /* na_mpi_job_ends will be called */
     bool ended;                  /* this file has called MPI_Finalize */
     _Atomic pid_t pid;           /* the process that uses MPI; 0: none yet */
     int level;                   /* MPI_THREAD_... */
-    unsigned numbers;            /* given to classes */
-    unsigned bodies;             /* asked for, to choose their tags */
-    bool used[NA_MPI_BODY_TAGS]; /* the tag is, by a receive */
+    unsigned numbers;            /* numbers given to classes */
+    unsigned bodies;             /* bodies requested, to choose their tags */
+    bool used[NA_MPI_BODY_TAGS]; /* the tag is in use by a receive */
 };
 
 static struct na_mpi_job na_mpi_job = {
@@ -61,7 +61,7 @@ static na_return_t na_mpi_code(int error)
     }
 }
 
-/* The text of an error of MPI's, which may have several lines, as one. */
+/* The text of an MPI error, several lines joined to one. */
 static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
 {
     int size = 0;
@@ -75,8 +75,8 @@ static void na_mpi_text(int error, char text[MPI_MAX_ERROR_STRING])
     }
 }
 
-/* Log why a function of MPI failed; the code for it. What is longer than it may
- * be came from a peer. */
+/* Log why a function of MPI failed. Returns the error code. A truncation error
+ * is caused by a peer. */
 static na_return_t na_mpi_failed(
     struct na_mpi_class *self, const char *what, const char *which, int error)
 {
@@ -102,7 +102,7 @@ static const char *na_mpi_level_name(int level)
                                          : "MPI_THREAD_MULTIPLE";
 }
 
-/* Name the classes that MPI_Finalize finds open. The lock is held. */
+/* Log the classes that are open in MPI_Finalize. The lock is held. */
 static void na_mpi_job_name_open(int level)
 {
     struct na_link *link;
@@ -154,8 +154,8 @@ static na_return_t na_mpi_job_watch(struct na_mpi_class *self)
     return NA_SUCCESS;
 }
 
-/* The process ends. MPI_Finalize waits for the other processes of the job, so
- * a process that failed leaves without it: MPI then ends the job. */
+/* The process ends. MPI_Finalize waits for the other processes of the job, so a
+ * process that failed exits without calling it: MPI then ends the job. */
 static void na_mpi_job_end(int status)
 {
     int finalized = 0;
@@ -163,7 +163,7 @@ static void na_mpi_job_end(int status)
     if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
         return;
     na_mpi_port_end(); /* its threads need the lock */
-    na_mpi_lock();     /* for good: no thread calls MPI any more */
+    na_mpi_lock();     /* never released: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
     if (finalized)
         return;
@@ -185,7 +185,7 @@ static void na_mpi_job_exit(void)
 }
 #endif
 
-/* Initialise MPI. NA_NOMEM, NA_IO_ERROR (logged). The lock is held. */
+/* Initialize MPI. NA_NOMEM, NA_IO_ERROR (logged). The lock is held. */
 static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
 {
     int error =
@@ -193,7 +193,7 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
     int rc;
 
     if (error != MPI_SUCCESS)
-        return na_mpi_failed(self, "cannot initialise", "MPI", error);
+        return na_mpi_failed(self, "cannot initialize", "MPI", error);
     (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 #ifdef __GLIBC__
@@ -204,8 +204,9 @@ static na_return_t na_mpi_job_initialise(struct na_mpi_class *self)
     return rc == 0 ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* Whether this is a child of the process that uses MPI, which can be of no use
- * to it (logged). Without the lock, which a thread of the parent may have. */
+/* Whether this is a child of the process that uses MPI, and so cannot use it
+ * (logged). Without the lock, which a thread of the parent may have held at
+ * fork. */
 static bool na_mpi_job_is_forked(const struct na_mpi_class *self)
 {
     pid_t pid = atomic_load(&na_mpi_job.pid);
@@ -213,12 +214,12 @@ static bool na_mpi_job_is_forked(const struct na_mpi_class *self)
     if (pid == 0 || pid == getpid())
         return false;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-        "MPI was initialised before fork: only the parent can use it");
+        "MPI was initialized before fork: only the parent can use it");
     return true;
 }
 
-/* See that MPI is there. NA_OPNOTSUPPORT: not for threads; NA_FAULT: it was
- * finalized (both logged). The lock is held. */
+/* Ensure that MPI is initialized. NA_OPNOTSUPPORT: not for threads; NA_FAULT:
+ * it was finalized (both logged). The lock is held. */
 static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
 {
     const struct na_core *core = self->base.core;
@@ -230,7 +231,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
     (void) MPI_Finalized(&finalized);
     if (finalized) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "MPI was finalized, and cannot be initialised again");
+            "MPI was finalized, and cannot be initialized again");
         return NA_FAULT;
     }
     if (!na_mpi_job.begun)
@@ -243,7 +244,7 @@ static na_return_t na_mpi_job_begin(struct na_mpi_class *self)
         (void) MPI_Query_thread(&na_mpi_job.level);
     if (ret == NA_SUCCESS && na_mpi_job.level < MPI_THREAD_SERIALIZED) {
         core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "MPI was initialised with %s: MPI_THREAD_SERIALIZED or "
+            "MPI was initialized with %s: MPI_THREAD_SERIALIZED or "
             "MPI_THREAD_MULTIPLE is needed (MPI_Init_thread)",
             na_mpi_level_name(na_mpi_job.level));
         return NA_OPNOTSUPPORT;

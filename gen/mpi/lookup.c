@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups, from a name to a peer that said WELCOME.
+ * Lookups, from a name to a connected peer.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -10,11 +10,12 @@
 struct na_mpi_target {
     int rank;
     unsigned number;
-    bool apart;                 /* another process, by `port` */
+    bool apart;                 /* in another process, reached by `port` */
     char port[NA_MAX_ADDR_LEN]; /* dynamic */
 };
 
-/* The address of the target, with a reference; NULL: none. The lock is held. */
+/* Find the address of the target, with a reference; NULL: none. The lock is
+ * held. */
 static struct na_mpi_addr *na_mpi_known(
     struct na_mpi_class *self, const struct na_mpi_target *target)
 {
@@ -34,9 +35,8 @@ static struct na_mpi_addr *na_mpi_known(
     return NULL;
 }
 
-/* The address of the target, which is made if there is none, with a reference.
- * `name` is its address string. NULL: no
- * memory (logged). Without the lock. */
+/* Find or create the address of the target, with a reference. `name` is its
+ * address string. NULL: out of memory (logged). Without the lock. */
 static struct na_mpi_addr *na_mpi_get_addr(struct na_mpi_class *self,
     const struct na_mpi_target *target, const char *name, na_bool_t from_peer)
 {
@@ -75,8 +75,8 @@ static struct na_mpi_addr *na_mpi_get_addr(struct na_mpi_class *self,
     return addr;
 }
 
-/* Read what stands behind "://", and write the name anew. NA_INVALID_ARG,
- * NA_HOSTUNREACH (logged). */
+/* Parse the part behind "://", and write the name in standard form.
+ * NA_INVALID_ARG, NA_HOSTUNREACH (logged). */
 static na_return_t na_mpi_parse_target(const struct na_mpi_class *self,
     na_bool_t from_peer, const char *rest, struct na_mpi_target *target,
     char name[NA_MAX_ADDR_LEN])
@@ -175,6 +175,6 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
         self->base.core->complete(op, ret);
     }
     if (waits || ret != NA_SUCCESS)
-        self->base.core->addr_unref(base); /* the class has its own */
+        self->base.core->addr_unref(base); /* the class holds another */
     return NA_SUCCESS;
 }

@@ -4,52 +4,54 @@
  *
  *     mpicc -DHG_NA_MPI=1 app.c hg.c hg_na_mpi.c -lpthread
  *
- * Every message of hg is one small MPI message, a packet: a header of 40 bytes
- * and up to NA_MPI_PACKET bytes in all. Receives for packets are posted in
- * advance, from any source, and are completed in the order in which they were
- * posted. What does not fit in a packet is its body, a second MPI message that
- * the receiver asks for:
+ * Every message of hg is one small MPI message, a packet: a header of 40 bytes,
+ * and at most NA_MPI_PACKET bytes in all. Receives for packets are posted in
+ * advance, from any source, and complete in the order in which they were
+ * posted. Data that does not fit in a packet is its body, a second MPI message
+ * that the receiver requests:
  *
  *     sender                               receiver
  *       MESSAGE or FRAME, body size, id ---->   MPI_Irecv for the body
  *       <-------------------- PULL, id, tag
  *     MPI_Isend of the body ---------------->   delivered
  *
- * So MPI holds memory of a sender only while the receive is posted, the
- * receiver chooses how much comes at a time, and a sender can take back what
- * nobody has asked for. Frames of RMA and messages have a lane each: within a
- * lane the order is kept, and a message passes bodies of frames.
+ * So MPI uses memory of a sender only while the receive is posted, the receiver
+ * controls how much arrives at a time, and a sender can withdraw bodies that
+ * were not requested. Frames of RMA and messages each have a lane: a lane keeps
+ * the order, and messages can overtake bodies of frames.
  *
- * MPI says who sent a packet, but not which class of that process. An address
- * stands for one class of a peer, and for one life of it: each class has a
- * random incarnation, which two of them exchange before they send more:
+ * MPI reports which process sent a packet, but not which class of the process.
+ * An address stands for one class of a peer, and for one incarnation of it:
+ * each class has a random incarnation, and two classes exchange theirs before
+ * they send anything else:
  *
  *     HELLO   incarnation of the sender --->
  *     <--- WELCOME   incarnations of both
  *
- * HELLO names the lane that is needed. A class that does not listen answers
- * strangers only if that is the lane of frames: RMA finds memory by the address
- * of its owner, who may not listen.
+ * HELLO names the lane that is needed. A class that does not listen accepts
+ * unknown peers only for the lane of frames: RMA finds memory by the address of
+ * its owner, which may not listen.
  *
- * Every packet carries both incarnations. What a closed class left behind is
+ * Every packet carries both incarnations. Packets for a closed class are
  * dropped by the next class with the same tags. BYE ends a connection, and is
- * answered by BYE. A class that is closed says GONE to all, which nobody
- * answers. These keep their place behind messages. RESET does not: it ends a
- * connection without the bodies that were offered. All three name the last body
- * of each lane that was sent, so that the receiver of a packet whose body does
- * not come ends its receive.
+ * answered by BYE. A class that is closed sends GONE to all peers, which is not
+ * answered. BYE and GONE stay in order with messages. RESET does not: it ends a
+ * connection without sending the offered bodies. All three name the last body
+ * of each lane that was sent, so that the receiver can cancel receives for
+ * other bodies.
  *
- * Static mode uses one communicator for all. No call is collective: classes
- * are told apart by tags. Class N of a process, counted from 0, receives
- * packets with the tag NA_MPI_TAG + N. The receiver of a body chooses its tag,
- * from NA_MPI_BODY_TAG on. In dynamic mode each connection is an
- * inter-communicator of its own, with the same tags: see mpi/dynamic.c.
+ * Static mode uses one communicator for all. No call is collective: classes are
+ * distinguished by tags. Class N of a process, counted from 0, receives packets
+ * with the tag NA_MPI_TAG + N. The receiver of a body chooses its tag, from
+ * NA_MPI_BODY_TAG on. In dynamic mode each connection is a separate
+ * inter-communicator, with the same tags: see mpi/dynamic.c.
  *
- * Locking: `na_mpi_job.lock` guards all classes of the process and all calls
- * of MPI but those of dynamic mode's threads, so that MPI_THREAD_SERIALIZED is
- * enough. Calls that make a connection block: dynamic mode makes them without
- * it, and needs MPI_THREAD_MULTIPLE. No function of the core that
- * may call a slot is called under the lock, and no release of a frame.
+ * Locking: `na_mpi_job.lock` guards all classes of the process and all calls of
+ * MPI except those of dynamic mode's threads, so that MPI_THREAD_SERIALIZED is
+ * sufficient. Calls that make a connection block: dynamic mode makes them
+ * without the lock, and needs MPI_THREAD_MULTIPLE. Functions of the core that
+ * may call a slot are not called with the lock held, nor are release functions
+ * of frames.
  *
  * Must not know: anything of hg but hg.h.
  */
@@ -69,14 +71,14 @@
 #define NA_MPI_PAYLOAD (NA_MPI_PACKET - NA_MPI_HEADER)
 #define NA_MPI_SLOTS 16u    /* receives posted for packets of a channel ... */
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
-/* The most bytes of a message, and of data in a frame. */
+/* Maximum size of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* Bytes that may wait behind a body at least: more than a correct peer sends
- * before it hears that the body is asked for. */
+/* Minimum of bytes that may be queued behind a body: more than a correct peer
+ * sends before it receives the request for the body. */
 #define NA_MPI_INBOX ((size_t) 1 << 20)
-#define NA_MPI_PULLS 8u  /* bodies of one lane on their way */
+#define NA_MPI_PULLS 8u  /* bodies of one lane in transit */
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
-#define NA_MPI_TESTS 8u  /* sends looked at in one poll */
+#define NA_MPI_TESTS 8u  /* sends tested in one poll */
 #define NA_MPI_KEEP 64u  /* send buffers kept for reuse */
 #define NA_MPI_BUCKETS 256u
 #define NA_MPI_MS ((uint64_t) 1000000)
@@ -96,8 +98,8 @@ enum na_mpi_kind {
     NA_MPI_FRAME, /* of emulated RMA: its header, then its data */
     NA_MPI_PULL,  /* "send me the body with this id" */
     NA_MPI_BYE,   /* "I close this connection", and the answer to that */
-    NA_MPI_GONE,  /* "My class is closed": without an answer */
-    NA_MPI_RESET, /* "The connection is over": waits for nothing */
+    NA_MPI_GONE,  /* "my class is closed": not answered */
+    NA_MPI_RESET, /* "the connection has ended": not in order */
     NA_MPI_KIND_MAX
 };
 
@@ -125,7 +127,7 @@ struct na_mpi_header {
     uint8_t kind;
     uint8_t plane;
     uint8_t target;
-    uint16_t number; /* which class of the sending process */
+    uint16_t number; /* number of the sender's class */
     uint32_t tag;    /* MESSAGE: its tag; FRAME: size of the frame's header;
                         PULL: the tag to send the body with; BYE, GONE, RESET:
                         the last body of a MESSAGE that was sent */
@@ -138,40 +140,40 @@ struct na_mpi_header {
 
 /* A receive for packets. */
 struct na_mpi_slot {
-    MPI_Request request; /* MPI_REQUEST_NULL: to be posted, or held */
-    bool held;           /* a packet that there is no memory to keep */
+    MPI_Request request; /* MPI_REQUEST_NULL: must be posted, or held */
+    bool held; /* has a packet that could not be queued for lack of memory */
     int source;
     size_t size;
     unsigned char *bytes;
 };
 
-/* Where packets come from: a communicator and a tag. The class has one; in
- * dynamic mode that is for the own process, and each connection has another. */
+/* A source of packets: a communicator and a tag. The class has one, in dynamic
+ * mode for its own process, and each connection has another. */
 struct na_mpi_channel {
     struct na_link link;      /* class->channels, of a connection */
     struct na_mpi_addr *peer; /* of a connection, or NULL */
-    bool over;                /* nobody uses the connection any more */
+    bool over;                /* the connection is no longer used */
     bool canceled;            /* ... and its receives are canceled */
     MPI_Comm comm;
-    int tag; /* of our packets */
+    int tag; /* of packets for this class */
     unsigned next;
     unsigned count; /* of slots in use */
     unsigned batch; /* packets that the next poll may handle */
-    /* The one handled last, or NULL: posted when the next one is looked for, as
-     * its packet should be answered before. */
+    /* The last handled slot, or NULL. It is posted again before the next one is
+     * checked, because its packet should be answered first. */
     struct na_mpi_slot *used;
     struct na_mpi_slot slots[NA_MPI_SLOTS];
     unsigned char *bytes; /* of all slots */
 };
 
-/* Something to send: a packet, or a body that is offered or on its way. */
+/* A packet to send, or a body that is offered or being sent. */
 struct na_mpi_out {
     struct na_link link;
     MPI_Request request;
     uint32_t id;
     const void *data;
     size_t size;
-    void *owned;                /* the body is ours to free, or NULL */
+    void *owned;                /* the body, if it must be freed, or NULL */
     void (*release)(void *arg); /* ... or borrowed, or NULL */
     void *arg;
     unsigned char *packet; /* NULL: a body */
@@ -182,44 +184,45 @@ struct na_mpi_in {
     struct na_link link;
     struct na_mpi_header header;
     bool arrived;        /* the body has */
-    MPI_Request request; /* of the body, once that was asked for */
-    int tag;             /* ... of that; 0: none yet */
-    unsigned char *body; /* NULL: none, or not asked for yet */
-    void *place;         /* the body is the core's memory; else NULL */
+    MPI_Request request; /* of the body, when it was requested */
+    int tag;             /* tag of the body; 0: none yet */
+    unsigned char *body; /* NULL: none, or not requested yet */
+    void *place;         /* memory of the core for the body; else NULL */
     size_t head_size;
-    unsigned char head[]; /* what came in the packet */
+    unsigned char head[]; /* payload of the packet */
 };
 
-/* Packets kept in order, behind one whose body has not arrived. */
+/* Packets queued behind one whose body has not arrived. */
 struct na_mpi_inbox {
     struct na_link ins;
     size_t bytes;
-    unsigned pulled; /* bodies on their way */
+    unsigned pulled; /* bodies in transit */
 };
 
 struct na_mpi_addr {
     struct na_addr base;
-    struct na_link link;      /* class->addrs; while on it, one reference: from
-                                 HELLO until it is idle or dead */
+    struct na_link
+        link; /* in class->addrs, with one reference, from HELLO until it is
+                 idle or dead */
     struct na_link timed;     /* class->timed: `deadline` counts */
     struct na_link receiving; /* class->receiving: an inbox is not empty */
     struct na_link bucket;    /* class->buckets, until dead */
     enum na_mpi_state state;
-    bool from_peer; /* only peers have given this address */
+    bool from_peer; /* only peers have sent this address */
     bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
-    struct na_mpi_channel *channel; /* NULL: of a connection not made yet */
+    struct na_mpi_channel *channel; /* NULL: not connected yet */
     int rank;
-    unsigned number;                /* which class there */
+    unsigned number;                /* number of the peer's class */
     char *port;                     /* dynamic: to connect to, or NULL */
-    struct na_mpi_connect *connect; /* the thread that does, or NULL */
+    struct na_mpi_connect *connect; /* the thread that connects, or NULL */
     int error;                      /* of MPI, why that failed */
     const char *why;                /* ... or what it waits for, or NULL */
     _Atomic uint64_t incarnation;   /* of the peer; 0: unknown yet */
     uint64_t deadline;              /* of dialling or closing */
     uint32_t last_id;
     uint32_t last_sent[NA_MPI_LANES];    /* id of a body */
-    struct na_link offers[NA_MPI_LANES]; /* bodies nobody has asked for */
+    struct na_link offers[NA_MPI_LANES]; /* bodies that were not requested */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
     struct na_link lookups;
     struct na_link sends;
@@ -229,7 +232,7 @@ struct na_mpi_addr {
 struct na_mpi_class {
     struct na_class base;
     struct na_link link; /* na_mpi_job.classes */
-    bool closing;        /* nothing is delivered any more */
+    bool closing;        /* no more deliveries */
     bool dynamic;
     unsigned number;
     int rank;
@@ -241,7 +244,7 @@ struct na_mpi_class {
     struct na_link timed;
     struct na_link receiving;
     struct na_link sending; /* na_mpi_out with an active request */
-    struct na_link orphans; /* na_mpi_in whose receive nobody waits for */
+    struct na_link orphans; /* na_mpi_in whose receive is no longer needed */
     struct na_link spare;   /* na_mpi_out with a packet */
     unsigned spare_count;
     struct na_link buckets[NA_MPI_BUCKETS];
@@ -262,7 +265,7 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
     return (struct na_mpi_addr *) (uintptr_t) addr;
 }
 
-/* Begin to connect an idle address, which keeps its sends meanwhile. `lane` is
+/* Start to connect an idle address, which keeps its sends meanwhile. `lane` is
  * FRAMES if only RMA needs it. The lock is held. */
 HG_PRIVATE void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane);
@@ -277,7 +280,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr);
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr);
 
-/* MPI_Finalize begins: end the accepting thread of dynamic mode. */
+/* MPI_Finalize starts: end the accepting thread of dynamic mode. */
 HG_PRIVATE void na_mpi_port_end(void);
 
 #endif

@@ -16,7 +16,8 @@ static void na_mpi_name(char name[NA_MAX_ADDR_LEN], int rank, unsigned number)
             name, NA_MAX_ADDR_LEN, "mpi+static://%d:%u", rank, number);
 }
 
-/* Read decimal digits, at most `max`; NULL: there are none, or too many. */
+/* Parse a decimal number up to `max`; NULL: there is none, or it is too
+ * large. */
 static const char *na_mpi_digits(
     const char *text, unsigned long max, unsigned long *value_p)
 {
@@ -29,7 +30,7 @@ static const char *na_mpi_digits(
     return errno != 0 || *value_p > max ? NULL : end;
 }
 
-/* Read what stands behind "://". NA_INVALID_ARG (logged). */
+/* Parse the part behind "://". NA_INVALID_ARG (logged). */
 static na_return_t na_mpi_parse(const struct na_mpi_class *self,
     na_bool_t from_peer, const char *rest, int *rank_p, unsigned *number_p)
 {

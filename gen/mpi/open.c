@@ -6,8 +6,8 @@
  */
 #include "mpi/mpi.h"
 
-/* The communicator for the class that this thread is opening: NA_MPI_Init's,
- * or none. */
+/* The communicator for the class that this thread opens with NA_MPI_Init(), or
+ * NULL. */
 static _Thread_local const MPI_Comm *na_mpi_given;
 
 static void na_mpi_prepare(struct na_mpi_class *self)
@@ -28,7 +28,7 @@ static void na_mpi_prepare(struct na_mpi_class *self)
 }
 
 /* Choose the number of the class: the one in `host`, or the next one, so that
- * the address of a closed class is nobody's for long. NA_ADDRNOTAVAIL,
+ * the number of a closed class is not reused soon. NA_ADDRNOTAVAIL,
  * NA_ADDRINUSE, NA_INVALID_ARG (logged). The lock is held. */
 static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
 {
@@ -71,7 +71,7 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
     return NA_SUCCESS;
 }
 
-/* Find the communicator, and our place in it. The lock is held. */
+/* Find the communicator, and the own rank in it. The lock is held. */
 static na_return_t na_mpi_enter_comm(
     struct na_mpi_class *self, MPI_Comm comm, const char *host)
 {
@@ -79,7 +79,7 @@ static na_return_t na_mpi_enter_comm(
     int between = 0;
     int error;
 
-    if (comm == MPI_COMM_NULL) { /* MPI might end the job */
+    if (comm == MPI_COMM_NULL) { /* MPI might abort the job */
         self->base.core->log(
             HG_LOG_LEVEL_ERROR, "mpi", "the communicator is MPI_COMM_NULL");
         return NA_INVALID_ARG;
@@ -93,8 +93,8 @@ static na_return_t na_mpi_enter_comm(
         return na_mpi_failed(self, "cannot use", "the communicator", error);
     if (between) {
         self->base.core->log(HG_LOG_LEVEL_ERROR, "mpi",
-            "the communicator is between two groups: one within a group is "
-            "needed");
+            "the communicator is an inter-communicator: an intra-communicator "
+            "is needed");
         return NA_INVALID_ARG;
     }
     ret = na_mpi_number(self, host);
@@ -104,8 +104,8 @@ static na_return_t na_mpi_enter_comm(
         self, &self->channel, comm, NA_MPI_TAG + (int) self->number);
 }
 
-/* Wait up to `linger_ms` for what was accepted to leave, and for bodies that
- * peers are sending. Packets are still read, since those ask for bodies. */
+/* Wait up to `linger_ms` for accepted messages to be sent, and for bodies that
+ * peers are sending. Packets are still read, because they request bodies. */
 static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
 {
     uint64_t until = self->base.core->now_ns() + linger_ms * NA_MPI_MS;
@@ -148,7 +148,7 @@ static void na_mpi_linger(struct na_mpi_class *self, unsigned linger_ms)
     }
 }
 
-/* Tell the peers, and free the slots. */
+/* Send BYE to the peers, and free the slots. */
 static void na_mpi_shut(struct na_mpi_class *self)
 {
     const struct na_core *core = self->base.core;
@@ -160,13 +160,14 @@ static void na_mpi_shut(struct na_mpi_class *self)
     na_mpi_channel_cancel(&self->channel);
     for (link = self->channels.next; link != &self->channels; link = link->next)
         NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
-    /* A canceled receive ends, whatever the peers do (MPI 3.1, 3.8.4). */
+    /* A canceled receive ends regardless of the peers (MPI 3.1, 3.8.4). */
     while (!na_mpi_channel_free(self, &self->channel) ||
         !na_mpi_channels_free(self))
         continue;
     na_plug_list_remove(&self->link);
-    /* Memory that MPI still uses is not freed: of a send that nobody receives,
-     * and of a receive that a peer was told of. Frames go back to the core. */
+    /* Memory that MPI still uses is not freed: that of a send that is not
+     * received, and of a receive whose tag was sent to a peer. Frames are
+     * returned to the core. */
     while ((link = na_plug_list_pop(&self->sending)) != NULL) {
         struct na_mpi_out *out = NA_MPI_OF(link, struct na_mpi_out, link);
 
@@ -199,7 +200,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
         if (link == NULL)
             break;
         addr = NA_MPI_OF(link, struct na_mpi_addr, link);
-        if (!addr->bye_sent && addr->channel != NULL) /* no answer in time */
+        if (!addr->bye_sent && addr->channel != NULL) /* its answer is late */
             (void) na_mpi_control(self, addr, NA_MPI_RESET);
         na_mpi_clear(self, addr, &end);
         addr->state = NA_MPI_DEAD;

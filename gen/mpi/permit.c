@@ -84,7 +84,7 @@ static void na_mpi_errhandler_change(bool begin)
 
 /* ---- Records ---- */
 
-/* False: there is none. */
+/* Take a record from the name server. False: there is none. */
 static bool na_mpi_record_get(
     const char *record, char value[MPI_MAX_PORT_NAME + 1])
 {
@@ -107,7 +107,7 @@ static int na_mpi_record_put(const char *record, const char *value)
     return error;
 }
 
-/* Remove all that this process published by that name. */
+/* Remove all records that this process published with that name. */
 static void na_mpi_record_drop(const char *record)
 {
     na_mpi_errhandler_change(true);
@@ -130,8 +130,8 @@ static void na_mpi_permit_record(
     (void) snprintf(record, NA_MPI_RECORD_LEN, "%s:%s", name, end);
 }
 
-/* The turn `number` of our port begins: its name, to accept by. An error of
- * MPI. */
+/* Offer the permit `number` of the own port; `name` is the port to accept with.
+ * Returns an error of MPI. */
 static int na_mpi_permit_offer(
     const char *port, unsigned number, char name[NA_MPI_PERMIT_LEN])
 {
@@ -143,7 +143,7 @@ static int na_mpi_permit_offer(
     return na_mpi_record_put(port, value);
 }
 
-/* Our port `own` is not about to connect any more. */
+/* The process of the port `own` no longer connects. */
 static void na_mpi_permit_withdraw(const char *own)
 {
     char record[NA_MPI_RECORD_LEN];
@@ -195,7 +195,8 @@ static const char *na_mpi_permit_take(
                "ended, or the jobs do not share an ompi-server";
     na_mpi_permit_name(name, port, (unsigned) number);
     na_mpi_permit_record(record, name, "accept");
-    /* MPI ignores the mark, which tells this record from the acceptor's. */
+    /* MPI ignores the mark, which distinguishes this record from the
+     * acceptor's. */
     if (!na_mpi_record_get(record, value) || value[strlen(value) - 1] == ':')
         return "others are connecting to it, or it has died";
     if (strlen(value) + 1 < sizeof(value))
@@ -226,8 +227,8 @@ static void na_mpi_permit_revoke(const char *name)
     (void) na_mpi_record_put(record, "closed");
 }
 
-/* Offer no permit after `number` at our port. False: MPI_Comm_accept will not
- * end. */
+/* Offer no permit after `number` at the own port. False: MPI_Comm_accept will
+ * not end. */
 static bool na_mpi_permit_close(const char *port, unsigned number)
 {
     char name[NA_MPI_PERMIT_LEN];

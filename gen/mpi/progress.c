@@ -6,10 +6,10 @@
  */
 #include "mpi/mpi.h"
 
-/* Receive and handle packets; the number of them. To look for one that has not
- * come takes MPI longer than to receive one. So a poll takes one packet, and
- * twice as many as the last one if that found as many as it might. The lock is
- * held, but not while a packet is handled. */
+/* Receive and handle packets; returns their number. Testing for a packet that
+ * has not arrived takes MPI longer than receiving one. So a poll takes one
+ * packet, or twice as many as the last one if that received the maximum. The
+ * lock is held, but released while a packet is handled. */
 static unsigned na_mpi_poll_packets(
     struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
@@ -39,8 +39,8 @@ static unsigned na_mpi_poll_packets(
     return n;
 }
 
-/* Progress of connections; the number of things done. The lock is held, but
- * not while a packet is handled. */
+/* Progress of connections; returns the number of things done. The lock is held,
+ * but released while a packet is handled. */
 static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
 {
     struct na_link *link;
@@ -63,7 +63,7 @@ static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
     return n;
 }
 
-/* Deliver what inboxes have complete; the number of things done. */
+/* Deliver complete packets of inboxes; returns the number of things done. */
 static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
 {
     struct na_link turn;
@@ -104,8 +104,8 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
     return n;
 }
 
-/* An address whose time is over, with a reference; NULL: none. The lock is
- * held. */
+/* An address whose deadline has passed, with a reference; NULL: none. The lock
+ * is held. */
 static struct na_mpi_addr *na_mpi_overdue(
     struct na_mpi_class *self, uint64_t now)
 {
@@ -123,7 +123,8 @@ static struct na_mpi_addr *na_mpi_overdue(
     return NULL;
 }
 
-/* End dials that nobody answers, closings, and connections that MPI broke. */
+/* End unanswered dials, connections that are closing too long, and connections
+ * that failed in MPI. */
 static unsigned na_mpi_poll_time(struct na_mpi_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -181,9 +182,9 @@ static unsigned na_mpi_poll(struct na_context *context)
     return n;
 }
 
-/* Free memory of the core's that a peer keeps in use: copy bodies that it has
- * not asked for, which go to `bodies`, and receive elsewhere what it has not
- * sent. The lock is held. */
+/* Release memory of the core that a slow peer keeps in use: copy bodies that it
+ * has not requested, which go to `bodies`, and receive bodies elsewhere that it
+ * has not sent. The lock is held. */
 static void na_mpi_take_back(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_link *bodies)
 {
@@ -212,8 +213,8 @@ static void na_mpi_take_back(
     }
 }
 
-/* Memory of frames comes back though nobody polls: what a peer asked for is
- * being received, and the rest is copied. */
+/* Release memory of frames although no thread polls: requested bodies are being
+ * received, and the rest is copied. */
 static void na_mpi_reclaim(struct na_class *na_class)
 {
     struct na_mpi_class *self = na_mpi_of(na_class);
@@ -252,7 +253,7 @@ static na_return_t na_mpi_cancel(struct na_op *op, uint64_t op_id)
     return NA_SUCCESS;
 }
 
-/* End the connection as if the peer had died, and tell the peer so. */
+/* End the connection as if the peer had died, and send RESET. */
 static void na_mpi_addr_abandon(struct na_addr *base)
 {
     struct na_mpi_class *self = na_mpi_of(base->na_class);

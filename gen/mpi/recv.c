@@ -54,7 +54,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     return ret;
 }
 
-/* Whether a receive that nobody waits for has ended. */
+/* Whether an unneeded receive has ended. */
 static bool na_mpi_is_over(MPI_Request *request)
 {
     int done = 0;
@@ -91,8 +91,8 @@ static bool na_mpi_channel_free(
     return true;
 }
 
-/* The slot of the next packet, which is to be posted again, or held; NULL: none
- * came. */
+/* The slot of the next packet, which must be posted again, or held; NULL: no
+ * packet. */
 static struct na_mpi_slot *na_mpi_channel_take(
     struct na_mpi_class *self, struct na_mpi_channel *channel)
 {
@@ -134,9 +134,9 @@ static struct na_mpi_slot *na_mpi_channel_take(
 
 /* ---- Inboxes ---- */
 
-/* A tag for a body, which no receive of the process has that may still be
- * posted: a peer's process sends bodies of all its classes. 0: all are in use.
- * The lock is held. */
+/* Choose a tag for a body that no posted receive of the process uses, since a
+ * peer's process sends bodies for all its classes. 0: all are in use. The lock
+ * is held. */
 static int na_mpi_body_tag(void)
 {
     unsigned i;
@@ -152,8 +152,8 @@ static int na_mpi_body_tag(void)
     return 0;
 }
 
-/* Memory for a body: data of frames goes where it belongs. NULL: no memory
- * (logged). */
+/* Get memory for a body: data of frames is received at its destination. NULL:
+ * out of memory (logged). */
 static unsigned char *na_mpi_body_memory(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -171,8 +171,8 @@ static unsigned char *na_mpi_body_memory(
     return memory;
 }
 
-/* Ask for bodies, as many as may be on their way at a time. A body is asked for
- * later if there is no memory or no tag for it. */
+/* Request as many bodies as may be in transit at a time. If there is no memory
+ * or no tag for a body, it is requested later. */
 static void na_mpi_pull(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -222,8 +222,8 @@ static void na_mpi_pull(
     }
 }
 
-/* Keep a packet until what is before it is delivered. NA_NOMEM: not now;
- * NA_OVERFLOW: too many are kept. The lock is held. */
+/* Queue a packet until earlier ones are delivered. NA_NOMEM: not now;
+ * NA_OVERFLOW: too many are queued. The lock is held. */
 static na_return_t na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_addr *addr, enum na_mpi_lane lane,
     const struct na_mpi_header *header, const unsigned char *head,
@@ -257,7 +257,7 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* Give the core its memory back. */
+/* Return memory to the core. */
 static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
 {
     if (in->place == NULL)
@@ -278,10 +278,10 @@ static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
     self->base.core->free(in);
 }
 
-/* Receive a body that a peer was asked for in memory of our own, so that the
- * core gets its memory back though the peer does not send yet. A receive that
- * is not canceled at once has matched a body, which arrives where it was to go,
- * soon. The lock is held. */
+/* Receive a requested body in other memory, so that the core gets its memory
+ * back although the peer has not sent the body. If the receive cannot be
+ * canceled at once, it has matched a body, which soon arrives in the original
+ * memory. The lock is held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -313,7 +313,7 @@ keep:
     self->base.core->free(body);
 }
 
-/* All that a peer was asked for. The lock is held. */
+/* Divert all bodies requested from a peer. The lock is held. */
 static void na_mpi_divert_all(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
@@ -324,8 +324,8 @@ static void na_mpi_divert_all(
         na_mpi_divert(self, addr, NA_MPI_OF(link, struct na_mpi_in, link));
 }
 
-/* The peer ends the connection, and says which bodies it sent: end the receives
- * of others, whose tags no body of it has. The lock is held. */
+/* The peer ends the connection, and named the bodies that it sent: end the
+ * receives of others, because their tags will not be used. The lock is held. */
 static void na_mpi_unpull(
     struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
@@ -348,8 +348,8 @@ static void na_mpi_unpull(
     }
 }
 
-/* The first packet of an inbox, if it is complete: taken out, the caller's to
- * free. The lock is held. */
+/* Remove the first packet of an inbox if it is complete; the caller frees it.
+ * The lock is held. */
 static struct na_mpi_in *na_mpi_inbox_take(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -364,7 +364,7 @@ static struct na_mpi_in *na_mpi_inbox_take(
         return NULL;
     in = NA_MPI_OF(inbox->ins.next, struct na_mpi_in, link);
     if (in->header.size > 0 && in->body == NULL) {
-        na_mpi_pull(self, addr, lane); /* there was no memory */
+        na_mpi_pull(self, addr, lane); /* memory was short */
         return NULL;
     }
     if (in->header.size > 0 && !in->arrived) {
@@ -401,9 +401,8 @@ static struct na_mpi_in *na_mpi_inbox_take(
     return NULL;
 }
 
-/* Drop what an inbox holds. Receives stay posted: a peer that was asked for a
- * body sends it, and its memory is in use until somebody receives that. The
- * lock is held. */
+/* Clear an inbox. Receives stay posted: the peer sends requested bodies, and
+ * its memory is in use until they are received. The lock is held. */
 static void na_mpi_inbox_clear(
     struct na_mpi_class *self, struct na_mpi_inbox *inbox)
 {
@@ -421,7 +420,7 @@ static void na_mpi_inbox_clear(
     inbox->pulled = 0;
 }
 
-/* Free those whose receive has ended. The lock is held. */
+/* Free the orphans whose receive has ended. The lock is held. */
 static void na_mpi_orphans_free(struct na_mpi_class *self)
 {
     struct na_link left;

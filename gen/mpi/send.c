@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends: packets, and the bodies that peers ask for.
+ * Sends: packets, and the bodies that peers request.
  *
  * Part of the MPI transport; see mpi.h.
  */
 #include "mpi/mpi.h"
 
-/* Have poll end the connection: MPI refused to send. The lock is held, as in
- * all of this file unless a function's comment says otherwise. */
+/* Make poll end the connection: MPI could not send. The lock is held, as in all
+ * of this file unless a function's comment says otherwise. */
 static void na_mpi_break(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->base.self || addr->state == NA_MPI_IDLE ||
@@ -21,7 +21,7 @@ static void na_mpi_break(struct na_mpi_class *self, struct na_mpi_addr *addr)
 
 /* ---- Packets ---- */
 
-/* A packet to fill. NULL: no memory (logged). */
+/* Get a packet to fill. NULL: out of memory (logged). */
 static struct na_mpi_out *na_mpi_packet(struct na_mpi_class *self)
 {
     struct na_link *link = na_plug_list_pop(&self->spare);
@@ -54,7 +54,7 @@ static void na_mpi_packet_put(struct na_mpi_class *self, struct na_mpi_out *out)
     }
 }
 
-/* Send a packet with `size` bytes behind the header; takes it. */
+/* Send a packet with `size` bytes after the header; takes it. */
 static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_out *out,
     struct na_mpi_header *header, size_t size)
@@ -104,7 +104,7 @@ static na_return_t na_mpi_control(
     return na_mpi_packet_send(self, addr, out, &header, 0);
 }
 
-/* Say HELLO; in dynamic mode with our name, if we listen. */
+/* Send HELLO; in dynamic mode with the own name, if the class listens. */
 static void na_mpi_send_hello(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -114,7 +114,7 @@ static void na_mpi_send_hello(
     size_t size = self->dynamic && self->base.listen ? strlen(name) : 0;
 
     if (out == NULL)
-        return; /* the dial ends in time */
+        return; /* the dial times out */
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_HELLO;
     header.plane = (uint8_t) lane;
@@ -124,8 +124,8 @@ static void na_mpi_send_hello(
 
 /* ---- Bodies ---- */
 
-/* A body to offer. `owned` is freed once it is sent, or `release` called.
- * NULL: no memory (logged). Without the lock, too. */
+/* Create a body to offer. When it was sent, `owned` is freed, or `release`
+ * called. NULL: out of memory (logged). With the lock or without. */
 static struct na_mpi_out *na_mpi_body(const struct na_mpi_class *self,
     const void *data, size_t size, void *owned, void (*release)(void *arg),
     void *arg)
@@ -148,7 +148,7 @@ static struct na_mpi_out *na_mpi_body(const struct na_mpi_class *self,
     return out;
 }
 
-/* Give bodies back that are sent, or not to be sent. Without the lock. */
+/* Release bodies that were sent, or will not be sent. Without the lock. */
 static void na_mpi_return(struct na_mpi_class *self, struct na_link *bodies)
 {
     struct na_link *link;
@@ -163,8 +163,8 @@ static void na_mpi_return(struct na_mpi_class *self, struct na_link *bodies)
     }
 }
 
-/* Send a MESSAGE or FRAME, with `head` in the packet, and `body`, which may be
- * NULL, for the peer to ask for. Takes the body unless it fails. */
+/* Send a MESSAGE or FRAME, with `head` in the packet, and offer `body`, which
+ * may be NULL. Takes the body unless it fails. */
 static na_return_t na_mpi_offer(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_out *packet,
     struct na_mpi_header *header, size_t head_size, struct na_mpi_out *body)
@@ -185,8 +185,8 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
     return ret;
 }
 
-/* Say BYE or GONE once the messages that were accepted have been taken. No body
- * is sent after that. */
+/* Send BYE or GONE after all accepted messages were sent. No body is sent after
+ * that. */
 static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->bye_sent || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
@@ -196,7 +196,7 @@ static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
 
-/* Tell the peer of a connection that ends now, whatever was offered. */
+/* Send RESET: the connection ends now, even if bodies were offered. */
 static void na_mpi_send_reset(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
@@ -204,8 +204,8 @@ static void na_mpi_send_reset(
         (void) na_mpi_control(self, addr, NA_MPI_RESET);
 }
 
-/* The peer asks for a body, and has posted the receive. Returns NULL, or what
- * is wrong with that. */
+/* The peer requests a body, and has posted the receive. Returns NULL, or the
+ * reason why the packet is refused. */
 static const char *na_mpi_pulled(struct na_mpi_class *self,
     struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
@@ -217,12 +217,12 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
         header->tag >= (uint32_t) NA_MPI_BODY_TAG + NA_MPI_BODY_TAGS)
         return "it names no lane or no tag for a body";
     if (addr->bye_sent)
-        return NULL; /* it ends the receive when it reads that */
+        return NULL; /* it ends the receive when it reads BYE */
     if (na_plug_list_empty(&addr->offers[lane]))
         return "no body was offered";
     out = NA_MPI_OF(addr->offers[lane].next, struct na_mpi_out, link);
     if (out->id != header->id)
-        return "it asks for another body than the next one";
+        return "it requests a body out of order";
     error = MPI_Isend(out->data, (int) out->size, MPI_BYTE, addr->rank,
         (int) header->tag, addr->channel->comm, &out->request);
     if (error != MPI_SUCCESS) {
@@ -238,8 +238,8 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
     return NULL;
 }
 
-/* Look at some sends that were under way; those that ended are taken off. Their
- * bodies go to `bodies`. */
+/* Test some pending sends, and remove those that completed. Their bodies go to
+ * `bodies`. */
 static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 {
     unsigned ended = 0;
@@ -273,7 +273,7 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 
 /* ---- Messages ---- */
 
-/* The bytes of a message, if they do not fit in a packet; else NULL.
+/* Gather the bytes of a message if they do not fit in a packet; else NULL.
  * NA_NOMEM. Without the lock. */
 static na_return_t na_mpi_gather(const struct na_mpi_class *self,
     const struct na_msg *msg, struct na_mpi_out **body_p)
@@ -303,7 +303,7 @@ static na_return_t na_mpi_gather(const struct na_mpi_class *self,
     return NA_SUCCESS;
 }
 
-/* Send a message; `body` as na_mpi_gather made it, taken unless this fails. */
+/* Send a message; `body` is from na_mpi_gather, and taken unless this fails. */
 static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     struct na_mpi_addr *addr, const struct na_msg *msg, struct na_mpi_out *body)
 {
@@ -331,7 +331,8 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     return na_mpi_offer(self, addr, packet, &header, used, body);
 }
 
-/* How an address that is not ready answers a send. Wanting it dials. */
+/* The result of a send to an address that is not ready. An idle address is
+ * dialled. */
 static na_return_t na_mpi_unready(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {

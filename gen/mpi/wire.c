@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The header in front of every packet.
+ * The header of every packet.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -38,7 +38,7 @@ static void na_mpi_put_header(
     na_plug_put64(p + 32, header->from);
 }
 
-/* Returns NULL, or what is wrong with the packet. */
+/* Returns NULL, or the reason why the packet is refused. */
 static const char *na_mpi_get_header(
     const unsigned char *p, size_t size, struct na_mpi_header *header_p)
 {

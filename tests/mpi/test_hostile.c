@@ -403,14 +403,14 @@ static void begin_too_late(struct raw *raw)
 #define SECOND "a second HELLO on this connection"
 #define PLANE "there is no such plane"
 #define OFFER "no body was offered"
-#define OTHER_BODY "it asks for another body than the next one"
+#define OTHER_BODY "it requests a body out of order"
 #define BEHIND "too much waits behind a body"
 #define SIZE "its size is wrong"
 #define LONG_PACKET "cannot receive a packet"
 #define SHORT_BODY "sent 4999 bytes of a body of 5000"
 #define LONG_BODY "cannot receive from"
 #define TAGS "it names no lane or no tag for a body"
-#define SILENT "it brought no HELLO"
+#define SILENT "it sent no HELLO"
 #define SILENT_MS 1000 /* half of the time until it is closed */
 #define NAME "not a name that a listener can have"
 

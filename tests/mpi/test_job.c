@@ -210,7 +210,7 @@ HG_TEST_ROLE(funneled)
     (void) argc;
     (void) argv;
     job_init(MPI_THREAD_FUNNELED);
-    hg_test_expect_log("MPI was initialised with MPI_THREAD_FUNNELED");
+    hg_test_expect_log("MPI was initialized with MPI_THREAD_FUNNELED");
     HG_CHECK(NA_Initialize("mpi+static://", NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
@@ -307,7 +307,7 @@ HG_TEST_ROLE(between)
     HG_CHECK_EQ_INT(
         MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank, 1, &both),
         MPI_SUCCESS);
-    hg_test_expect_log("the communicator is between two groups");
+    hg_test_expect_log("the communicator is an inter-communicator");
     HG_CHECK(NA_MPI_Init(&both, NA_MPI_LISTEN) == NULL);
     none = MPI_COMM_NULL;
     hg_test_expect_log("the communicator is MPI_COMM_NULL");
