@@ -377,37 +377,39 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  * contexts progress in parallel. The first endpoint belongs to the class: its
  * address is the class's, and contexts of the library share it.
  *
- * Messages go by fi_send, from a buffer of ours, and arrive in multi-receive
- * buffers. They are matched by NA, as on every transport, so tagged receives
- * are not used. Puts and gets are fi_writemsg and fi_readmsg between the two
- * applications' buffers.
+ * Messages are sent with fi_send from a buffer of the transport, and arrive in
+ * multi-receive buffers. NA matches them, as on every transport, so tagged
+ * receives are not used. Puts and gets are fi_writemsg and fi_readmsg between
+ * the buffers of the two applications.
  *
- * An RDM endpoint does not say who sent a message, nor that a peer is gone. So
- * each message carries a token, a random number that its receiver chose for
- * this sender, and two peers begin with a handshake:
+ * An RDM endpoint reports neither the sender of a message nor the death of a
+ * peer. Therefore each message carries a token, a random number that its
+ * receiver chose for this sender, and two peers start with a handshake:
  *
  *     one that looks up                          one that is looked up
  *       HELLO  incarnation, a token for the
- *              peer, our endpoints       ------>  address made
- *       <------ WELCOME  incarnation, a token for us, its endpoints
+ *              peer, own endpoints       ------>  address created
+ *       <------ WELCOME  incarnation, a token, its endpoints
  *     lookup done; address ready
  *       MESSAGE  with that token         ------>  address ready
  *
- * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
- * two, and each is answered. A peer that stays silent for death_ms is dead. So
- * is one that answers with another incarnation: it was restarted. A class that
- * closes says BYE. Because an application that computes polls nothing, each
- * class has a thread, the clock: it sends the keep-alives, and polls endpoints
- * that nobody has polled since its last turn. So a peer that computes answers,
- * and serves puts and gets where the provider needs our progress for that.
+ * HELLO is repeated as a keep-alive, four times within the shorter death_ms of
+ * the two peers, and each is answered. A peer that is silent for death_ms is
+ * dead. A peer that answers with another incarnation was restarted, and so is
+ * dead, too. A class that closes sends BYE. An application that computes does
+ * not poll. Therefore each class has a thread, the clock: it sends the
+ * keep-alives, and polls endpoints that were not polled since its last tick. So
+ * a computing peer answers, and serves puts and gets if the provider needs
+ * progress for that.
  *
  * Locks, outermost first:
  *     clock_lock           the table of endpoints: held while one is opened,
- *                          and while the clock goes through them
+ *                          and while the clock iterates over them
  *     endpoint->poll_lock  held by the thread that polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
+ *
  * Functions of the core that may call a slot are called without class->lock and
  * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with
  * clock_lock create and destroy no context.
@@ -434,21 +436,22 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
-/* Over ofi_rxm a receiver fetches what is larger than RXM_MAX. When the sender
- * dies meanwhile, libfabric 1.17 never ends the send of such a message, and
- * does not tell that a multi-receive buffer is used up: a buffer takes one
- * message there. */
+/* With ofi_rxm a receiver fetches messages larger than RXM_MAX. If the sender
+ * dies meanwhile, libfabric 1.17 never completes the receive of such a message,
+ * and does not report that a multi-receive buffer is used up: therefore a
+ * buffer takes only one message there. */
 #define NA_OFI_RXM_RECVS 64
 #define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
-#define NA_OFI_BATCH 16       /* completions taken at a time */
+#define NA_OFI_BATCH 16       /* completions read at a time */
 #define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
-#define NA_OFI_PIECES 16      /* of a put or get, in flight together */
+#define NA_OFI_PIECES 16      /* pieces of a put or get in flight at a time */
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
-#define NA_OFI_TRIES 32 /* of a HELLO, in which most connections are made */
+#define NA_OFI_TRIES \
+    32 /* attempts of a HELLO; most connections are made within these */
 #define NA_OFI_MS ((uint64_t) 1000000)
 #define NA_OFI_NEVER UINT64_MAX
 
@@ -470,9 +473,9 @@ enum na_ofi_kind {
  *                          ^        ^
  *                       accepted ---+
  *
- * Idle: known by name only, or could not be reached, or was closed in order;
- * the next use asks.
- * Accepted: it said HELLO, and has yet to send a message with its token.
+ * Idle: only the name is known, or it could not be reached, or was closed in
+ * order; the next use sends HELLO.
+ * Accepted: the peer sent HELLO, but no message with its token yet.
  */
 enum na_ofi_state {
     NA_OFI_IDLE,
@@ -482,8 +485,8 @@ enum na_ofi_state {
     NA_OFI_DEAD
 };
 
-/* The context of an operation of libfabric's. `provider` belongs to the
- * provider until the operation ends. */
+/* The context of a libfabric operation. `provider` belongs to the provider
+ * until the operation ends. */
 enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
 
 struct na_ofi_request {
@@ -491,21 +494,21 @@ struct na_ofi_request {
     enum na_ofi_work work;
 };
 
-/* Memory of ours that a message is sent from, or that messages arrive in. */
+/* A buffer that a message is sent from, or that messages arrive in. */
 struct na_ofi_buffer {
     struct na_ofi_request request;
     struct na_ofi_buffer *next; /* in a list of free ones */
     struct na_ofi_buffer *all;  /* in the list of all, to be freed */
-    struct na_ofi_addr *addr;   /* send: to whom; a reference */
+    struct na_ofi_addr *addr;   /* send: the receiver, with a reference */
     struct fid_mr *mr;          /* where the provider wants FI_MR_LOCAL */
     void *desc;
     size_t size;
     unsigned char *bytes;
 };
 
-/* An entry of the address vector. A provider may give one entry for all
+/* An entry of the address vector. A provider may return one entry for all
  * insertions of an address and remove it with the first removal (shm does), so
- * we count ourselves. */
+ * the transport counts insertions. */
 struct na_ofi_entry {
     struct na_link link; /* class->entries */
     unsigned uses;
@@ -525,47 +528,49 @@ struct na_ofi_op;
 
 struct na_ofi_addr {
     struct na_addr base;
-    struct na_link link;  /* class->addrs; while asked, accepted or ready it
-                             holds one reference */
+    struct na_link
+        link; /* in class->addrs, with one reference while asked, accepted or
+                 ready */
     struct na_link named; /* class->named: can be found by its name */
-    struct na_link due;   /* class->due: has something to send that did not go
-                             at once */
-    _Atomic int state;    /* enum na_ofi_state */
-    _Atomic bool open;    /* ready, and nothing waits in `sends` */
-    bool reached;         /* it was ready once */
-    bool accepted;        /* it looked us up */
-    bool hello;           /* due: a HELLO */
-    uint8_t home;         /* id of the endpoint that asks, or was asked */
+    struct na_link
+        due; /* in class->due: has something to send that could not be sent
+                at once */
+    _Atomic int state; /* enum na_ofi_state */
+    _Atomic bool open; /* ready, and `sends` is empty */
+    bool reached;      /* it was ready before */
+    bool accepted;     /* the peer looked up this class */
+    bool hello;        /* due: a HELLO */
+    uint8_t home;      /* id of the endpoint that sent or received HELLO */
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far;  /* only added to */
-    uint32_t slot;                /* class->slots that knows it by `token` */
-    uint64_t token;               /* what it puts into messages to us */
-    _Atomic uint64_t theirs;      /* what we put into messages to it */
-    _Atomic uint64_t incarnation; /* 0: unknown yet */
-    _Atomic uint64_t heard;       /* last in this turn of the clock */
-    _Atomic uint8_t context;      /* endpoint that its last message came from */
-    unsigned tries;               /* of that HELLO, or WELCOME */
-    uint64_t asked;               /* turn of our last HELLO */
-    uint64_t deadline;            /* last turn: of an address that is asked or
-                                accepted, or whose peer said BYE; else
-                                NA_OFI_NEVER */
-    uint64_t often;               /* turns between our keep-alives */
-    _Atomic unsigned flight;      /* pieces of puts and gets */
-    _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
-    _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
+    uint32_t slot;                     /* in class->slots, by `token` */
+    uint64_t token;                    /* token in messages from the peer */
+    _Atomic uint64_t theirs;           /* token in messages to the peer */
+    _Atomic uint64_t incarnation;      /* 0: unknown yet */
+    _Atomic uint64_t heard;            /* tick of the last message */
+    _Atomic uint8_t context; /* endpoint that its last message came from */
+    unsigned tries;          /* attempts of that HELLO or WELCOME */
+    uint64_t asked;          /* tick of the last HELLO sent */
+    uint64_t deadline; /* last tick, if the address is asked or accepted, or the
+                     peer sent BYE; else NA_OFI_NEVER */
+    uint64_t often;    /* ticks between keep-alives */
+    _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic unsigned
+        suspects; /* puts and gets that are retried alone; see rma.c */
+    _Atomic(struct na_ofi_op *) turn; /* the one that is retried now */
     struct na_link lookups;
     struct na_link sends;
-    struct na_link closers; /* that wait until `sends` have left */
+    struct na_link closers; /* wait until `sends` were sent */
 };
 
 /* Empty segments have no registration, and are not described to peers. */
 struct na_ofi_mem {
     struct na_mem_handle base;
     struct fid_mr **mrs; /* for peers: one a segment; NULL: not registered */
-    _Atomic(struct fid_mr **) local; /* for puts and gets of ours, likewise;
-                                        stays until the handle goes */
-    struct na_ofi_piece *there;      /* remote: base.segment_count of them */
+    _Atomic(struct fid_mr **)
+        local; /* for own puts and gets; kept as long as the handle */
+    struct na_ofi_piece *there; /* remote: base.segment_count of them */
 };
 
 /* A segment of remote memory. */
@@ -583,35 +588,35 @@ struct na_ofi_part {
     bool taken;
 };
 
-/* A place in memory: a segment, and bytes into it. */
+/* A position in memory: a segment, and an offset in it. */
 struct na_ofi_place {
     na_size_t segment;
     na_size_t within;
 };
 
-/* A put or get: cut into pieces, a few of which are in flight. Guarded by
+/* A put or get, split into pieces, a few of which are in flight. Guarded by
  * end->lock; but `asked` to `retry`, and `left` to `remote`, belong to the
- * thread that set `busy`. It is under way while it is waiting or busy, or has
+ * thread that set `busy`. It is active while it is waiting or busy, or has
  * pieces in flight. */
 struct na_ofi_op {
     struct na_op base;
     struct na_ofi_end *end;
     struct na_link active; /* endpoint->active */
     struct na_link due;    /* endpoint->due, while `waiting` */
-    uint64_t over;         /* since when it is to end, in ns; 0: it is not; or
-                              when its connection was broken */
-    bool waiting;          /* its next piece did not go at once */
-    bool busy;             /* a thread starts pieces */
-    bool broken;           /* the connection broke: to be started anew */
-    bool asked;            /* the peer was not ready, and is being asked */
-    bool started;          /* the provider took a piece, in this try */
-    unsigned tries;        /* as a suspect; see rma.c */
-    uint64_t retry;        /* not before this time, in ns */
+    uint64_t over;  /* time in ns since when it must end, or when its connection
+                 was broken; 0: neither */
+    bool waiting;   /* its next piece could not be started at once */
+    bool busy;      /* a thread starts pieces */
+    bool broken;    /* the connection broke: must be restarted */
+    bool asked;     /* the peer was not ready, and HELLO was sent */
+    bool started;   /* the provider accepted a piece in this attempt */
+    unsigned tries; /* attempts as a suspect; see rma.c */
+    uint64_t retry; /* not before this time, in ns */
     unsigned flight;
     na_return_t ret;            /* not NA_SUCCESS: start no more pieces */
-    na_size_t left;             /* bytes in pieces that are yet to start */
+    na_size_t left;             /* bytes that were not started yet */
     struct na_ofi_place local;  /* of the next piece */
-    struct na_ofi_place remote; /* the same */
+    struct na_ofi_place remote; /* of the next piece */
     struct na_ofi_part parts[NA_OFI_PIECES];
 };
 
@@ -620,28 +625,29 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
-    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet; may be
-                                     `ep` */
+    _Atomic(struct fid_ep *)
+        rma; /* for puts and gets; NULL: none yet; may equal `ep` */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by clock_lock */
-    _Atomic bool polled;       /* since the clock's last turn */
-    _Atomic unsigned sleepers; /* contexts, on its descriptor */
+    _Atomic bool polled;       /* polled since the last tick */
+    _Atomic unsigned sleepers; /* contexts that sleep on its descriptor */
     pthread_mutex_t poll_lock;
     pthread_mutex_t lock;
     struct na_ofi_buffer *all;
     struct na_ofi_buffer *small; /* free, of NA_OFI_SMALL bytes */
     struct na_ofi_buffer *large; /* free, of the largest message */
-    struct na_ofi_buffer *spent; /* receive buffers to be posted again */
-    struct na_ofi_buffer *used;  /* the same, of the batch that is looked at;
-                                    who polls */
-    struct na_link due;          /* puts and gets whose next piece waits */
-    struct na_link active;       /* puts and gets under way */
-    unsigned flight;             /* pieces in flight */
-    unsigned posting;            /* threads that start one */
-    bool renewing;               /* nobody starts one */
-    uint64_t renewed;            /* when, in ns; guarded by clock_lock */
-    uint64_t pause;              /* the same: until it may be again */
+    struct na_ofi_buffer *spent; /* receive buffers that must be posted again */
+    struct na_ofi_buffer
+        *used; /* used buffers of the current batch; of the polling thread */
+    struct na_link due;    /* puts and gets whose next piece waits */
+    struct na_link active; /* active puts and gets */
+    unsigned flight;       /* pieces in flight */
+    unsigned posting;      /* threads that start a piece */
+    bool renewing;         /* no thread may start a piece */
+    uint64_t
+        renewed;    /* time of the last renewal, in ns; guarded by clock_lock */
+    uint64_t pause; /* minimum time until the next; guarded by clock_lock */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
 };
@@ -654,26 +660,27 @@ struct na_ofi_slot {
 struct na_ofi_class {
     struct na_class base;
     pthread_mutex_t lock;
-    struct fi_info *info; /* what the provider offered */
+    struct fi_info *info; /* the configuration from the provider */
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_av *av;
     struct na_link entries;
-    int guard;       /* shm: what keeps the class's name, or -1 */
+    int guard;       /* shm: socket that reserves the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
     size_t message_size; /* of the largest, header included */
     bool is_rxm;         /* see NA_OFI_RXM_MAX */
     bool keys_unsafe;    /* see na_ofi_keys_lock */
     pthread_mutex_t keys_lock;
-    _Atomic unsigned names; /* of endpoints but the first */
+    _Atomic unsigned names; /* names of endpoints other than the first */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count;
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
-    _Atomic bool hurry; /* something did not go at once: the clock ticks each
-                           millisecond */
+    _Atomic bool
+        hurry; /* something could not be sent at once: the clock ticks every
+                  millisecond */
     struct na_ofi_slot *slots;
     uint32_t slot_count;
     /* The clock. */
@@ -681,12 +688,13 @@ struct na_ofi_class {
     pthread_cond_t alarm; /* `hurry` or `stopping` */
     bool ticking;
     bool stopping;
-    bool full;                  /* no descriptor is free, which was logged */
-    pthread_mutex_t clock_lock; /* held while the clock polls endpoints, and by
-                                   who opens or closes one; outermost */
-    uint64_t period;            /* of a turn, in ns */
-    uint64_t turn;              /* how many there were */
-    uint64_t death_ticks;       /* of silence that mean death */
+    bool full; /* out of descriptors; logged */
+    pthread_mutex_t
+        clock_lock;  /* held while the clock polls endpoints, and while one is
+                       opened or closed; outermost */
+    uint64_t period; /* of a tick, in ns */
+    uint64_t turn;   /* number of ticks */
+    uint64_t death_ticks; /* ticks of silence after which a peer is dead */
     uint64_t lookup_ticks;
 };
 
@@ -734,59 +742,61 @@ static void na_ofi_unlock(pthread_mutex_t *lock)
 
 struct na_ofi_header;
 
-/* Send what did not go at once; the number of things done. No lock is held. */
+/* Send what could not be sent at once; returns the number of things done. No
+ * lock is held. */
 HG_PRIVATE unsigned na_ofi_flush(struct na_ofi_class *self);
 
-/* Poll an endpoint: the number of things done. poll_lock is held. */
+/* Poll an endpoint; returns the number of things done. poll_lock is held. */
 HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 
-/* Send HELLO or WELCOME with our introduction, or BYE, from the endpoint that
- * the peer knows best. The class's lock is held. */
+/* Send HELLO or WELCOME with the own introduction, or BYE, from the endpoint
+ * that the peer knows best. The class's lock is held. */
 HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
-/* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
- * the endpoint `home`; else why that cannot be. The class's lock is held. */
+/* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent from
+ * the endpoint `home`; else the error. The class's lock is held. */
 HG_PRIVATE na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 
-/* Say BYE to a peer, after whatever was sent to it: the address is idle then,
- * or dead if the peer had looked us up. No lock is held. */
+/* Send BYE to a peer, after all messages: the address is idle then, or dead if
+ * the peer looked up this class. No lock is held. */
 HG_PRIVATE void na_ofi_part(
     struct na_ofi_class *self, struct na_ofi_addr *addr);
 
-/* The peer's endpoint for its context `id`, or else its first one. Without a
- * lock, too. */
+/* The peer's endpoint for its context `id`, or else its first one. With the
+ * lock or without. */
 HG_PRIVATE fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id);
 
-/* A peer is gone, or cannot be reached: end what waits for it. No lock is held;
+/* A peer died or cannot be reached: end all that waits for it. No lock is held;
  * may be called again. */
 HG_PRIVATE void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code);
 
-/* Something was put on endpoint->due: have the clock tick fast, until nothing
- * is due any more. No lock is held. */
+/* Something was added to endpoint->due: make the clock tick fast until nothing
+ * is due. No lock is held. */
 HG_PRIVATE void na_ofi_hurry(struct na_ofi_class *self);
 
-/* The endpoint for puts and gets was opened: have messages that come to it
- * taken, because some providers keep them otherwise, as many as there are. */
+/* The endpoint for puts and gets was opened: post receives for messages that
+ * arrive there, because some providers queue them otherwise, without a
+ * limit. */
 HG_PRIVATE na_return_t na_ofi_drain_begin(struct na_ofi_end *end);
 
-/* Begin to receive on a new endpoint. */
+/* Start to receive on a new endpoint. */
 HG_PRIVATE na_return_t na_ofi_recv_begin(struct na_ofi_end *end);
 
-/* The endpoint is closed: the provider uses none of its buffers any more. */
+/* The endpoint is closed, so the provider no longer uses its buffers. */
 HG_PRIVATE void na_ofi_buffers_free(struct na_ofi_end *end);
 
 /* ==== gen/ofi/error.c ==== */
 /*
- * Errors of libfabric as codes.
+ * Error codes for errors of libfabric.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 
-/* The code of a positive error number, of the system's or of libfabric's own,
- * FI_... */
+/* The code for a positive error number of the system or of libfabric
+ * (FI_...). */
 static na_return_t na_ofi_code(int error)
 {
     switch (error) {
@@ -833,9 +843,9 @@ static bool na_ofi_is_full(void)
     return false;
 }
 
-/* Log why something of libfabric's or the system's failed; the code for it.
- * `rc` is an error number of either sign. libfabric has other errors, too,
- * where a descriptor is missing. */
+/* Log the failure of a function of libfabric or the system; returns the error
+ * code. `rc` is an error number of either sign. libfabric may also return other
+ * errors when descriptors run out. */
 static na_return_t na_ofi_failed(const struct na_ofi_class *self,
     const char *what, const char *which, int rc)
 {
@@ -851,7 +861,7 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 
 /* ==== gen/ofi/name.c ==== */
 /*
- * Names: address strings, and the bytes that the provider has for them.
+ * Names: address strings, and the provider's bytes for them.
  *
  *     ofi+tcp://192.0.2.1:1234    a socket address, FI_SOCKADDR_IN or _IN6
  *     ofi+shm://name              a string, FI_ADDR_STR: "fi_ns://name"
@@ -862,21 +872,22 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 
 #define NA_OFI_SHM "/dev/shm/" /* where libfabric's shm keeps its memory */
 
-/* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
- * is; behind its other prefix, "fi_shm://", it appends numbers. */
+/* Prefix of names of FI_ADDR_STR. libfabric's shm uses what follows unchanged;
+ * with its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
-#define NA_OFI_HOST_MAX 92 /* bytes of a name behind that, of a class */
-#define NA_OFI_STR_MAX 104 /* ... of an endpoint: with ":" and a number */
-/* Bytes of an address of FI_ADDR_STR, with zeros behind the name: an
- * introduction has endpoints with addresses of one size. */
+#define NA_OFI_HOST_MAX \
+    92 /* maximum length of a class's name after the prefix */
+#define NA_OFI_STR_MAX 104 /* ... of an endpoint, with ":" and a number */
+/* Size of an address of FI_ADDR_STR, padded with zeros: all endpoints in an
+ * introduction have addresses of one size. */
 #define NA_OFI_STR_SIZE (sizeof(NA_OFI_STR) + NA_OFI_STR_MAX)
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
-#define NA_OFI_NAMES 1024 /* that a process remembers */
+#define NA_OFI_NAMES 1024 /* names that a process remembers */
 
-/* A name that an application may use, and the providers that serve it: the
- * first that this host has is taken. The native RDM provider over TCP is "net"
- * in libfabric 1.17, and "tcp" since 1.18. */
+/* A protocol name that an application may use, and the providers that serve it:
+ * the first available one is used. The native RDM provider over TCP is "net" in
+ * libfabric 1.17, and "tcp" since 1.18. */
 struct na_ofi_protocol {
     const char *name;
     const char *providers[NA_OFI_PROVIDERS];
@@ -932,8 +943,8 @@ static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
     return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
 }
 
-/* The part of an address string behind "://"; the part before it must be a name
- * of our provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
+/* The part of an address string behind "://"; the part before it must name the
+ * class's provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
 static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
     const char *string, na_bool_t from_peer, const char **rest_p)
 {
@@ -973,7 +984,7 @@ static bool na_ofi_is_str(const struct na_ofi_class *self)
     return self->info->addr_format == FI_ADDR_STR;
 }
 
-/* The family of the class's addresses, which are of the internet's. */
+/* The family of the class's internet addresses. */
 static int na_ofi_family(const struct na_ofi_class *self)
 {
     return self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
@@ -986,7 +997,7 @@ static size_t na_ofi_sockaddr_size(int family)
                               : sizeof(struct sockaddr_in);
 }
 
-/* The port, in the byte order of the network, is in the same place. */
+/* The port, in network byte order, is at the same position in both. */
 static unsigned na_ofi_port(const struct sockaddr_storage *address)
 {
     assert(offsetof(struct sockaddr_in, sin_port) ==
@@ -999,7 +1010,7 @@ static void na_ofi_set_port(struct sockaddr_storage *address, unsigned port)
     ((struct sockaddr_in *) address)->sin_port = htons((uint16_t) port);
 }
 
-/* Whether there can be one peer at a socket address. */
+/* Whether a socket address can belong to a single peer. */
 static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET) {
@@ -1050,7 +1061,7 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
 
 /* ---- Strings ---- */
 
-/* Whether a name can be one of shared memory. */
+/* Whether a name is valid for shared memory. */
 static bool na_ofi_is_str_name(const char *name)
 {
     const char *at;
@@ -1063,8 +1074,8 @@ static bool na_ofi_is_str_name(const char *name)
     return at > name && at - name <= NA_OFI_STR_MAX;
 }
 
-/* The latest names that endpoints of this process had, as hashes; without a
- * lock. libfabric's shm never forgets them: told such a name, it takes the
+/* Hashes of the latest names that endpoints of this process had; without a
+ * lock. libfabric's shm never forgets them: given such a name, it uses the
  * endpoint's memory, even after that was closed and unmapped. */
 static _Atomic uint64_t na_ofi_names[NA_OFI_NAMES];
 static _Atomic unsigned na_ofi_name_count;
@@ -1090,7 +1101,7 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
-    assert(hash != 0); /* which is no name */
+    assert(hash != 0); /* 0 means no name */
     while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
     return i < NA_OFI_NAMES;
@@ -1142,7 +1153,7 @@ static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
 
 /* ---- Any format ---- */
 
-/* The address string for the provider's bytes, which are sound. */
+/* The address string for the provider's bytes, which were checked. */
 static void na_ofi_name_of(const struct na_ofi_class *self,
     const unsigned char *raw, size_t size, char name[NA_MAX_ADDR_LEN])
 {
@@ -1177,7 +1188,7 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     }
 }
 
-/* The provider's bytes for what stands behind "://". NA_INVALID_ARG: malformed;
+/* The provider's bytes for the part behind "://". NA_INVALID_ARG: malformed;
  * NA_HOSTUNREACH: no such host. */
 static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     na_bool_t from_peer, unsigned char raw[NA_OFI_RAW_MAX], size_t *size_p)
@@ -1190,8 +1201,8 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
 }
 
 /* 0: an endpoint of this user has that name of shared memory; else a negative
- * error. libfabric's shm does not check: it accepts a name that nobody has, and
- * with a process of another user it hangs or makes that crash. */
+ * error. libfabric's shm does not check: it accepts a name that is not in use,
+ * and with a process of another user it hangs or makes that process crash. */
 static int na_ofi_is_there(const char *name)
 {
     char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
@@ -1205,10 +1216,10 @@ static int na_ofi_is_there(const char *name)
     return status.st_uid == geteuid() ? 0 : -FI_EACCES;
 }
 
-/* The address to give to fi_av_insert: `raw` itself, or `other`. For another
- * endpoint that this process had, a slash in front of its name makes shm map
- * the memory instead of remembering it; see na_ofi_names. A negative error: no
- * endpoint can be reached there. */
+/* The address to pass to fi_av_insert: `raw` itself, or `other`. If this
+ * process had an endpoint with that name, a slash in front of it makes shm map
+ * the memory again; see na_ofi_names. A negative error: no endpoint can be
+ * reached there. */
 static int na_ofi_to_insert(const struct na_ofi_class *self,
     const unsigned char *raw, char other[NA_OFI_RAW_MAX],
     const void **address_p)
@@ -1229,8 +1240,8 @@ static int na_ofi_to_insert(const struct na_ofi_class *self,
     return rc;
 }
 
-/* Whether bytes that a peer sent may be given to the provider, and to
- * na_ofi_name_of, as an address. */
+/* Whether an address that a peer sent may be passed to the provider and to
+ * na_ofi_name_of. */
 static bool na_ofi_raw_ok(
     const struct na_ofi_class *self, const unsigned char *raw, size_t size)
 {
@@ -1253,12 +1264,13 @@ static bool na_ofi_raw_ok(
 
 /* ==== gen/ofi/choose.c ==== */
 /*
- * The choice of a provider and of an interface: from "ofi+tcp://eth0:1234" and
- * the options of the class to one fi_info.
+ * The choice of a provider and an interface: from "ofi+tcp://eth0:1234" and the
+ * options of the class to one fi_info.
  *
- * libfabric ignores the name of a domain that is asked for, takes addresses of
- * other hosts for ours, and does not know names of interfaces. So interfaces
- * are found here, and a provider is asked for one address of theirs.
+ * libfabric ignores the requested name of a domain, accepts addresses of other
+ * hosts as local ones, and does not know names of interfaces. Therefore
+ * interfaces are searched here, and a provider is queried for one of their
+ * addresses.
  *
  * Part of the libfabric transport; see ofi.h.
  */
@@ -1268,14 +1280,14 @@ static bool na_ofi_raw_ok(
 /* A query to libfabric. A member that is 0 or NULL matches any. */
 struct na_ofi_question {
     const char *provider;
-    const char *node; /* an address of ours, with `service` its port */
+    const char *node; /* a local address, with its port in `service` */
     const char *service;
     uint32_t format;
     const void *key;
     size_t key_size;
 };
 
-/* The version that both the headers and the library know. */
+/* The lower version of headers and library. */
 static uint32_t na_ofi_version(void)
 {
     uint32_t ours = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
@@ -1284,8 +1296,8 @@ static uint32_t na_ofi_version(void)
     return ours < theirs ? ours : theirs;
 }
 
-/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is
- * in the target's memory. */
+/* Query libfabric; returns the answers, or NULL. With FI_DELIVERY_COMPLETE a
+ * put ends when its data is in the target's memory. */
 static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -1304,7 +1316,7 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
     hints->tx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
-    /* Borrowed: taken back before the hints are freed. */
+    /* Borrowed: reset before the hints are freed. */
     hints->fabric_attr->prov_name = (char *) (uintptr_t) question->provider;
     hints->ep_attr->auth_key = (uint8_t *) (uintptr_t) question->key;
     hints->ep_attr->auth_key_size = question->key_size;
@@ -1321,9 +1333,9 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
     return list;
 }
 
-/* Whether an entry answers a question: of "tcp", libfabric also gives layers
- * over it; and it may leave the key out. Memory that is bound to an endpoint
- * and also needed for messages could not be closed in any order. */
+/* Whether an entry matches a query: for "tcp" libfabric also returns layers
+ * over it; and it may omit the key. Memory that is bound to an endpoint and
+ * also needed for messages could not be closed in any order. */
 static bool na_ofi_answers(const struct fi_info *info,
     const struct na_ofi_question *question, const char *domain)
 {
@@ -1338,8 +1350,8 @@ static bool na_ofi_answers(const struct fi_info *info,
             info->domain_attr->auth_key_size == question->key_size);
 }
 
-/* The first entry that answers a question, to be freed with fi_freeinfo, or
- * NULL. `domain`: NULL or "" for any. */
+/* The first entry that matches a query, to be freed with fi_freeinfo, or NULL.
+ * `domain`: NULL or "" for any. */
 static struct fi_info *na_ofi_find_info(
     const struct na_ofi_question *question, const char *domain)
 {
@@ -1353,11 +1365,11 @@ static struct fi_info *na_ofi_find_info(
         info = fi_dupinfo(at);
     fi_freeinfo(list);
     if (info != NULL)
-        info->tx_attr->op_flags = 0; /* puts ask for it, messages do not */
+        info->tx_attr->op_flags = 0; /* puts set it, messages do not */
     return info;
 }
 
-/* The first provider of a protocol that is here, or NULL. */
+/* The first available provider of a protocol, or NULL. */
 static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
 {
     struct na_ofi_question question;
@@ -1379,8 +1391,8 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
 
 /* ---- Providers and devices of this host ---- */
 
-/* The slot: the domains of a protocol's provider, which for those of the
- * internet are interfaces; each once. */
+/* The slot: list the domains of a protocol's provider, each once; for internet
+ * protocols these are interfaces. */
 static void na_ofi_list_devices(
     const char *name, void (*found)(void *arg, const char *device), void *arg)
 {
@@ -1486,8 +1498,8 @@ static bool na_ofi_is_same(
         &((const struct sockaddr_in6 *) two)->sin6_addr);
 }
 
-/* In which round an interface's address is tried: those that others can reach
- * come before loopback, and that before those of a link. */
+/* The order in which interface addresses are tried: those that others can
+ * reach, then loopback, then link-local ones. */
 static int na_ofi_round_of(const struct ifaddrs *at)
 {
     assert(at->ifa_addr != NULL);
@@ -1515,8 +1527,8 @@ static bool na_ofi_is_wanted(
     return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
 }
 
-/* The provider's offer for the first interface that is wanted, in the order of
- * rounds. */
+/* The provider's configuration for the first matching interface, in the order
+ * of rounds. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
     const char *domain)
@@ -1543,9 +1555,10 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     return info;
 }
 
-/* Read a host: an interface, a name or number, all ("", "*", any address);
- * fill in what is wanted. NA_INVALID_ARG: the option ip_subnet is malformed;
- * NA_ADDRNOTAVAIL, not logged: nothing of these; any address is wanted. */
+/* Parse a host: an interface, a name or number, all ("", "*", any address).
+ * Sets which addresses match. NA_INVALID_ARG: the option ip_subnet is
+ * malformed; NA_ADDRNOTAVAIL, not logged: none of these; any address
+ * matches. */
 static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
     const struct ifaddrs *all, const char *host, struct na_ofi_wanted *wanted)
 {
@@ -1581,7 +1594,7 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
     return NA_SUCCESS;
 }
 
-/* Log that no interface will do, and which there are. */
+/* Log that no interface matches, and list the interfaces. */
 static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     const char *provider, const struct ifaddrs *all, const char *host,
     bool within)
@@ -1597,8 +1610,8 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     return NA_ADDRNOTAVAIL;
 }
 
-/* From "domain/host:port" or less; the domain is one of libfabric's, and does
- * without a host. */
+/* Choose from "domain/host:port" or a part of it; the domain is one of
+ * libfabric, and needs no host. */
 static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host,
     const struct ifaddrs *all)
@@ -1643,9 +1656,9 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
 
 /* ---- Other providers ---- */
 
-/* Keep a name of shared memory for ourselves while the class is open: when
- * libfabric's shm finds a name in use, it removes the memory of its owner. The
- * kernel frees a name in the abstract namespace when its process ends. */
+/* Reserve a name of shared memory while the class is open: if libfabric's shm
+ * finds a name in use, it removes the memory of its owner. The kernel frees a
+ * name in the abstract namespace when its process ends. */
 static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 {
 #ifdef __linux__
@@ -1677,7 +1690,7 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
     return NA_ADDRINUSE;
 }
 
-/* From a name, or nothing. */
+/* Choose from a name, or "". */
 static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host)
 {
@@ -1702,7 +1715,8 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     return na_ofi_raw_of_str(self, host, NA_FALSE, self->src, &self->src_size);
 }
 
-/* From "domain:port" or less, in the provider's own format of addresses. */
+/* Choose from "domain:port" or a part of it, in the provider's own address
+ * format. */
 static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host)
 {
@@ -1735,7 +1749,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         first->src_addrlen > sizeof(self->src)) {
         fi_freeinfo(first);
         return na_ofi_bad_name(
-            self, NA_FALSE, host, "the provider does not take this port");
+            self, NA_FALSE, host, "the provider does not accept this port");
     }
     assert(first->addr_format == self->info->addr_format);
     self->src_size = first->src_addrlen;
@@ -1746,8 +1760,8 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
 
 /* ---- All of it ---- */
 
-/* The option auth_key as the provider has it: for cxi "service:vni", for others
- * its characters. NA_INVALID_ARG. */
+/* Convert the option auth_key for the provider: for cxi "service:vni", for
+ * others its characters. NA_INVALID_ARG. */
 static na_return_t na_ofi_read_key(const struct na_ofi_class *self,
     const char *provider, unsigned char key[NA_OFI_KEY_MAX], size_t *size_p)
 {
@@ -1777,7 +1791,7 @@ static na_return_t na_ofi_read_key(const struct na_ofi_class *self,
     return NA_INVALID_ARG;
 }
 
-/* The provider of the class's protocol, and what is asked of it. `key` has the
+/* Choose the provider of the class's protocol, and set the query. `key` has the
  * bytes of the authorization key. */
 static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     const struct na_ofi_protocol *protocol, unsigned char key[NA_OFI_KEY_MAX],
@@ -1811,13 +1825,14 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (info != NULL)
         return NA_SUCCESS;
     core->log(HG_LOG_LEVEL_ERROR, "ofi",
-        "ofi+%s: the provider %s cannot honour auth_key, which must be NULL",
+        "ofi+%s: the provider %s does not support auth_key, which must be NULL",
         protocol->name, question->provider);
     return NA_OPNOTSUPPORT;
 }
 
-/* The thread of sockets spins for 10 ms after each message. It would keep a
- * thread of ours that spins from the processor, for a time slice. */
+/* The thread of the provider sockets spins for 10 ms after each message. It
+ * would take the processor from a spinning thread of this class, for a time
+ * slice. */
 static void na_ofi_choose_wait(struct na_ofi_class *self)
 {
     if (strcmp(self->info->fabric_attr->prov_name, "sockets") == 0 &&
@@ -1825,7 +1840,7 @@ static void na_ofi_choose_wait(struct na_ofi_class *self)
         self->base.info->wait_mode = NA_WAIT_BLOCK;
 }
 
-/* How large messages may be. */
+/* Set the maximum size of messages. */
 static void na_ofi_set_sizes(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;
@@ -1900,8 +1915,8 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
 
 #define NA_OFI_QUEUE_MIN 4096 /* completions */
 
-/* Threads of a provider are made without signals, which are for those of the
- * application. */
+/* Threads of a provider are created with signals blocked; signals are for
+ * threads of the application. */
 static void na_ofi_block_signals(sigset_t *before)
 {
     sigset_t all;
@@ -1933,8 +1948,8 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
     return fi_av_open(self->domain, &attr, &self->av, NULL);
 }
 
-/* Whether the provider changes its table of keys without the lock under which
- * it reads it: the native tcp did until 1.18. */
+/* Whether the provider changes its table of keys without the lock it reads it
+ * with: the native tcp did until 1.18. */
 static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
 {
     const char *provider = self->info->fabric_attr->prov_name;
@@ -1957,7 +1972,7 @@ static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
                          self->info->domain_attr->name, rc);
 }
 
-/* Close one object; `which` names it, should that fail. */
+/* Close one object; `which` names it in the log if that fails. */
 static void na_ofi_close_object(
     struct na_ofi_class *self, struct fid *object, const char *which)
 {
@@ -1990,10 +2005,10 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
-/* Once a completion was there, the descriptor of a queue of libfabric 1.17's
- * net stays readable: its fi_trywait does not reset a signal. But a queue with
- * FI_WAIT_POLLFD tells the descriptors behind that one, of which the last is an
- * epoll of the domain's sockets: see na_ofi_poll_fd. */
+/* After a completion, the descriptor of a queue of libfabric 1.17's net stays
+ * readable: its fi_trywait does not reset a signal. But a queue with
+ * FI_WAIT_POLLFD exposes the descriptors behind that one, the last of which is
+ * an epoll of the domain's sockets: see na_ofi_poll_fd. */
 static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
 {
     return strcmp(self->info->fabric_attr->prov_name, "net") == 0;
@@ -2010,7 +2025,7 @@ static int na_ofi_find_epoll(struct fid_cq *cq, int timeout, int *fd_p)
     ssize_t size;
     int rc;
 
-    /* The new queue is empty. To wait for it enters the descriptors. */
+    /* The new queue is empty. Waiting for it adds the descriptors. */
     (void) fi_cq_sread(cq, &none, 1, NULL, timeout);
     memset(&wait, 0, sizeof(wait));
     wait.nfds = sizeof(fds) / sizeof(fds[0]);
@@ -2026,8 +2041,7 @@ static int na_ofi_find_epoll(struct fid_cq *cq, int timeout, int *fd_p)
         : -FI_ENODATA;
 }
 
-/* A wait whose time is over before it began, on a busy machine, enters
- * nothing. */
+/* A wait that times out before it starts, on a busy machine, adds nothing. */
 static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
 {
     int timeout = 1;
@@ -2050,8 +2064,8 @@ static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
 #define NA_OFI_WAIT_POLLFD FI_WAIT_FD
 #endif
 
-/* The completion queue, with a descriptor where the provider has one: some
- * refuse to open such a queue, udp;ofi_rxd to hand the descriptor out. */
+/* Open the completion queue, with a descriptor if the provider has one: some
+ * refuse to open such a queue, udp;ofi_rxd refuses to return the descriptor. */
 static int na_ofi_open_queue(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -2066,8 +2080,8 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     attr.wait_obj =
         na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
     end->fd = NA_POLL_FD_NONE;
-    /* A class that spins never sleeps on a descriptor, and a queue with one
-     * takes longer to poll. */
+    /* A class that spins never sleeps on a descriptor, and a queue with one is
+     * slower to poll. */
     rc = self->base.info->wait_mode == NA_WAIT_SPIN
         ? -FI_ENOSYS
         : fi_cq_open(self->domain, &attr, &end->cq, NULL);
@@ -2087,8 +2101,8 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     return fi_cq_open(self->domain, &attr, &end->cq, NULL);
 }
 
-/* Where an endpoint is to be: the class's first where that was asked for, all
- * others on the same interface, or by a name of their own that none had. */
+/* Set the address of an endpoint: for the class's first one the requested
+ * address, for others the same interface, or a name that was never used. */
 static void na_ofi_place(struct na_ofi_class *self, bool first,
     struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
@@ -2160,15 +2174,15 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
-/* Whether puts and gets have an endpoint of their own: see rma.c. Those of
- * hardware are few, and end what is in flight by themselves. */
+/* Whether puts and gets use a separate endpoint: see rma.c. Hardware has few
+ * endpoints, and ends operations in flight by itself. */
 static bool na_ofi_has_rma(const struct na_ofi_class *self)
 {
     return na_ofi_is_inet(self) || na_ofi_is_str(self);
 }
 
-/* Have the endpoint for puts and gets. poll_lock is held: tcp;ofi_rxm crashes
- * where a queue is read while an endpoint is bound to it. */
+/* Open the endpoint for puts and gets. poll_lock is held: tcp;ofi_rxm crashes
+ * if a queue is read while an endpoint is bound to it. */
 static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
 {
     struct fid_ep *ep = NULL;
@@ -2194,8 +2208,8 @@ static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
     return na_ofi_drain_begin(end);
 }
 
-/* Close it, which ends the puts and gets in flight. poll_lock is held, or
- * nobody polls. */
+/* Close it, which ends the puts and gets in flight. poll_lock is held, or no
+ * thread polls. */
 static void na_ofi_rma_close(struct na_ofi_end *end)
 {
     struct fid_ep *ep = atomic_exchange(&end->rma, NULL);
@@ -2205,9 +2219,9 @@ static void na_ofi_rma_close(struct na_ofi_end *end)
             end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
 }
 
-/* Whether connections are TCP sockets of libfabric's. Where such an endpoint is
- * closed while the answer to a get is half there, net and tcp of libfabric 1.17
- * report that get twice and free it twice: they crash, or hang later. */
+/* Whether connections are TCP sockets of libfabric. If such an endpoint is
+ * closed while the answer to a get is partly received, net and tcp of libfabric
+ * 1.17 report that get twice and free it twice: they crash, or hang later. */
 static bool na_ofi_is_tcp(const struct na_ofi_class *self)
 {
     const char *provider = self->info->fabric_attr->prov_name;
@@ -2237,8 +2251,8 @@ static bool na_ofi_is_place(
 }
 
 /* Break this process's connections to a peer's endpoint, so that libfabric ends
- * what is in flight there. It does not tell its sockets: they are found by
- * where they lead. */
+ * the operations in flight there. libfabric does not expose its sockets: they
+ * are found by their peer address. */
 static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
 {
     DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
@@ -2252,7 +2266,8 @@ static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
         fi_av_lookup(self->av, at, &there, &size) != 0)
         goto out;
     while ((entry = readdir(open_ones)) != NULL) {
-        /* Pinned: libfabric may close it, and its number be another's. */
+        /* Duplicated, because libfabric may close it and the number may be
+         * reused. */
         int copy =
             fcntl((int) strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
         socklen_t length = sizeof(found);
@@ -2286,8 +2301,8 @@ static void na_ofi_end_close(struct na_ofi_end *end)
     self->base.core->free(end);
 }
 
-/* Open the endpoint `id`, which receives from now on. The first one keeps its
- * address when it is opened again. */
+/* Open the endpoint `id`, which then receives. The first one keeps its address
+ * when it is opened again. */
 static na_return_t na_ofi_end_open(
     struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
 {
@@ -2342,26 +2357,26 @@ fail:
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * Each segment that is not empty has a registration of its own, with
- * FI_MR_ENDPOINT for our first endpoint. A handle as bytes for a peer:
+ * Each segment that is not empty has its own registration, with FI_MR_ENDPOINT
+ * for the first endpoint. The serialized handle:
  *
  *     0    1    2        3      4         5   8      12   16
  *     +----+----+--------+------+---------+---+------+----+-------
  *     | h  | O  |version |flags |raw size | 0 |count | 0  |segments
  *     +----+----+--------+------+---------+---+------+----+-------
  *
- * A segment, where keys are numbers (raw size 0), and where they are not:
+ * A segment, if keys are numbers (raw size 0), and if they are not:
  *
  *     0     8     16   24        0     8     16         24         + raw size
  *     +-----+-----+----+         +-----+-----+----------+---------+
  *     |base |size |key |         |base |size |key's base|raw key  |
  *     +-----+-----+----+         +-----+-----+----------+---------+
  *
- * `base` is what the provider of the one who puts or gets adds an offset to:
- * the address of the segment with FI_MR_VIRT_ADDR, else 0.
+ * The initiator of a put or get adds an offset to `base`: it is the address of
+ * the segment with FI_MR_VIRT_ADDR, else 0.
  *
- * Memory for puts and gets of ours is registered, where the provider wants
- * that, by the first of them, apart from what peers reach: so what peers reach
+ * Local memory of puts and gets is registered by the first of them, if the
+ * provider requires that, separately from memory for peers: so memory for peers
  * can be withdrawn at any time.
  */
 
@@ -2396,7 +2411,7 @@ static int na_ofi_raw_get(const struct na_ofi_class *self, struct fid_mr *mr,
     return fi_mr_raw_attr(mr, base_p, key, &size, 0);
 }
 
-/* A random key that the provider can take; some take short ones only. */
+/* A random key that the provider accepts; some accept short ones only. */
 static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
 {
     size_t size = self->info->domain_attr->mr_key_size;
@@ -2407,7 +2422,7 @@ static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
         : key;
 }
 
-/* Bind the memory to `ep` where the provider demands that, and check that there
+/* Bind the memory to `ep` if the provider requires that, and check that there
  * is a key. */
 static int na_ofi_mr_finish(
     const struct na_ofi_class *self, struct fid_ep *ep, struct fid_mr *mr)
@@ -2428,8 +2443,8 @@ static int na_ofi_mr_finish(
     return rc;
 }
 
-/* Calls of libfabric that read its table of keys, or change it, are made one
- * at a time where its provider does not: the native tcp before 1.19. */
+/* Serialize calls of libfabric that read or change its table of keys, if its
+ * provider does not: the native tcp before 1.19. */
 static void na_ofi_keys_lock(struct na_ofi_class *self)
 {
     if (self->keys_unsafe)
@@ -2544,9 +2559,9 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
     return na_ofi_mrs_open(mem, access, &mem->mrs);
 }
 
-/* The slot. From here on the provider refuses the key. One that moves memory by
- * software (tcp, sockets) completes a transfer that it has begun to serve, and
- * does not say when. */
+/* The slot. From now on the provider refuses the key. A provider that moves
+ * memory in software (tcp, sockets) completes a transfer that it has started to
+ * serve, without reporting when. */
 static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
@@ -2556,7 +2571,7 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
     mem->mrs = NULL;
 }
 
-/* Make memory of ours ready for puts and gets, from any thread. */
+/* Register local memory for puts and gets, in any thread. */
 static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -2577,11 +2592,11 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
         return ret;
     if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
         na_ofi_mrs_close(
-            self, mrs, base->segment_count); /* another was first */
+            self, mrs, base->segment_count); /* another thread was first */
     return NA_SUCCESS;
 }
 
-/* The provider's descriptor of a segment of ours, or NULL. */
+/* The provider's descriptor of a local segment, or NULL. */
 static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
 {
     struct fid_mr **mrs =
@@ -2652,7 +2667,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     na_plug_put32(bytes + 8, count);
 }
 
-/* A peer's key as one for us. */
+/* Convert a peer's key for this process. */
 static na_return_t na_ofi_key_open(
     struct na_ofi_class *self, const unsigned char *p, uint64_t *key_p)
 {
@@ -2673,7 +2688,7 @@ static na_return_t na_ofi_key_open(
     return rc == -FI_ENOMEM ? NA_NOMEM : NA_PROTOCOL_ERROR;
 }
 
-/* The slot: the handle goes. */
+/* The slot: the handle is freed. */
 static void na_ofi_mem_release(struct na_mem_handle *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -2689,8 +2704,8 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
     self->base.core->free(mem->there);
 }
 
-/* Read the segments of a description, whose size was checked. After an error
- * na_ofi_mem_release releases those that were read. */
+/* Decode the segments of a description whose size was checked. After an error
+ * na_ofi_mem_release releases the decoded ones. */
 static na_return_t na_ofi_mem_learn(
     struct na_ofi_mem *mem, const unsigned char *p, uint32_t count)
 {
@@ -2704,7 +2719,7 @@ static na_return_t na_ofi_mem_learn(
         piece->base = na_plug_get64(p);
         piece->size = na_plug_get64(p + 8);
         piece->start = mem->base.size;
-        /* Neither may wrap around: an offset into a segment, or into all. */
+        /* Neither an offset into a segment nor into all may wrap around. */
         if (piece->size == 0 || piece->size - 1 > UINT64_MAX - piece->base ||
             piece->size > UINT64_MAX - mem->base.size)
             return NA_PROTOCOL_ERROR;
@@ -2751,44 +2766,49 @@ static na_return_t na_ofi_mem_deserialize(
 
 /* ==== gen/ofi/rma.c ==== */
 /*
- * Puts and gets: cut into pieces that the provider can do, a few of which are
- * in flight together.
+ * Puts and gets: split into pieces that the provider supports, a few of which
+ * are in flight at a time.
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * A piece ends where the provider's limits say so: the number of local and of
- * remote segments, the bytes of a message. One thread at a time starts pieces
- * of an operation, without a lock; the end of each is another reason to do so.
- * What did not go at once waits in endpoint->due, for the next poll.
+ * The limits of the provider determine the pieces: the number of local and
+ * remote segments, the size of a message. One thread at a time starts pieces of
+ * an operation, without a lock; each end of a piece lets it continue.
+ * Operations that cannot continue at once wait in endpoint->due for the next
+ * poll.
  *
  * A target that refuses a transfer, because the memory was withdrawn, breaks
- * the connection on many providers (tcp, tcp;ofi_rxm, verbs), with all that is
- * in it. So transfers have connections without messages: an endpoint of their
- * own, on the initiator's side. When one breaks, each transfer that had pieces
- * in flight is a suspect. It is started anew, alone: no other transfer to that
- * peer is in flight meanwhile. One that breaks the connection again and again
- * was refused. Whether the peer is dead is not decided here: a suspect waits
- * until it can be started, or until keep-alives have found the peer dead.
+ * the connection on many providers (tcp, tcp;ofi_rxm, verbs), with everything
+ * in it. Therefore transfers use connections without messages: a separate
+ * endpoint on the initiator's side. When one breaks, each transfer that had
+ * pieces in flight is a suspect. It is restarted alone: no other transfer to
+ * that peer is in flight meanwhile. A transfer that breaks the connection
+ * repeatedly was refused. This module does not decide whether the peer is dead:
+ * a suspect waits until it can be started, or until keep-alives have found the
+ * peer dead.
  *
- * Not every provider ends what is in flight to a peer that died, or lets it be
- * taken back:
- * - Over TCP the connections to a dead peer are broken, which ends it. What was
- *   canceled ends when its data has come, or with its peer: the endpoint must
- *   not be closed meanwhile (na_ofi_is_tcp).
- * - Elsewhere closing the endpoint ends it. So that is done where a transfer's
- *   peer is dead, or it was canceled and does not end within a second, and all
- *   other transfers of the endpoint begin anew. It is done again after twice as
- *   long each time, up to five minutes, so that peers that fall silent cannot
- *   keep long transfers of others from their end.
- * - Where the provider is hardware, transfers share the endpoint of the
- *   messages: there it is the provider that ends them.
+ * Not every provider ends operations in flight to a dead peer, or supports
+ * canceling them:
+ *
+ * - Over TCP the connections to a dead peer are broken, which ends them. A
+ *   canceled transfer ends when its data has arrived, or with its peer: the
+ *   endpoint must not be closed meanwhile (na_ofi_is_tcp).
+ * - Elsewhere closing the endpoint ends them. So the endpoint is closed if a
+ *   transfer's peer is dead, or if a canceled transfer does not end within a
+ *   second, and all other transfers of the endpoint are restarted. The time
+ *   until this is repeated doubles, up to five minutes, so that silent peers
+ *   cannot prevent long transfers of others from ending.
+ * - If the provider is hardware, transfers share the endpoint of the messages:
+ *   the provider ends them.
  */
 
-#define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
-/* The pause after the second try; it is as much longer after each later one. */
+#define NA_OFI_RMA_TRIES \
+    6 /* attempts of a transfer that breaks the connection */
+/* The pause after the second attempt; each later pause is longer by this. */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS)
-#define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* soon ends, if canceled */
-#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)    /* until what is over must end */
+#define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* ends soon if canceled */
+#define NA_OFI_RMA_STUCK \
+    (1000 * NA_OFI_MS) /* how long an ended transfer may take */
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */
@@ -2798,8 +2818,8 @@ static size_t na_ofi_limit(size_t limit)
     return limit < 1 ? 1 : limit < NA_OFI_IOV_MAX ? limit : NA_OFI_IOV_MAX;
 }
 
-/* Where an offset is, at most the size of the memory: by a walk, because the
- * handle is the core's, which does not tell where segments start. */
+/* The position of an offset, at most the size of the memory, found by a walk:
+ * the core's handle does not expose where segments start. */
 static struct na_ofi_place na_ofi_place_local(
     const struct na_mem_handle *mem, na_offset_t offset)
 {
@@ -2813,7 +2833,7 @@ static struct na_ofi_place na_ofi_place_local(
     return place;
 }
 
-/* The same of a peer's memory, which has that byte. */
+/* The position in a peer's memory, which contains that byte. */
 static struct na_ofi_place na_ofi_place_remote(
     const struct na_ofi_mem *mem, na_offset_t offset)
 {
@@ -2834,7 +2854,8 @@ static struct na_ofi_place na_ofi_place_remote(
     return place;
 }
 
-/* Bytes of a segment from a place on, up to `limit`; the place passes them. */
+/* The bytes of a segment from a position on, up to `limit`; advances the
+ * position. */
 static size_t na_ofi_place_pass(
     struct na_ofi_place *place, na_size_t size, na_size_t limit)
 {
@@ -2848,8 +2869,8 @@ static size_t na_ofi_place_pass(
     return (size_t) run;
 }
 
-/* Segments of ours from the next byte on, `*size` bytes in all or fewer, and
- * then those: their number, and the place behind them. */
+/* List local segments from the next byte on, up to `*size` bytes, which becomes
+ * the listed size; returns their number, and the position after them. */
 static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     struct iovec iov[NA_OFI_IOV_MAX], void *desc[NA_OFI_IOV_MAX],
     struct na_ofi_place *behind_p)
@@ -2880,7 +2901,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* Segments of the peer from the next byte on, as na_ofi_list_local. */
+/* List the peer's segments from the next byte on, like na_ofi_list_local. */
 static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     struct fi_rma_iov iov[NA_OFI_IOV_MAX], struct na_ofi_place *behind_p)
 {
@@ -2909,9 +2930,9 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* The endpoint that serves the peer's memory: the one that its last message
- * came from, since somebody makes progress there; its first one where that did
- * not work, or where memory belongs to an endpoint. */
+/* The endpoint that serves the peer's memory: the one that sent its last
+ * message, since some thread makes progress there; its first one if that
+ * failed, or if memory belongs to an endpoint. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -2922,12 +2943,11 @@ static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
         addr, atomic_load_explicit(&addr->context, memory_order_relaxed));
 }
 
-/* What an error of libfabric means, at the start of a piece or at its end.
- *
- * The description told of bounds and permissions, and they were kept: a target
- * that refuses has not got that memory any more, whatever its provider calls
- * it. A connection that broke is FI_ECANCELED of some, FI_EIO or FI_ENOENT of
- * others: NA_DISCONNECT. */
+/* The meaning of a libfabric error at the start or the end of a piece. Bounds
+ * and access were checked against the description: a target that refuses no
+ * longer has the memory, whatever its provider reports. A broken connection is
+ * FI_ECANCELED on some providers, FI_EIO or FI_ENOENT on others:
+ * NA_DISCONNECT. */
 static na_return_t na_ofi_rma_code(int error)
 {
     na_return_t ret;
@@ -2946,11 +2966,11 @@ static na_return_t na_ofi_rma_code(int error)
     return ret == NA_HOSTUNREACH ? NA_DISCONNECT : ret;
 }
 
-/* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
- * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But over
- * libfabric's shm it is a copy of one segment within this call: what the call
- * leaves to the target's process crashes the second process that gets the same
- * entry of the address vector. */
+/* Start the next piece. NA_AGAIN: the provider cannot accept it now. A put has
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But with
+ * libfabric's shm it is a copy of one segment within this call: the part that
+ * the call leaves to the target's process crashes the second process that gets
+ * the same entry of the address vector. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
@@ -2975,7 +2995,7 @@ static na_return_t na_ofi_rma_post(
     if (size < tried)
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     if (ep == NULL)
-        return NA_AGAIN; /* it was closed since */
+        return NA_AGAIN; /* it was closed meanwhile */
     assert(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
     msg.msg_iov = iov;
     msg.desc = desc;
@@ -3006,8 +3026,8 @@ static na_return_t na_ofi_rma_post(
 
 /* ---- Operations ---- */
 
-/* Whether the peer can be reached; NA_AGAIN: it is being asked. The first use
- * of an address asks; what comes of that is the operation's fate. */
+/* Whether the peer can be reached; NA_AGAIN: HELLO was sent. The first use of
+ * an address connects it; if that fails, so does the operation. */
 static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
 {
     struct na_ofi_class *self = op->end->na_class;
@@ -3028,7 +3048,7 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     return ret;
 }
 
-/* Have all of it to be moved. */
+/* Reset the operation to move all of its data. */
 static void na_ofi_rma_reset(struct na_ofi_op *op)
 {
     op->left = op->base.size;
@@ -3046,9 +3066,9 @@ static void na_ofi_rma_refused(const struct na_ofi_op *op, const char *how)
         "a transfer was refused by %s: %s", op->base.addr->name, how);
 }
 
-/* The connection broke, and nothing of the transfer is in flight any more: have
- * it started anew, as a suspect. Some providers need a moment until they
- * connect again, and fail what is started meanwhile. */
+/* The connection broke, and no piece of the transfer is in flight: restart it
+ * as a suspect. Some providers need a moment until they reconnect, and fail
+ * pieces that are started meanwhile. */
 static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -3056,7 +3076,7 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
     if (op->tries == NA_OFI_RMA_TRIES) {
         if (!op->started || atomic_load(&addr->state) == NA_OFI_DEAD)
             return NA_DISCONNECT;
-        na_ofi_rma_refused(op, "alone, too, it broke the connection");
+        na_ofi_rma_refused(op, "it broke the connection even alone");
         return NA_NOENTRY;
     }
     if (op->tries > 0)
@@ -3085,7 +3105,8 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
     return ret;
 }
 
-/* A piece begins, or ended. The endpoint's lock is held, as in the next. */
+/* A piece starts, or ended. The endpoint's lock is held, also in the next
+ * function. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
     assert(!part->taken && op->flight < NA_OFI_PIECES);
@@ -3109,7 +3130,7 @@ static void na_ofi_part_give(
         op->ret = ret;
 }
 
-/* Whether it is a suspect's turn, which lasts until that ends. */
+/* Whether a suspect is the one that is retried, until it ends. */
 static bool na_ofi_rma_is_alone(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -3119,8 +3140,8 @@ static bool na_ofi_rma_is_alone(struct na_ofi_op *op)
         holder == op;
 }
 
-/* A place for a piece, where one is to be started; NULL: none. A suspect waits
- * until it is alone, the others until there is no suspect. */
+/* A slot for the next piece; NULL: none. A suspect waits until it is alone,
+ * others until there is no suspect. */
 static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -3138,7 +3159,7 @@ static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
     return &op->parts[i];
 }
 
-/* Whoever did this starts its pieces. True: anew. */
+/* Take the right to start its pieces. True: it must be restarted. */
 static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 {
     bool anew = op->broken && op->flight == 0;
@@ -3153,7 +3174,7 @@ static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
     return anew;
 }
 
-/* It is not active any more, and no lock is held. */
+/* End an operation that is no longer active; no lock is held. */
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
     assert(op->flight == 0 && !op->busy && !op->waiting);
@@ -3167,8 +3188,8 @@ static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
     op->end->na_class->base.core->complete(&op->base, ret);
 }
 
-/* Start what can be started, and end the operation where nothing is left to
- * do. The caller seized it, and holds no lock. False: it waits again. */
+/* Start pieces, and end the operation if nothing is left to do. The caller has
+ * called na_ofi_rma_begin_post, and holds no lock. False: it waits again. */
 static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 {
     struct na_ofi_end *end = op->end;
@@ -3193,7 +3214,8 @@ static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
     op->busy = false;
     ended = op->flight == 0 &&
         (op->ret != NA_SUCCESS || (op->left == 0 && !op->broken));
-    waits = op->flight == 0 && !ended; /* else a piece's end is the next turn */
+    waits = op->flight == 0 &&
+        !ended; /* otherwise the end of a piece continues it */
     op->waiting = waits;
     if (waits)
         na_plug_list_push(&end->due, &op->due);
@@ -3243,8 +3265,8 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     return NA_SUCCESS;
 }
 
-/* From poll, whose lock is held: try again what did not go. The number that
- * went. */
+/* From poll, whose lock is held: retry waiting operations. Returns the number
+ * that continued. */
 static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
 {
     struct na_link due;
@@ -3274,7 +3296,7 @@ static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
     return n;
 }
 
-/* A piece ended; `error` is 0, or of libfabric, of either sign. No lock is
+/* A piece ended; `error` is 0 or a libfabric error of either sign. No lock is
  * held. */
 static void na_ofi_rma_done(
     struct na_ofi_end *end, struct na_ofi_request *request, int error)
@@ -3301,7 +3323,7 @@ static void na_ofi_rma_done(
         (void) na_ofi_rma_work(op, anew);
 }
 
-/* How what is not to go on ends. */
+/* The result of an operation that does not continue. */
 static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -3310,8 +3332,8 @@ static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
                                                     : NA_CANCELED;
 }
 
-/* For the slot cancel: nothing new is started, and what is in flight ends by
- * itself. */
+/* For the slot cancel: no more pieces are started, and those in flight end by
+ * themselves. */
 static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
@@ -3337,8 +3359,8 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 
 /* ---- Endpoints ---- */
 
-/* End the pieces in flight by closing their endpoint. Their operations end, if
- * they were canceled or their peer is dead, or begin anew. */
+/* End the pieces in flight by closing their endpoint. Their operations end if
+ * they were canceled or their peer is dead, otherwise they restart. */
 static void na_ofi_rma_renew(struct na_ofi_end *end)
 {
     struct na_link *link;
@@ -3354,7 +3376,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
     }
     na_ofi_unlock(&end->lock);
     na_ofi_rma_close(end);
-    while (na_ofi_poll_end(end) > 0) /* what ended before */
+    while (na_ofi_poll_end(end) > 0) /* operations that ended before */
         continue;
     na_ofi_lock(&end->lock);
     end->renewing = false;
@@ -3421,7 +3443,7 @@ static void na_ofi_rma_break(struct na_ofi_end *end)
     }
 }
 
-/* Whether its pieces are to end, and do not. The endpoint's lock is held. */
+/* Whether its pieces must end, but do not. The endpoint's lock is held. */
 static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     if (op->flight == 0)
@@ -3435,8 +3457,8 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
     return now - op->over > NA_OFI_RMA_STUCK;
 }
 
-/* From the clock, each turn: see to it that what is over ends. clock_lock is
- * held. */
+/* From the clock, each tick: ensure that ended operations complete. clock_lock
+ * is held. */
 static void na_ofi_rma_tick(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -3472,8 +3494,8 @@ static bool na_ofi_rma_is_of(const struct na_ofi_op *op, const void *owner)
     return op->base.context == owner || op->base.local == owner;
 }
 
-/* Cancel the operations of a context or of local memory. Whether there is one
- * that has not ended. */
+/* Cancel the operations of a context or of local memory. Returns whether some
+ * have not ended. */
 static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
 {
     struct na_link *link;
@@ -3493,7 +3515,7 @@ static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
     return found;
 }
 
-/* Have the peers count as dead that keep them from their end. */
+/* Treat peers as dead that prevent operations from ending. */
 static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
 {
     const struct na_core *core = end->na_class->base.core;
@@ -3522,8 +3544,8 @@ static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
     } while (addr != NULL);
 }
 
-/* Have them end: if they have not after a while, by closing the endpoint, or
- * without their peers. No lock is held. */
+/* Make operations end: after a while by closing the endpoint, or by treating
+ * their peers as dead. No lock is held. */
 static void na_ofi_rma_end_of(
     struct na_ofi_end *end, const void *owner, uint64_t patience)
 {
@@ -3565,7 +3587,7 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
         struct na_ofi_end *end;
 
         na_ofi_lock(&self->lock);
-        end = self->ends[id]; /* which stays until the class closes */
+        end = self->ends[id]; /* which stays open until the class closes */
         na_ofi_unlock(&self->lock);
         if (end != NULL)
             na_ofi_rma_end_of(end, mem, NA_OFI_RMA_STUCK);
@@ -3586,17 +3608,17 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
  *     | h  | f  |version |kind |plane |target |source |0 |token |tag | 0 |body
  *     +----+----+--------+-----+------+-------+-------+--+------+----+---+----
  *
- * The body of HELLO and WELCOME, an introduction. The sender is to be called by
- * `token`, and is dead when it stays silent for `death` ms. Its first endpoint
- * stands first.
+ * The body of HELLO and WELCOME, an introduction. Messages to the sender carry
+ * `token`. It is dead when it is silent for `death` ms. Its first endpoint is
+ * the first entry.
  *
  *     0            8      16     20    22     24
  *     +------------+------+------+-----+------+-----------------------------
  *     |incarnation |token |death |size |count |count times: id, size bytes
  *     +------------+------+------+-----+------+-----------------------------
  *
- * The header and HELLO have this form in every version, so that peers of two
- * versions can tell.
+ * The header and HELLO have this layout in every version, so that peers can
+ * detect another version.
  */
 
 #define NA_OFI_INTRO 24 /* bytes in front of the endpoints */
@@ -3636,7 +3658,7 @@ static void na_ofi_put_header(
     na_plug_put32(p + 20, 0);
 }
 
-/* False: too short, or no message of ours. */
+/* False: too short, or not a message of this transport. */
 static bool na_ofi_get_header(
     const unsigned char *p, size_t size, struct na_ofi_header *header)
 {
@@ -3652,7 +3674,7 @@ static bool na_ofi_get_header(
     return true;
 }
 
-/* Write our introduction for a peer that is to put `token` into its messages.
+/* Write the own introduction for a peer, which puts `token` into its messages.
  * Returns its size, at most `max`. The class's lock is held. */
 static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
     unsigned char *p, size_t max)
@@ -3711,12 +3733,12 @@ static bool na_ofi_get_intro(const struct na_ofi_class *self,
 
 /* ==== gen/ofi/addr.c ==== */
 /*
- * Addresses: made, found by their token, given up.
+ * Addresses: creation, lookup by token, end.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 
-/* A new address, idle; NULL: out of memory. No lock is held. */
+/* Create an idle address; NULL: out of memory. No lock is held. */
 static struct na_ofi_addr *na_ofi_addr_new(
     struct na_ofi_class *self, const char *name, na_bool_t is_self)
 {
@@ -3741,7 +3763,7 @@ static struct na_ofi_addr *na_ofi_addr_new(
 
 #define NA_OFI_SLOT_BITS 24
 
-/* Have a peer that puts addr->token into its messages known by it. The class's
+/* Assign addr->token to a peer, which puts it into its messages. The class's
  * lock is held, as below. */
 static na_return_t na_ofi_slot_take(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
@@ -3784,7 +3806,7 @@ static void na_ofi_slot_free(
     addr->token = 0;
 }
 
-/* The peer that was given a token, or NULL. */
+/* The peer with a token, or NULL. */
 static struct na_ofi_addr *na_ofi_slot_find(
     const struct na_ofi_class *self, uint64_t token)
 {
@@ -3797,7 +3819,7 @@ static struct na_ofi_addr *na_ofi_slot_find(
 
 /* ---- The address vector ---- */
 
-/* Enter an address that passes na_ofi_raw_ok into the address vector. */
+/* Insert an address that passes na_ofi_raw_ok into the address vector. */
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
@@ -3858,7 +3880,8 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
-/* Learn where a peer's endpoints are. Those known in this incarnation stay. */
+/* Store the addresses of a peer's endpoints. Those already known in this
+ * incarnation stay. */
 static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -3881,7 +3904,7 @@ static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
             continue;
         far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
         if (far == NULL)
-            break; /* its first endpoint takes all */
+            break; /* its first endpoint receives everything */
         far->id = end[0];
         far->incarnation = intro->incarnation;
         far->next = atomic_load(&addr->far);
@@ -3907,8 +3930,8 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
 
 /* ---- The end ---- */
 
-/* Complete what was moved to `ops`, a list of the caller's; how many. Until one
- * is taken off, under the lock, it can be canceled. */
+/* Complete the operations in the caller's list `ops`; returns their number.
+ * Each is removed with the lock held; until then it can be canceled. */
 static unsigned na_ofi_complete_all(struct na_ofi_class *self,
     struct na_link *ops, na_return_t ret, struct na_addr *result)
 {
@@ -3933,7 +3956,7 @@ static unsigned na_ofi_complete_all(struct na_ofi_class *self,
     }
 }
 
-/* Something is to be sent to an address; the class's lock is held. */
+/* Queue an address that has something to send; the class's lock is held. */
 static void na_ofi_push_due(struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     if (na_plug_list_empty(&addr->due))
@@ -3976,7 +3999,7 @@ static void na_ofi_lost(
         return;
     }
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
-    reached = addr->reached; /* another thread may reach it once it is idle */
+    reached = addr->reached; /* another thread may connect it when it is idle */
     failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
@@ -3995,13 +4018,13 @@ static void na_ofi_lost(
     if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
-    else if (failed && !asked) /* only a peer gave the address */
+    else if (failed && !asked) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name,
             code == NA_PROTOCOL_ERROR
-                ? "it speaks another version of this transport's protocol"
+                ? "it has another version of this transport's protocol"
                 : "no answer, or refused");
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
@@ -4040,8 +4063,8 @@ static na_return_t na_ofi_addr_self(struct na_ofi_class *self, const char *name)
     return ret;
 }
 
-/* The slot: the last reference is gone, and so is every operation with this
- * peer: each has one. */
+/* The slot: the last reference was released, so no operation uses the peer:
+ * each holds one. */
 static void na_ofi_addr_release(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -4062,7 +4085,7 @@ static void na_ofi_addr_release(struct na_addr *base)
     }
 }
 
-/* The slot: the core gave this peer up. */
+/* The slot: the core abandons the peer. */
 static void na_ofi_addr_abandon(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -4072,13 +4095,14 @@ static void na_ofi_addr_abandon(struct na_addr *base)
     na_ofi_lock(&self->lock);
     asked = atomic_load(&addr->state) == NA_OFI_ASKED;
     if (atomic_load(&addr->state) == NA_OFI_READY && !base->self)
-        (void) na_ofi_send_control(self, addr, NA_OFI_BYE); /* it may live */
+        (void) na_ofi_send_control(
+            self, addr, NA_OFI_BYE); /* it may be alive */
     na_ofi_unlock(&self->lock);
     if (!asked)
         na_ofi_lost(self, addr, NA_DISCONNECT);
 }
 
-/* The slot: the same process is the same peer, by whatever name. */
+/* The slot: a process is the same peer by any name. */
 static na_bool_t na_ofi_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -4090,7 +4114,7 @@ static na_bool_t na_ofi_addr_cmp(
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
-/* The class closes: no address has a connection any more. */
+/* The class closes: disconnect all addresses. */
 static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
@@ -4112,15 +4136,15 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 
 /* ==== gen/ofi/send.c ==== */
 /*
- * Messages on their way out: copied into buffers of ours, in order.
+ * Outgoing messages: copied into buffers of the transport, in order.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 
 /* ---- Buffers ---- */
 
-/* A new buffer of `size` bytes, in the endpoint's list. Errors are logged. The
- * endpoint's lock is held, as below. */
+/* Create a buffer of `size` bytes, in the endpoint's list. Errors are logged.
+ * The endpoint's lock is held, as below. */
 static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
     enum na_ofi_work work, struct na_ofi_buffer **buffer_p)
 {
@@ -4153,7 +4177,7 @@ static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
     return NA_SUCCESS;
 }
 
-/* A buffer to send `size` bytes from; NULL: none, which was logged. */
+/* Get a buffer for sending `size` bytes; NULL: out of memory (logged). */
 static struct na_ofi_buffer *na_ofi_buffer_get(
     struct na_ofi_end *end, size_t size)
 {
@@ -4220,8 +4244,8 @@ static void na_ofi_gather(unsigned char *p, const struct na_ofi_header *header,
     }
 }
 
-/* Send a message of `size` bytes, and a header, which are copied. 0, or a
- * negative code of libfabric's; -FI_EAGAIN: not now. */
+/* Send a message of `size` bytes and a header, which are copied. 0, or a
+ * negative error of libfabric; -FI_EAGAIN: not now. */
 static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     fi_addr_t at, const struct na_ofi_header *header,
     const struct na_segment *segments, na_size_t count, size_t size)
@@ -4288,7 +4312,7 @@ static bool na_ofi_is_sending(struct na_ofi_end *end)
 
 /* ---- Messages ---- */
 
-/* Send a message of the core's to a peer that is ready. */
+/* Send a message of the core to a ready peer. */
 static ssize_t na_ofi_post_msg(
     struct na_ofi_end *end, struct na_ofi_addr *addr, const struct na_msg *msg)
 {
@@ -4304,8 +4328,9 @@ static ssize_t na_ofi_post_msg(
         msg->segments, msg->segment_count, (size_t) msg->size);
 }
 
-/* Set in the threads of the clocks. They do not have the core's lock, which
- * comes before ours, and leave messages to the threads that make progress. */
+/* Set in the clock threads. They do not hold the core's lock, which must be
+ * taken before this transport's, and leave messages to the threads that make
+ * progress. */
 static _Thread_local bool na_ofi_in_clock;
 
 static bool na_ofi_has_sends(struct na_ofi_addr *addr)
@@ -4315,8 +4340,8 @@ static bool na_ofi_has_sends(struct na_ofi_addr *addr)
 }
 
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
- * why it is lost. The class's lock is held. A send is completed under it,
- * before an answer can be delivered by another thread: the class still has a
+ * the error that ends it. The class's lock is held. A send is completed with it
+ * held, before another thread can deliver an answer: the class still holds a
  * reference to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
@@ -4324,7 +4349,7 @@ static ssize_t na_ofi_flush_addr(
     ssize_t rc = 0;
 
     if (addr->at == FI_ADDR_UNSPEC) {
-        rc = -FI_EHOSTUNREACH; /* the address vector did not take it */
+        rc = -FI_EHOSTUNREACH; /* the address vector did not accept it */
     } else if (addr->hello) {
         rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
@@ -4351,9 +4376,9 @@ static ssize_t na_ofi_flush_addr(
     return rc;
 }
 
-/* Whether what did not go is tried again in a millisecond. A HELLO or WELCOME
- * waits for the next turn of the clock when there probably is nobody: each try
- * costs system calls, and strangers can name any number of addresses. */
+/* Whether to retry in a millisecond. A HELLO or WELCOME waits for the next tick
+ * if the address is probably not in use: each attempt costs system calls, and
+ * unknown peers can name any number of addresses. */
 static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 {
     return addr->tries < NA_OFI_TRIES || na_ofi_has_sends(addr);
@@ -4361,7 +4386,7 @@ static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 
 static unsigned na_ofi_flush(struct na_ofi_class *self)
 {
-    struct na_ofi_addr *ended = NULL; /* lost, or to be parted from */
+    struct na_ofi_addr *ended = NULL; /* lost, or being closed */
     struct na_link again;
     struct na_link *link;
     ssize_t rc = 0;
@@ -4395,7 +4420,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     return n + 1;
 }
 
-/* A send that cannot go at once. */
+/* Queue a send that cannot be sent at once. */
 static na_return_t na_ofi_send_later(struct na_ofi_class *self,
     struct na_ofi_addr *addr, uint8_t home, struct na_op *op)
 {
@@ -4446,12 +4471,12 @@ static na_return_t na_ofi_msg_send(
  * Part of the libfabric transport; see ofi.h.
  */
 
-/* Limit of peers that said HELLO, and sent nothing yet with the token they were
- * given. Each may be a forgery that names another process's address. */
+/* Limit of peers that sent HELLO, but no message with their token yet. Each may
+ * be forged, with another process's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Limit of proven peers at one address. They are one process, which looked us
- * up by several names. */
+/* Limit of proven peers at one address. They are one process that looked up
+ * this class by several names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_send_control(
@@ -4479,7 +4504,7 @@ static ssize_t na_ofi_send_control(
         &segment, 1, (size_t) segment.size);
 }
 
-/* An endpoint was opened: introduce ourselves to all peers anew. The lock is
+/* An endpoint was opened: send a new introduction to all peers. The lock is
  * held. */
 static void na_ofi_introduce_all(struct na_ofi_class *self)
 {
@@ -4495,7 +4520,7 @@ static void na_ofi_introduce_all(struct na_ofi_class *self)
 
 /* ---- Asking ---- */
 
-/* Say HELLO to an idle address by the endpoint `home`; the lock is held. */
+/* Send HELLO to an idle address from the endpoint `home`; the lock is held. */
 static na_return_t na_ofi_ask(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
@@ -4510,7 +4535,7 @@ static na_return_t na_ofi_ask(
     addr->home = home;
     addr->deadline = self->turn + self->lookup_ticks;
     addr->hello = true;
-    atomic_store(&addr->context, 0); /* the others may be gone */
+    atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
@@ -4535,18 +4560,19 @@ static na_return_t na_ofi_connect(
 
 /* ---- Receiving HELLO and WELCOME ---- */
 
-/* These functions return NULL, or what is wrong with the message. They are
- * called by the thread that polls the endpoint, with no other lock held. */
+/* These functions return NULL, or the reason why the message is refused. They
+ * are called by the thread that polls the endpoint, with no other lock held. */
 
-/* Answer a HELLO: with WELCOME, from the endpoint it came to. */
+/* Answer a HELLO with WELCOME, from the endpoint that received it. */
 static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     struct na_ofi_addr *addr, uint8_t source)
 {
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
-        /* Until it is proven, answers go to its first endpoint only: a forgery
-         * that names another process's address there gets no answer. */
+        /* Until the peer is proven, answers are sent to its first endpoint
+         * only: a forged HELLO that names another process's address there gets
+         * no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
         addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0;
@@ -4556,8 +4582,8 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_unlock(&self->lock);
 }
 
-/* Turns between keep-alives to a peer, of which four fit into its death_ms and
- * into ours. */
+/* Ticks between keep-alives to a peer: four keep-alives fit into its death_ms
+ * and into this class's. */
 static uint64_t na_ofi_often(
     const struct na_ofi_class *self, const struct na_ofi_intro *intro)
 {
@@ -4575,7 +4601,7 @@ static bool na_ofi_is_of(
 }
 
 /* The peer that sent this HELLO before and missed the answer, or NULL. *why_p:
- * the reason to refuse a new one, or NULL. The lock is held. */
+ * the reason to refuse a new peer, or NULL. The lock is held. */
 static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, const char *name, const char **why_p)
 {
@@ -4596,11 +4622,11 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     if (unproven >= NA_OFI_UNPROVEN)
         *why_p = "too many others have not finished the handshake";
     else if (alike >= NA_OFI_ALIKE)
-        *why_p = "too many have come from its address";
+        *why_p = "too many peers have its address";
     return NULL;
 }
 
-/* A new peer that looks us up; NULL: it cannot be one, which was logged. */
+/* Accept a new peer; NULL: refused (logged). */
 static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, const char *name)
 {
@@ -4670,7 +4696,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     bool other = false;
 
     if (addr == NULL || addr->accepted)
-        return "it does not answer a HELLO of ours";
+        return "it does not answer a HELLO of this class";
     result = &addr->base;
     na_plug_list_init(&lookups);
     na_ofi_lock(&self->lock);
@@ -4682,12 +4708,13 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         addr->deadline = NA_OFI_NEVER;
         addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
-        addr->hello = true;          /* with the token: it proves us */
-        na_ofi_push_due(self, addr); /* its sends, too, and to open it */
+        addr->hello = true; /* with the token, which proves this class */
+        na_ofi_push_due(
+            self, addr); /* to send its messages, too, and open it */
         if (intro->incarnation == self->base.incarnation)
-            result = self->base.self_addr; /* by another name */
+            result = self->base.self_addr; /* the own address by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)
-        /* It was restarted, or has given us up. */
+        /* It was restarted, or has abandoned this class. */
         other = atomic_load(&addr->incarnation) != intro->incarnation ||
             atomic_load(&addr->theirs) != intro->token;
     if (atomic_load(&addr->state) == NA_OFI_READY && !other)
@@ -4700,7 +4727,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     return NULL;
 }
 
-/* A HELLO of another version: tell ours, by a WELCOME. */
+/* A HELLO of another version: answer with a WELCOME of this version. */
 static void na_ofi_refuse_version(struct na_ofi_end *end,
     const struct na_ofi_header *header, const struct na_ofi_intro *intro)
 {
@@ -4795,9 +4822,8 @@ static void na_ofi_wait_sent(struct na_ofi_class *self, uint64_t end_at)
     }
 }
 
-/* Tell every peer that this class closes, after what was sent, and wait until
- * that has left, at most so long. No context is left, and the clock has
- * stopped. */
+/* Send BYE to every peer after all messages, and wait up to `linger_ms` until
+ * it was sent. No context is left, and the clock has stopped. */
 static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
 {
     uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
@@ -4825,8 +4851,8 @@ static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
 
 /* ---- Receive buffers ---- */
 
-/* Post the buffers that are used up, as far as the provider takes them now;
- * what fails is logged. The endpoint's lock is held. */
+/* Post used buffers again, as far as the provider accepts them now; failures
+ * are logged. The endpoint's lock is held. */
 static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 {
     struct fi_msg msg;
@@ -4847,12 +4873,12 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         na_ofi_keys_lock(end->na_class);
-        if (ep != NULL) /* else it was closed, and is not open again yet */
+        if (ep != NULL) /* otherwise it was closed, and is not open again yet */
             rc =
                 fi_recvmsg(ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
         na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
-            return NA_SUCCESS; /* poll tries again */
+            return NA_SUCCESS; /* poll retries */
         if (rc != 0)
             return na_ofi_failed(
                 end->na_class, "cannot post", "a receive buffer", (int) rc);
@@ -4909,18 +4935,18 @@ static na_return_t na_ofi_drain_begin(struct na_ofi_end *end)
 
 /* ---- Messages ---- */
 
-/* A message was refused: count and log. */
+/* Count and log a refused message. */
 static void na_ofi_refuse(struct na_ofi_class *self,
     const struct na_ofi_addr *addr, size_t size, const char *why)
 {
     self->base.core->count(&self->base, "ofi_malformed", 1);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
         "refused a message (%zu bytes) from %s: %s", size,
-        addr != NULL ? addr->base.name : "a stranger", why);
+        addr != NULL ? addr->base.name : "an unknown peer", why);
 }
 
-/* A peer has proved that it is at its address: who was there before, in another
- * life, is dead. */
+/* A peer has proved its address: an earlier incarnation at that address is
+ * dead. */
 static void na_ofi_replace(
     struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
@@ -4949,8 +4975,8 @@ static void na_ofi_replace(
     } while (old != NULL);
 }
 
-/* The sender of a message, with a reference; NULL: a stranger. A sender that
- * has our token has finished the handshake. */
+/* The sender of a message, with a reference; NULL: unknown. A sender that uses
+ * this class's token has completed the handshake. */
 static struct na_ofi_addr *na_ofi_sender(
     struct na_ofi_class *self, const struct na_ofi_header *header)
 {
@@ -4987,7 +5013,7 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
 
     if (header->kind == NA_OFI_MESSAGE) {
         if (addr == NULL || atomic_load(&addr->state) != NA_OFI_READY)
-            return "its sender is no peer, or none any more";
+            return "its sender is not a peer (any more)";
         if (header->plane >= NA_MSG_PLANE_MAX ||
             size > (header->plane == NA_MSG_EXPECTED
                            ? self->base.max_expected_size
@@ -5003,8 +5029,9 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
         if (size != 0)
             return "a BYE with a body";
         if (addr == NULL)
-            return NULL; /* we gave it up before it came */
-        /* Not at once: what its other endpoints sent before may still come. */
+            return NULL; /* it was given up before the message arrived */
+        /* Not at once: earlier messages of its other endpoints may still
+         * arrive. */
         na_ofi_lock(&self->lock);
         if (addr->deadline > self->turn + 1)
             addr->deadline = self->turn + 1;
@@ -5046,7 +5073,8 @@ static void na_ofi_dispatch(
     const char *wrong = NULL;
 
     if (!na_ofi_get_header(bytes, size, &header)) {
-        na_ofi_refuse(self, NULL, size, "it is no message of this transport");
+        na_ofi_refuse(
+            self, NULL, size, "it is not a message of this transport");
         return;
     }
     addr = na_ofi_sender(self, &header);
@@ -5064,7 +5092,7 @@ static void na_ofi_dispatch(
 
 /* ---- Completions ---- */
 
-/* A receive ended: put its buffer aside if that is used up. */
+/* A receive ended: set its buffer aside if it is used up. */
 static void na_ofi_recv_ended(
     struct na_ofi_end *end, struct na_ofi_request *request, uint64_t flags)
 {
@@ -5098,8 +5126,9 @@ static void na_ofi_received(
     na_ofi_recv_ended(end, request, entry->flags);
 }
 
-/* A send failed: its peer is gone. But a HELLO is repeated until the lookup is
- * over: this one may have gone by a connection to who was there before. */
+/* A send failed: its peer is dead. But a HELLO is repeated until the lookup
+ * ends: this one may have used a connection to an earlier process at that
+ * address. */
 static void na_ofi_send_failed(
     struct na_ofi_end *end, struct na_ofi_request *request)
 {
@@ -5111,7 +5140,7 @@ static void na_ofi_send_failed(
     self->base.core->addr_unref(&addr->base);
 }
 
-/* Take the errors off the queue; how many there were. */
+/* Read the errors of the queue; returns their number. */
 static unsigned na_ofi_read_errors(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -5176,8 +5205,8 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
         }
         done++;
     }
-    /* After the whole batch: a completion that says that a buffer is used up
-     * may come before others with messages in it. */
+    /* After the whole batch: a completion that reports a used-up buffer may
+     * precede others with messages in it. */
     if (end->used != NULL || end->spent != NULL) {
         na_ofi_lock(&end->lock);
         while (end->used != NULL) {
@@ -5195,20 +5224,20 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 
 /* ==== gen/ofi/clock.c ==== */
 /*
- * The clock: the thread of a class for all that depends on time.
+ * The clock: the thread of a class for timed events.
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * In each turn it sends keep-alives, gives up silent peers, and polls endpoints
- * that nobody has polled since the last turn. While something waits
- * because the provider could not take it (-FI_EAGAIN), it tries again each
- * millisecond, so that contexts may sleep meanwhile.
+ * In each tick it sends keep-alives, ends silent peers, and polls endpoints
+ * that were not polled since the last tick. While something waits because the
+ * provider could not accept it (-FI_EAGAIN), it retries every millisecond, so
+ * that contexts may sleep meanwhile.
  */
 
 #define NA_OFI_TICK_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
 
-/* Look at an address in this turn: NA_SUCCESS, or the code with which it ends.
+/* Check an address in this tick: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
 static na_return_t na_ofi_check_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
@@ -5239,7 +5268,7 @@ static na_return_t na_ofi_check_addr(
     return NA_SUCCESS;
 }
 
-/* One turn. The class's lock is held, and is not meanwhile. */
+/* One tick. The class's lock is held, but released meanwhile. */
 static void na_ofi_tick(struct na_ofi_class *self)
 {
     struct na_link *link;
@@ -5259,12 +5288,12 @@ static void na_ofi_tick(struct na_ofi_class *self)
         na_ofi_lost(self, addr, code);
         self->base.core->addr_unref(&addr->base);
         na_ofi_lock(&self->lock);
-        next = self->addrs.next; /* the list may be another one */
+        next = self->addrs.next; /* the list may have changed */
     }
 }
 
-/* Warn, once, when the process has no free descriptor: providers accept nobody
- * then, and do not tell. */
+/* Warn once when the process has no free descriptor: providers then accept no
+ * connections, without reporting it. */
 static void na_ofi_warn_if_full(struct na_ofi_class *self)
 {
     bool full = na_ofi_is_full();
@@ -5272,13 +5301,13 @@ static void na_ofi_warn_if_full(struct na_ofi_class *self)
     if (full && !self->full) {
         self->base.core->count(&self->base, "ofi_full", 1);
         self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
-            "%s accepts no peers: each descriptor of the process is taken",
+            "%s cannot accept peers: all descriptors of the process are in use",
             self->base.self_addr->name);
     }
     self->full = full;
 }
 
-/* Poll the endpoints that nobody has polled, or all if something is due. */
+/* Poll the endpoints that were not polled, or all if something is due. */
 static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
 {
     unsigned id;
@@ -5304,7 +5333,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
     na_ofi_unlock(&self->clock_lock);
 }
 
-/* Whether something still waits that did not go at once; no lock is held. */
+/* Whether something still waits to be sent; no lock is held. */
 static bool na_ofi_is_due(struct na_ofi_class *self)
 {
     bool due;
@@ -5364,7 +5393,7 @@ static void *na_ofi_clock(void *arg)
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
-        if (hurry) /* a thread that sleeps may have messages to send */
+        if (hurry) /* a sleeping thread may have messages to send */
             core->wake(&self->base);
         if (turn)
             na_ofi_warn_if_full(self);
@@ -5403,7 +5432,8 @@ static void na_ofi_clock_stop(struct na_ofi_class *self)
     self->ticking = false;
 }
 
-/* Lists and locks, and how long turns are. False: the system has none left. */
+/* Initialize lists and locks, and compute the tick. False: the system is out of
+ * resources. */
 static bool na_ofi_prepare(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;
@@ -5420,7 +5450,7 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         self->period = NA_OFI_TICK_MAX;
     if (self->period < NA_OFI_TICK_MIN)
         self->period = NA_OFI_TICK_MIN;
-    if (death < 10 * NA_OFI_TICK_MAX) /* a peer's clock may tick so slowly */
+    if (death < 10 * NA_OFI_TICK_MAX) /* a peer's clock may tick that slowly */
         death = 10 * NA_OFI_TICK_MAX;
     self->death_ticks = death / self->period + 1;
     self->lookup_ticks = lookup / self->period + 1;
@@ -5447,7 +5477,7 @@ lock:
     return false;
 }
 
-/* The last thing that closing does. Addresses may be released later. */
+/* The last step of closing. Addresses may be released later. */
 static void na_ofi_unprepare(struct na_ofi_class *self)
 {
     (void) pthread_cond_destroy(&self->alarm);
@@ -5463,14 +5493,14 @@ static void na_ofi_unprepare(struct na_ofi_class *self)
  * Part of the libfabric transport; see ofi.h.
  */
 
-/* Whether somebody polls an endpoint, or sleeps on its descriptor. */
+/* Whether a thread polls an endpoint, or sleeps on its descriptor. */
 static bool na_ofi_is_attended(struct na_ofi_end *end)
 {
     return atomic_load_explicit(&end->polled, memory_order_relaxed) ||
         atomic_load_explicit(&end->sleepers, memory_order_relaxed) > 0;
 }
 
-/* Nothing, if another thread polls it. */
+/* Poll an endpoint; no effect if another thread polls it. */
 static unsigned na_ofi_try_poll(struct na_ofi_end *end)
 {
     unsigned n;
@@ -5486,8 +5516,8 @@ static unsigned na_ofi_try_poll(struct na_ofi_end *end)
     return n;
 }
 
-/* The slot. Peers that name no context send to the first endpoint: whoever
- * makes progress polls it, if its own context does not. */
+/* The slot. Peers that specify no context send to the first endpoint: any
+ * thread that makes progress polls it, if its own context does not. */
 static unsigned na_ofi_poll(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
@@ -5501,10 +5531,10 @@ static unsigned na_ofi_poll(struct na_context *context)
     return n;
 }
 
-/* The slot. No descriptor, so that the core polls every millisecond, where one
- * would not wake the context: it has to poll the first endpoint as well, or its
- * descriptor reports sockets only. There net serves all endpoints of a domain
- * in one poll, and another context may have read them. */
+/* The slot. No descriptor, so that the core polls every millisecond, if a
+ * descriptor would not always wake the context: the context must poll the first
+ * endpoint as well, or its descriptor reports only sockets. With net one poll
+ * serves all endpoints of a domain, so another context may have read them. */
 static int na_ofi_poll_fd(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
@@ -5548,7 +5578,7 @@ static void na_ofi_wait_end(struct na_context *base)
     context->sleeps = false;
 }
 
-/* A lookup or a send that waits for its address can be taken back. */
+/* Cancel a lookup or a send that waits for its address. */
 static na_return_t na_ofi_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_ofi_class *self = na_ofi_of(op->context->na_class);
@@ -5575,7 +5605,7 @@ static na_return_t na_ofi_cancel(struct na_op *op, uint64_t op_id)
  * Part of the libfabric transport; see ofi.h.
  */
 
-/* The address of that name, with a reference, or NULL. The class's lock is
+/* Find the address of a name, with a reference, or NULL. The class's lock is
  * held. */
 static struct na_ofi_addr *na_ofi_known(
     struct na_ofi_class *self, const char *name)
@@ -5592,7 +5622,7 @@ static struct na_ofi_addr *na_ofi_known(
     return NULL;
 }
 
-/* The slot: find an address, or make an idle one. */
+/* The slot: find an address, or create an idle one. */
 static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     const char *string, na_bool_t from_peer, struct na_addr **addr_p)
 {
@@ -5636,7 +5666,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
-/* The slot: resolve, then shake hands with the peer. */
+/* The slot: resolve, then connect to the peer. */
 static na_return_t na_ofi_addr_lookup(struct na_op *op)
 {
     struct na_ofi_class *self = na_ofi_of(op->context->na_class);
@@ -5663,7 +5693,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
         core->complete(op, NA_SUCCESS);
         return NA_SUCCESS;
     }
-    core->addr_unref(base); /* while it is asked, the class has its own */
+    core->addr_unref(base); /* while it connects, the class holds another */
     if (ret != NA_AGAIN)
         core->complete(op, ret);
     return NA_SUCCESS;
@@ -5678,7 +5708,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
 
 /* ---- Endpoints ---- */
 
-/* Have the endpoint `id`, and count one more context that uses it.
+/* Open the endpoint `id` if needed, and count one more context that uses it.
  * clock_lock is held, as below. */
 static na_return_t na_ofi_end_take(
     struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
@@ -5714,8 +5744,8 @@ static na_return_t na_ofi_context_create(struct na_context *base)
     return ret;
 }
 
-/* The endpoint stays until the class closes, for the next context of that
- * number: peers know where it is. */
+/* The endpoint stays open until the class closes, for the next context with
+ * that number: peers know its address. */
 static void na_ofi_context_destroy(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -5748,7 +5778,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
     na_ofi_unprepare(self);
 }
 
-/* Open all objects of a class that is prepared. */
+/* Open all objects of a prepared class. */
 static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
     struct na_ofi_end *end;

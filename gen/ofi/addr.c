@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: made, found by their token, given up.
+ * Addresses: creation, lookup by token, end.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 #include "ofi/ofi.h"
 
-/* A new address, idle; NULL: out of memory. No lock is held. */
+/* Create an idle address; NULL: out of memory. No lock is held. */
 static struct na_ofi_addr *na_ofi_addr_new(
     struct na_ofi_class *self, const char *name, na_bool_t is_self)
 {
@@ -31,7 +31,7 @@ static struct na_ofi_addr *na_ofi_addr_new(
 
 #define NA_OFI_SLOT_BITS 24
 
-/* Have a peer that puts addr->token into its messages known by it. The class's
+/* Assign addr->token to a peer, which puts it into its messages. The class's
  * lock is held, as below. */
 static na_return_t na_ofi_slot_take(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
@@ -74,7 +74,7 @@ static void na_ofi_slot_free(
     addr->token = 0;
 }
 
-/* The peer that was given a token, or NULL. */
+/* The peer with a token, or NULL. */
 static struct na_ofi_addr *na_ofi_slot_find(
     const struct na_ofi_class *self, uint64_t token)
 {
@@ -87,7 +87,7 @@ static struct na_ofi_addr *na_ofi_slot_find(
 
 /* ---- The address vector ---- */
 
-/* Enter an address that passes na_ofi_raw_ok into the address vector. */
+/* Insert an address that passes na_ofi_raw_ok into the address vector. */
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
@@ -148,7 +148,8 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
-/* Learn where a peer's endpoints are. Those known in this incarnation stay. */
+/* Store the addresses of a peer's endpoints. Those already known in this
+ * incarnation stay. */
 static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
@@ -171,7 +172,7 @@ static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
             continue;
         far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
         if (far == NULL)
-            break; /* its first endpoint takes all */
+            break; /* its first endpoint receives everything */
         far->id = end[0];
         far->incarnation = intro->incarnation;
         far->next = atomic_load(&addr->far);
@@ -197,8 +198,8 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
 
 /* ---- The end ---- */
 
-/* Complete what was moved to `ops`, a list of the caller's; how many. Until one
- * is taken off, under the lock, it can be canceled. */
+/* Complete the operations in the caller's list `ops`; returns their number.
+ * Each is removed with the lock held; until then it can be canceled. */
 static unsigned na_ofi_complete_all(struct na_ofi_class *self,
     struct na_link *ops, na_return_t ret, struct na_addr *result)
 {
@@ -223,7 +224,7 @@ static unsigned na_ofi_complete_all(struct na_ofi_class *self,
     }
 }
 
-/* Something is to be sent to an address; the class's lock is held. */
+/* Queue an address that has something to send; the class's lock is held. */
 static void na_ofi_push_due(struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     if (na_plug_list_empty(&addr->due))
@@ -266,7 +267,7 @@ static void na_ofi_lost(
         return;
     }
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
-    reached = addr->reached; /* another thread may reach it once it is idle */
+    reached = addr->reached; /* another thread may connect it when it is idle */
     failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
@@ -285,13 +286,13 @@ static void na_ofi_lost(
     if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
-    else if (failed && !asked) /* only a peer gave the address */
+    else if (failed && !asked) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name,
             code == NA_PROTOCOL_ERROR
-                ? "it speaks another version of this transport's protocol"
+                ? "it has another version of this transport's protocol"
                 : "no answer, or refused");
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
@@ -330,8 +331,8 @@ static na_return_t na_ofi_addr_self(struct na_ofi_class *self, const char *name)
     return ret;
 }
 
-/* The slot: the last reference is gone, and so is every operation with this
- * peer: each has one. */
+/* The slot: the last reference was released, so no operation uses the peer:
+ * each holds one. */
 static void na_ofi_addr_release(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -352,7 +353,7 @@ static void na_ofi_addr_release(struct na_addr *base)
     }
 }
 
-/* The slot: the core gave this peer up. */
+/* The slot: the core abandons the peer. */
 static void na_ofi_addr_abandon(struct na_addr *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -362,13 +363,14 @@ static void na_ofi_addr_abandon(struct na_addr *base)
     na_ofi_lock(&self->lock);
     asked = atomic_load(&addr->state) == NA_OFI_ASKED;
     if (atomic_load(&addr->state) == NA_OFI_READY && !base->self)
-        (void) na_ofi_send_control(self, addr, NA_OFI_BYE); /* it may live */
+        (void) na_ofi_send_control(
+            self, addr, NA_OFI_BYE); /* it may be alive */
     na_ofi_unlock(&self->lock);
     if (!asked)
         na_ofi_lost(self, addr, NA_DISCONNECT);
 }
 
-/* The slot: the same process is the same peer, by whatever name. */
+/* The slot: a process is the same peer by any name. */
 static na_bool_t na_ofi_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -380,7 +382,7 @@ static na_bool_t na_ofi_addr_cmp(
     return one != 0 && one == two ? NA_TRUE : NA_FALSE;
 }
 
-/* The class closes: no address has a connection any more. */
+/* The class closes: disconnect all addresses. */
 static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of a provider and of an interface: from "ofi+tcp://eth0:1234" and
- * the options of the class to one fi_info.
+ * The choice of a provider and an interface: from "ofi+tcp://eth0:1234" and the
+ * options of the class to one fi_info.
  *
- * libfabric ignores the name of a domain that is asked for, takes addresses of
- * other hosts for ours, and does not know names of interfaces. So interfaces
- * are found here, and a provider is asked for one address of theirs.
+ * libfabric ignores the requested name of a domain, accepts addresses of other
+ * hosts as local ones, and does not know names of interfaces. Therefore
+ * interfaces are searched here, and a provider is queried for one of their
+ * addresses.
  *
  * Part of the libfabric transport; see ofi.h.
  */
@@ -18,14 +19,14 @@
 /* A query to libfabric. A member that is 0 or NULL matches any. */
 struct na_ofi_question {
     const char *provider;
-    const char *node; /* an address of ours, with `service` its port */
+    const char *node; /* a local address, with its port in `service` */
     const char *service;
     uint32_t format;
     const void *key;
     size_t key_size;
 };
 
-/* The version that both the headers and the library know. */
+/* The lower version of headers and library. */
 static uint32_t na_ofi_version(void)
 {
     uint32_t ours = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
@@ -34,8 +35,8 @@ static uint32_t na_ofi_version(void)
     return ours < theirs ? ours : theirs;
 }
 
-/* The answers, or NULL. With FI_DELIVERY_COMPLETE a put ends when its data is
- * in the target's memory. */
+/* Query libfabric; returns the answers, or NULL. With FI_DELIVERY_COMPLETE a
+ * put ends when its data is in the target's memory. */
 static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -54,7 +55,7 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
     hints->tx_attr->msg_order = FI_ORDER_SAS;
     hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
-    /* Borrowed: taken back before the hints are freed. */
+    /* Borrowed: reset before the hints are freed. */
     hints->fabric_attr->prov_name = (char *) (uintptr_t) question->provider;
     hints->ep_attr->auth_key = (uint8_t *) (uintptr_t) question->key;
     hints->ep_attr->auth_key_size = question->key_size;
@@ -71,9 +72,9 @@ static struct fi_info *na_ofi_query(const struct na_ofi_question *question)
     return list;
 }
 
-/* Whether an entry answers a question: of "tcp", libfabric also gives layers
- * over it; and it may leave the key out. Memory that is bound to an endpoint
- * and also needed for messages could not be closed in any order. */
+/* Whether an entry matches a query: for "tcp" libfabric also returns layers
+ * over it; and it may omit the key. Memory that is bound to an endpoint and
+ * also needed for messages could not be closed in any order. */
 static bool na_ofi_answers(const struct fi_info *info,
     const struct na_ofi_question *question, const char *domain)
 {
@@ -88,8 +89,8 @@ static bool na_ofi_answers(const struct fi_info *info,
             info->domain_attr->auth_key_size == question->key_size);
 }
 
-/* The first entry that answers a question, to be freed with fi_freeinfo, or
- * NULL. `domain`: NULL or "" for any. */
+/* The first entry that matches a query, to be freed with fi_freeinfo, or NULL.
+ * `domain`: NULL or "" for any. */
 static struct fi_info *na_ofi_find_info(
     const struct na_ofi_question *question, const char *domain)
 {
@@ -103,11 +104,11 @@ static struct fi_info *na_ofi_find_info(
         info = fi_dupinfo(at);
     fi_freeinfo(list);
     if (info != NULL)
-        info->tx_attr->op_flags = 0; /* puts ask for it, messages do not */
+        info->tx_attr->op_flags = 0; /* puts set it, messages do not */
     return info;
 }
 
-/* The first provider of a protocol that is here, or NULL. */
+/* The first available provider of a protocol, or NULL. */
 static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
 {
     struct na_ofi_question question;
@@ -129,8 +130,8 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
 
 /* ---- Providers and devices of this host ---- */
 
-/* The slot: the domains of a protocol's provider, which for those of the
- * internet are interfaces; each once. */
+/* The slot: list the domains of a protocol's provider, each once; for internet
+ * protocols these are interfaces. */
 static void na_ofi_list_devices(
     const char *name, void (*found)(void *arg, const char *device), void *arg)
 {
@@ -236,8 +237,8 @@ static bool na_ofi_is_same(
         &((const struct sockaddr_in6 *) two)->sin6_addr);
 }
 
-/* In which round an interface's address is tried: those that others can reach
- * come before loopback, and that before those of a link. */
+/* The order in which interface addresses are tried: those that others can
+ * reach, then loopback, then link-local ones. */
 static int na_ofi_round_of(const struct ifaddrs *at)
 {
     assert(at->ifa_addr != NULL);
@@ -265,8 +266,8 @@ static bool na_ofi_is_wanted(
     return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
 }
 
-/* The provider's offer for the first interface that is wanted, in the order of
- * rounds. */
+/* The provider's configuration for the first matching interface, in the order
+ * of rounds. */
 static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
     const char *domain)
@@ -293,9 +294,10 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
     return info;
 }
 
-/* Read a host: an interface, a name or number, all ("", "*", any address);
- * fill in what is wanted. NA_INVALID_ARG: the option ip_subnet is malformed;
- * NA_ADDRNOTAVAIL, not logged: nothing of these; any address is wanted. */
+/* Parse a host: an interface, a name or number, all ("", "*", any address).
+ * Sets which addresses match. NA_INVALID_ARG: the option ip_subnet is
+ * malformed; NA_ADDRNOTAVAIL, not logged: none of these; any address
+ * matches. */
 static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
     const struct ifaddrs *all, const char *host, struct na_ofi_wanted *wanted)
 {
@@ -331,7 +333,7 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
     return NA_SUCCESS;
 }
 
-/* Log that no interface will do, and which there are. */
+/* Log that no interface matches, and list the interfaces. */
 static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     const char *provider, const struct ifaddrs *all, const char *host,
     bool within)
@@ -347,8 +349,8 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     return NA_ADDRNOTAVAIL;
 }
 
-/* From "domain/host:port" or less; the domain is one of libfabric's, and does
- * without a host. */
+/* Choose from "domain/host:port" or a part of it; the domain is one of
+ * libfabric, and needs no host. */
 static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host,
     const struct ifaddrs *all)
@@ -393,9 +395,9 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
 
 /* ---- Other providers ---- */
 
-/* Keep a name of shared memory for ourselves while the class is open: when
- * libfabric's shm finds a name in use, it removes the memory of its owner. The
- * kernel frees a name in the abstract namespace when its process ends. */
+/* Reserve a name of shared memory while the class is open: if libfabric's shm
+ * finds a name in use, it removes the memory of its owner. The kernel frees a
+ * name in the abstract namespace when its process ends. */
 static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
 {
 #ifdef __linux__
@@ -427,7 +429,7 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
     return NA_ADDRINUSE;
 }
 
-/* From a name, or nothing. */
+/* Choose from a name, or "". */
 static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host)
 {
@@ -452,7 +454,8 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     return na_ofi_raw_of_str(self, host, NA_FALSE, self->src, &self->src_size);
 }
 
-/* From "domain:port" or less, in the provider's own format of addresses. */
+/* Choose from "domain:port" or a part of it, in the provider's own address
+ * format. */
 static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     struct na_ofi_question *question, const char *host)
 {
@@ -485,7 +488,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         first->src_addrlen > sizeof(self->src)) {
         fi_freeinfo(first);
         return na_ofi_bad_name(
-            self, NA_FALSE, host, "the provider does not take this port");
+            self, NA_FALSE, host, "the provider does not accept this port");
     }
     assert(first->addr_format == self->info->addr_format);
     self->src_size = first->src_addrlen;
@@ -496,8 +499,8 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
 
 /* ---- All of it ---- */
 
-/* The option auth_key as the provider has it: for cxi "service:vni", for others
- * its characters. NA_INVALID_ARG. */
+/* Convert the option auth_key for the provider: for cxi "service:vni", for
+ * others its characters. NA_INVALID_ARG. */
 static na_return_t na_ofi_read_key(const struct na_ofi_class *self,
     const char *provider, unsigned char key[NA_OFI_KEY_MAX], size_t *size_p)
 {
@@ -527,7 +530,7 @@ static na_return_t na_ofi_read_key(const struct na_ofi_class *self,
     return NA_INVALID_ARG;
 }
 
-/* The provider of the class's protocol, and what is asked of it. `key` has the
+/* Choose the provider of the class's protocol, and set the query. `key` has the
  * bytes of the authorization key. */
 static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     const struct na_ofi_protocol *protocol, unsigned char key[NA_OFI_KEY_MAX],
@@ -561,13 +564,14 @@ static na_return_t na_ofi_choose_provider(struct na_ofi_class *self,
     if (info != NULL)
         return NA_SUCCESS;
     core->log(HG_LOG_LEVEL_ERROR, "ofi",
-        "ofi+%s: the provider %s cannot honour auth_key, which must be NULL",
+        "ofi+%s: the provider %s does not support auth_key, which must be NULL",
         protocol->name, question->provider);
     return NA_OPNOTSUPPORT;
 }
 
-/* The thread of sockets spins for 10 ms after each message. It would keep a
- * thread of ours that spins from the processor, for a time slice. */
+/* The thread of the provider sockets spins for 10 ms after each message. It
+ * would take the processor from a spinning thread of this class, for a time
+ * slice. */
 static void na_ofi_choose_wait(struct na_ofi_class *self)
 {
     if (strcmp(self->info->fabric_attr->prov_name, "sockets") == 0 &&
@@ -575,7 +579,7 @@ static void na_ofi_choose_wait(struct na_ofi_class *self)
         self->base.info->wait_mode = NA_WAIT_BLOCK;
 }
 
-/* How large messages may be. */
+/* Set the maximum size of messages. */
 static void na_ofi_set_sizes(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;

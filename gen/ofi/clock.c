@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clock: the thread of a class for all that depends on time.
+ * The clock: the thread of a class for timed events.
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * In each turn it sends keep-alives, gives up silent peers, and polls endpoints
- * that nobody has polled since the last turn. While something waits
- * because the provider could not take it (-FI_EAGAIN), it tries again each
- * millisecond, so that contexts may sleep meanwhile.
+ * In each tick it sends keep-alives, ends silent peers, and polls endpoints
+ * that were not polled since the last tick. While something waits because the
+ * provider could not accept it (-FI_EAGAIN), it retries every millisecond, so
+ * that contexts may sleep meanwhile.
  */
 #include "ofi/ofi.h"
 
 #define NA_OFI_TICK_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
 
-/* Look at an address in this turn: NA_SUCCESS, or the code with which it ends.
+/* Check an address in this tick: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
 static na_return_t na_ofi_check_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr)
@@ -45,7 +45,7 @@ static na_return_t na_ofi_check_addr(
     return NA_SUCCESS;
 }
 
-/* One turn. The class's lock is held, and is not meanwhile. */
+/* One tick. The class's lock is held, but released meanwhile. */
 static void na_ofi_tick(struct na_ofi_class *self)
 {
     struct na_link *link;
@@ -65,12 +65,12 @@ static void na_ofi_tick(struct na_ofi_class *self)
         na_ofi_lost(self, addr, code);
         self->base.core->addr_unref(&addr->base);
         na_ofi_lock(&self->lock);
-        next = self->addrs.next; /* the list may be another one */
+        next = self->addrs.next; /* the list may have changed */
     }
 }
 
-/* Warn, once, when the process has no free descriptor: providers accept nobody
- * then, and do not tell. */
+/* Warn once when the process has no free descriptor: providers then accept no
+ * connections, without reporting it. */
 static void na_ofi_warn_if_full(struct na_ofi_class *self)
 {
     bool full = na_ofi_is_full();
@@ -78,13 +78,13 @@ static void na_ofi_warn_if_full(struct na_ofi_class *self)
     if (full && !self->full) {
         self->base.core->count(&self->base, "ofi_full", 1);
         self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
-            "%s accepts no peers: each descriptor of the process is taken",
+            "%s cannot accept peers: all descriptors of the process are in use",
             self->base.self_addr->name);
     }
     self->full = full;
 }
 
-/* Poll the endpoints that nobody has polled, or all if something is due. */
+/* Poll the endpoints that were not polled, or all if something is due. */
 static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
 {
     unsigned id;
@@ -110,7 +110,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
     na_ofi_unlock(&self->clock_lock);
 }
 
-/* Whether something still waits that did not go at once; no lock is held. */
+/* Whether something still waits to be sent; no lock is held. */
 static bool na_ofi_is_due(struct na_ofi_class *self)
 {
     bool due;
@@ -170,7 +170,7 @@ static void *na_ofi_clock(void *arg)
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
         (void) na_ofi_flush(self);
-        if (hurry) /* a thread that sleeps may have messages to send */
+        if (hurry) /* a sleeping thread may have messages to send */
             core->wake(&self->base);
         if (turn)
             na_ofi_warn_if_full(self);
@@ -209,7 +209,8 @@ static void na_ofi_clock_stop(struct na_ofi_class *self)
     self->ticking = false;
 }
 
-/* Lists and locks, and how long turns are. False: the system has none left. */
+/* Initialize lists and locks, and compute the tick. False: the system is out of
+ * resources. */
 static bool na_ofi_prepare(struct na_ofi_class *self)
 {
     const struct na_init_info *info = self->base.info;
@@ -226,7 +227,7 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         self->period = NA_OFI_TICK_MAX;
     if (self->period < NA_OFI_TICK_MIN)
         self->period = NA_OFI_TICK_MIN;
-    if (death < 10 * NA_OFI_TICK_MAX) /* a peer's clock may tick so slowly */
+    if (death < 10 * NA_OFI_TICK_MAX) /* a peer's clock may tick that slowly */
         death = 10 * NA_OFI_TICK_MAX;
     self->death_ticks = death / self->period + 1;
     self->lookup_ticks = lookup / self->period + 1;
@@ -253,7 +254,7 @@ lock:
     return false;
 }
 
-/* The last thing that closing does. Addresses may be released later. */
+/* The last step of closing. Addresses may be released later. */
 static void na_ofi_unprepare(struct na_ofi_class *self)
 {
     (void) pthread_cond_destroy(&self->alarm);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Errors of libfabric as codes.
+ * Error codes for errors of libfabric.
  *
  * Part of the libfabric transport; see ofi.h.
  */
 #include "ofi/ofi.h"
 
-/* The code of a positive error number, of the system's or of libfabric's own,
- * FI_... */
+/* The code for a positive error number of the system or of libfabric
+ * (FI_...). */
 static na_return_t na_ofi_code(int error)
 {
     switch (error) {
@@ -54,9 +54,9 @@ static bool na_ofi_is_full(void)
     return false;
 }
 
-/* Log why something of libfabric's or the system's failed; the code for it.
- * `rc` is an error number of either sign. libfabric has other errors, too,
- * where a descriptor is missing. */
+/* Log the failure of a function of libfabric or the system; returns the error
+ * code. `rc` is an error number of either sign. libfabric may also return other
+ * errors when descriptors run out. */
 static na_return_t na_ofi_failed(const struct na_ofi_class *self,
     const char *what, const char *which, int rc)
 {

@@ -10,8 +10,8 @@
 
 #define NA_OFI_QUEUE_MIN 4096 /* completions */
 
-/* Threads of a provider are made without signals, which are for those of the
- * application. */
+/* Threads of a provider are created with signals blocked; signals are for
+ * threads of the application. */
 static void na_ofi_block_signals(sigset_t *before)
 {
     sigset_t all;
@@ -43,8 +43,8 @@ static int na_ofi_open_objects(struct na_ofi_class *self)
     return fi_av_open(self->domain, &attr, &self->av, NULL);
 }
 
-/* Whether the provider changes its table of keys without the lock under which
- * it reads it: the native tcp did until 1.18. */
+/* Whether the provider changes its table of keys without the lock it reads it
+ * with: the native tcp did until 1.18. */
 static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
 {
     const char *provider = self->info->fabric_attr->prov_name;
@@ -67,7 +67,7 @@ static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
                          self->info->domain_attr->name, rc);
 }
 
-/* Close one object; `which` names it, should that fail. */
+/* Close one object; `which` names it in the log if that fails. */
 static void na_ofi_close_object(
     struct na_ofi_class *self, struct fid *object, const char *which)
 {
@@ -100,10 +100,10 @@ static void na_ofi_fabric_close(struct na_ofi_class *self)
 
 /* ---- Endpoints ---- */
 
-/* Once a completion was there, the descriptor of a queue of libfabric 1.17's
- * net stays readable: its fi_trywait does not reset a signal. But a queue with
- * FI_WAIT_POLLFD tells the descriptors behind that one, of which the last is an
- * epoll of the domain's sockets: see na_ofi_poll_fd. */
+/* After a completion, the descriptor of a queue of libfabric 1.17's net stays
+ * readable: its fi_trywait does not reset a signal. But a queue with
+ * FI_WAIT_POLLFD exposes the descriptors behind that one, the last of which is
+ * an epoll of the domain's sockets: see na_ofi_poll_fd. */
 static bool na_ofi_has_broken_fd(const struct na_ofi_class *self)
 {
     return strcmp(self->info->fabric_attr->prov_name, "net") == 0;
@@ -120,7 +120,7 @@ static int na_ofi_find_epoll(struct fid_cq *cq, int timeout, int *fd_p)
     ssize_t size;
     int rc;
 
-    /* The new queue is empty. To wait for it enters the descriptors. */
+    /* The new queue is empty. Waiting for it adds the descriptors. */
     (void) fi_cq_sread(cq, &none, 1, NULL, timeout);
     memset(&wait, 0, sizeof(wait));
     wait.nfds = sizeof(fds) / sizeof(fds[0]);
@@ -136,8 +136,7 @@ static int na_ofi_find_epoll(struct fid_cq *cq, int timeout, int *fd_p)
         : -FI_ENODATA;
 }
 
-/* A wait whose time is over before it began, on a busy machine, enters
- * nothing. */
+/* A wait that times out before it starts, on a busy machine, adds nothing. */
 static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
 {
     int timeout = 1;
@@ -160,8 +159,8 @@ static int na_ofi_get_epoll(struct fid_cq *cq, int *fd_p)
 #define NA_OFI_WAIT_POLLFD FI_WAIT_FD
 #endif
 
-/* The completion queue, with a descriptor where the provider has one: some
- * refuse to open such a queue, udp;ofi_rxd to hand the descriptor out. */
+/* Open the completion queue, with a descriptor if the provider has one: some
+ * refuse to open such a queue, udp;ofi_rxd refuses to return the descriptor. */
 static int na_ofi_open_queue(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -176,8 +175,8 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     attr.wait_obj =
         na_ofi_has_broken_fd(self) ? NA_OFI_WAIT_POLLFD : FI_WAIT_FD;
     end->fd = NA_POLL_FD_NONE;
-    /* A class that spins never sleeps on a descriptor, and a queue with one
-     * takes longer to poll. */
+    /* A class that spins never sleeps on a descriptor, and a queue with one is
+     * slower to poll. */
     rc = self->base.info->wait_mode == NA_WAIT_SPIN
         ? -FI_ENOSYS
         : fi_cq_open(self->domain, &attr, &end->cq, NULL);
@@ -197,8 +196,8 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
     return fi_cq_open(self->domain, &attr, &end->cq, NULL);
 }
 
-/* Where an endpoint is to be: the class's first where that was asked for, all
- * others on the same interface, or by a name of their own that none had. */
+/* Set the address of an endpoint: for the class's first one the requested
+ * address, for others the same interface, or a name that was never used. */
 static void na_ofi_place(struct na_ofi_class *self, bool first,
     struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
@@ -270,15 +269,15 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
-/* Whether puts and gets have an endpoint of their own: see rma.c. Those of
- * hardware are few, and end what is in flight by themselves. */
+/* Whether puts and gets use a separate endpoint: see rma.c. Hardware has few
+ * endpoints, and ends operations in flight by itself. */
 static bool na_ofi_has_rma(const struct na_ofi_class *self)
 {
     return na_ofi_is_inet(self) || na_ofi_is_str(self);
 }
 
-/* Have the endpoint for puts and gets. poll_lock is held: tcp;ofi_rxm crashes
- * where a queue is read while an endpoint is bound to it. */
+/* Open the endpoint for puts and gets. poll_lock is held: tcp;ofi_rxm crashes
+ * if a queue is read while an endpoint is bound to it. */
 static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
 {
     struct fid_ep *ep = NULL;
@@ -304,8 +303,8 @@ static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
     return na_ofi_drain_begin(end);
 }
 
-/* Close it, which ends the puts and gets in flight. poll_lock is held, or
- * nobody polls. */
+/* Close it, which ends the puts and gets in flight. poll_lock is held, or no
+ * thread polls. */
 static void na_ofi_rma_close(struct na_ofi_end *end)
 {
     struct fid_ep *ep = atomic_exchange(&end->rma, NULL);
@@ -315,9 +314,9 @@ static void na_ofi_rma_close(struct na_ofi_end *end)
             end->na_class, ep != NULL ? &ep->fid : NULL, "endpoint");
 }
 
-/* Whether connections are TCP sockets of libfabric's. Where such an endpoint is
- * closed while the answer to a get is half there, net and tcp of libfabric 1.17
- * report that get twice and free it twice: they crash, or hang later. */
+/* Whether connections are TCP sockets of libfabric. If such an endpoint is
+ * closed while the answer to a get is partly received, net and tcp of libfabric
+ * 1.17 report that get twice and free it twice: they crash, or hang later. */
 static bool na_ofi_is_tcp(const struct na_ofi_class *self)
 {
     const char *provider = self->info->fabric_attr->prov_name;
@@ -347,8 +346,8 @@ static bool na_ofi_is_place(
 }
 
 /* Break this process's connections to a peer's endpoint, so that libfabric ends
- * what is in flight there. It does not tell its sockets: they are found by
- * where they lead. */
+ * the operations in flight there. libfabric does not expose its sockets: they
+ * are found by their peer address. */
 static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
 {
     DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
@@ -362,7 +361,8 @@ static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
         fi_av_lookup(self->av, at, &there, &size) != 0)
         goto out;
     while ((entry = readdir(open_ones)) != NULL) {
-        /* Pinned: libfabric may close it, and its number be another's. */
+        /* Duplicated, because libfabric may close it and the number may be
+         * reused. */
         int copy =
             fcntl((int) strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
         socklen_t length = sizeof(found);
@@ -396,8 +396,8 @@ static void na_ofi_end_close(struct na_ofi_end *end)
     self->base.core->free(end);
 }
 
-/* Open the endpoint `id`, which receives from now on. The first one keeps its
- * address when it is opened again. */
+/* Open the endpoint `id`, which then receives. The first one keeps its address
+ * when it is opened again. */
 static na_return_t na_ofi_end_open(
     struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
 {

@@ -6,12 +6,12 @@
  */
 #include "ofi/ofi.h"
 
-/* Limit of peers that said HELLO, and sent nothing yet with the token they were
- * given. Each may be a forgery that names another process's address. */
+/* Limit of peers that sent HELLO, but no message with their token yet. Each may
+ * be forged, with another process's address. */
 #define NA_OFI_UNPROVEN 1024u
 
-/* Limit of proven peers at one address. They are one process, which looked us
- * up by several names. */
+/* Limit of proven peers at one address. They are one process that looked up
+ * this class by several names. */
 #define NA_OFI_ALIKE 32u
 
 static ssize_t na_ofi_send_control(
@@ -39,7 +39,7 @@ static ssize_t na_ofi_send_control(
         &segment, 1, (size_t) segment.size);
 }
 
-/* An endpoint was opened: introduce ourselves to all peers anew. The lock is
+/* An endpoint was opened: send a new introduction to all peers. The lock is
  * held. */
 static void na_ofi_introduce_all(struct na_ofi_class *self)
 {
@@ -55,7 +55,7 @@ static void na_ofi_introduce_all(struct na_ofi_class *self)
 
 /* ---- Asking ---- */
 
-/* Say HELLO to an idle address by the endpoint `home`; the lock is held. */
+/* Send HELLO to an idle address from the endpoint `home`; the lock is held. */
 static na_return_t na_ofi_ask(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
 {
@@ -70,7 +70,7 @@ static na_return_t na_ofi_ask(
     addr->home = home;
     addr->deadline = self->turn + self->lookup_ticks;
     addr->hello = true;
-    atomic_store(&addr->context, 0); /* the others may be gone */
+    atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
@@ -95,18 +95,19 @@ static na_return_t na_ofi_connect(
 
 /* ---- Receiving HELLO and WELCOME ---- */
 
-/* These functions return NULL, or what is wrong with the message. They are
- * called by the thread that polls the endpoint, with no other lock held. */
+/* These functions return NULL, or the reason why the message is refused. They
+ * are called by the thread that polls the endpoint, with no other lock held. */
 
-/* Answer a HELLO: with WELCOME, from the endpoint it came to. */
+/* Answer a HELLO with WELCOME, from the endpoint that received it. */
 static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     struct na_ofi_addr *addr, uint8_t source)
 {
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
-        /* Until it is proven, answers go to its first endpoint only: a forgery
-         * that names another process's address there gets no answer. */
+        /* Until the peer is proven, answers are sent to its first endpoint
+         * only: a forged HELLO that names another process's address there gets
+         * no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
         addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0;
@@ -116,8 +117,8 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
     na_ofi_unlock(&self->lock);
 }
 
-/* Turns between keep-alives to a peer, of which four fit into its death_ms and
- * into ours. */
+/* Ticks between keep-alives to a peer: four keep-alives fit into its death_ms
+ * and into this class's. */
 static uint64_t na_ofi_often(
     const struct na_ofi_class *self, const struct na_ofi_intro *intro)
 {
@@ -135,7 +136,7 @@ static bool na_ofi_is_of(
 }
 
 /* The peer that sent this HELLO before and missed the answer, or NULL. *why_p:
- * the reason to refuse a new one, or NULL. The lock is held. */
+ * the reason to refuse a new peer, or NULL. The lock is held. */
 static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, const char *name, const char **why_p)
 {
@@ -156,11 +157,11 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     if (unproven >= NA_OFI_UNPROVEN)
         *why_p = "too many others have not finished the handshake";
     else if (alike >= NA_OFI_ALIKE)
-        *why_p = "too many have come from its address";
+        *why_p = "too many peers have its address";
     return NULL;
 }
 
-/* A new peer that looks us up; NULL: it cannot be one, which was logged. */
+/* Accept a new peer; NULL: refused (logged). */
 static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     const struct na_ofi_intro *intro, const char *name)
 {
@@ -230,7 +231,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     bool other = false;
 
     if (addr == NULL || addr->accepted)
-        return "it does not answer a HELLO of ours";
+        return "it does not answer a HELLO of this class";
     result = &addr->base;
     na_plug_list_init(&lookups);
     na_ofi_lock(&self->lock);
@@ -242,12 +243,13 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         addr->deadline = NA_OFI_NEVER;
         addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
-        addr->hello = true;          /* with the token: it proves us */
-        na_ofi_push_due(self, addr); /* its sends, too, and to open it */
+        addr->hello = true; /* with the token, which proves this class */
+        na_ofi_push_due(
+            self, addr); /* to send its messages, too, and open it */
         if (intro->incarnation == self->base.incarnation)
-            result = self->base.self_addr; /* by another name */
+            result = self->base.self_addr; /* the own address by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)
-        /* It was restarted, or has given us up. */
+        /* It was restarted, or has abandoned this class. */
         other = atomic_load(&addr->incarnation) != intro->incarnation ||
             atomic_load(&addr->theirs) != intro->token;
     if (atomic_load(&addr->state) == NA_OFI_READY && !other)
@@ -260,7 +262,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     return NULL;
 }
 
-/* A HELLO of another version: tell ours, by a WELCOME. */
+/* A HELLO of another version: answer with a WELCOME of this version. */
 static void na_ofi_refuse_version(struct na_ofi_end *end,
     const struct na_ofi_header *header, const struct na_ofi_intro *intro)
 {
@@ -355,9 +357,8 @@ static void na_ofi_wait_sent(struct na_ofi_class *self, uint64_t end_at)
     }
 }
 
-/* Tell every peer that this class closes, after what was sent, and wait until
- * that has left, at most so long. No context is left, and the clock has
- * stopped. */
+/* Send BYE to every peer after all messages, and wait up to `linger_ms` until
+ * it was sent. No context is left, and the clock has stopped. */
 static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
 {
     uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;

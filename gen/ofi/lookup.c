@@ -6,7 +6,7 @@
  */
 #include "ofi/ofi.h"
 
-/* The address of that name, with a reference, or NULL. The class's lock is
+/* Find the address of a name, with a reference, or NULL. The class's lock is
  * held. */
 static struct na_ofi_addr *na_ofi_known(
     struct na_ofi_class *self, const char *name)
@@ -23,7 +23,7 @@ static struct na_ofi_addr *na_ofi_known(
     return NULL;
 }
 
-/* The slot: find an address, or make an idle one. */
+/* The slot: find an address, or create an idle one. */
 static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     const char *string, na_bool_t from_peer, struct na_addr **addr_p)
 {
@@ -67,7 +67,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
-/* The slot: resolve, then shake hands with the peer. */
+/* The slot: resolve, then connect to the peer. */
 static na_return_t na_ofi_addr_lookup(struct na_op *op)
 {
     struct na_ofi_class *self = na_ofi_of(op->context->na_class);
@@ -94,7 +94,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
         core->complete(op, NA_SUCCESS);
         return NA_SUCCESS;
     }
-    core->addr_unref(base); /* while it is asked, the class has its own */
+    core->addr_unref(base); /* while it connects, the class holds another */
     if (ret != NA_AGAIN)
         core->complete(op, ret);
     return NA_SUCCESS;

@@ -4,26 +4,26 @@
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * Each segment that is not empty has a registration of its own, with
- * FI_MR_ENDPOINT for our first endpoint. A handle as bytes for a peer:
+ * Each segment that is not empty has its own registration, with FI_MR_ENDPOINT
+ * for the first endpoint. The serialized handle:
  *
  *     0    1    2        3      4         5   8      12   16
  *     +----+----+--------+------+---------+---+------+----+-------
  *     | h  | O  |version |flags |raw size | 0 |count | 0  |segments
  *     +----+----+--------+------+---------+---+------+----+-------
  *
- * A segment, where keys are numbers (raw size 0), and where they are not:
+ * A segment, if keys are numbers (raw size 0), and if they are not:
  *
  *     0     8     16   24        0     8     16         24         + raw size
  *     +-----+-----+----+         +-----+-----+----------+---------+
  *     |base |size |key |         |base |size |key's base|raw key  |
  *     +-----+-----+----+         +-----+-----+----------+---------+
  *
- * `base` is what the provider of the one who puts or gets adds an offset to:
- * the address of the segment with FI_MR_VIRT_ADDR, else 0.
+ * The initiator of a put or get adds an offset to `base`: it is the address of
+ * the segment with FI_MR_VIRT_ADDR, else 0.
  *
- * Memory for puts and gets of ours is registered, where the provider wants
- * that, by the first of them, apart from what peers reach: so what peers reach
+ * Local memory of puts and gets is registered by the first of them, if the
+ * provider requires that, separately from memory for peers: so memory for peers
  * can be withdrawn at any time.
  */
 #include "ofi/ofi.h"
@@ -59,7 +59,7 @@ static int na_ofi_raw_get(const struct na_ofi_class *self, struct fid_mr *mr,
     return fi_mr_raw_attr(mr, base_p, key, &size, 0);
 }
 
-/* A random key that the provider can take; some take short ones only. */
+/* A random key that the provider accepts; some accept short ones only. */
 static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
 {
     size_t size = self->info->domain_attr->mr_key_size;
@@ -70,7 +70,7 @@ static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
         : key;
 }
 
-/* Bind the memory to `ep` where the provider demands that, and check that there
+/* Bind the memory to `ep` if the provider requires that, and check that there
  * is a key. */
 static int na_ofi_mr_finish(
     const struct na_ofi_class *self, struct fid_ep *ep, struct fid_mr *mr)
@@ -91,8 +91,8 @@ static int na_ofi_mr_finish(
     return rc;
 }
 
-/* Calls of libfabric that read its table of keys, or change it, are made one
- * at a time where its provider does not: the native tcp before 1.19. */
+/* Serialize calls of libfabric that read or change its table of keys, if its
+ * provider does not: the native tcp before 1.19. */
 static void na_ofi_keys_lock(struct na_ofi_class *self)
 {
     if (self->keys_unsafe)
@@ -207,9 +207,9 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
     return na_ofi_mrs_open(mem, access, &mem->mrs);
 }
 
-/* The slot. From here on the provider refuses the key. One that moves memory by
- * software (tcp, sockets) completes a transfer that it has begun to serve, and
- * does not say when. */
+/* The slot. From now on the provider refuses the key. A provider that moves
+ * memory in software (tcp, sockets) completes a transfer that it has started to
+ * serve, without reporting when. */
 static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
@@ -219,7 +219,7 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
     mem->mrs = NULL;
 }
 
-/* Make memory of ours ready for puts and gets, from any thread. */
+/* Register local memory for puts and gets, in any thread. */
 static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -240,11 +240,11 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
         return ret;
     if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
         na_ofi_mrs_close(
-            self, mrs, base->segment_count); /* another was first */
+            self, mrs, base->segment_count); /* another thread was first */
     return NA_SUCCESS;
 }
 
-/* The provider's descriptor of a segment of ours, or NULL. */
+/* The provider's descriptor of a local segment, or NULL. */
 static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
 {
     struct fid_mr **mrs =
@@ -315,7 +315,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     na_plug_put32(bytes + 8, count);
 }
 
-/* A peer's key as one for us. */
+/* Convert a peer's key for this process. */
 static na_return_t na_ofi_key_open(
     struct na_ofi_class *self, const unsigned char *p, uint64_t *key_p)
 {
@@ -336,7 +336,7 @@ static na_return_t na_ofi_key_open(
     return rc == -FI_ENOMEM ? NA_NOMEM : NA_PROTOCOL_ERROR;
 }
 
-/* The slot: the handle goes. */
+/* The slot: the handle is freed. */
 static void na_ofi_mem_release(struct na_mem_handle *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -352,8 +352,8 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
     self->base.core->free(mem->there);
 }
 
-/* Read the segments of a description, whose size was checked. After an error
- * na_ofi_mem_release releases those that were read. */
+/* Decode the segments of a description whose size was checked. After an error
+ * na_ofi_mem_release releases the decoded ones. */
 static na_return_t na_ofi_mem_learn(
     struct na_ofi_mem *mem, const unsigned char *p, uint32_t count)
 {
@@ -367,7 +367,7 @@ static na_return_t na_ofi_mem_learn(
         piece->base = na_plug_get64(p);
         piece->size = na_plug_get64(p + 8);
         piece->start = mem->base.size;
-        /* Neither may wrap around: an offset into a segment, or into all. */
+        /* Neither an offset into a segment nor into all may wrap around. */
         if (piece->size == 0 || piece->size - 1 > UINT64_MAX - piece->base ||
             piece->size > UINT64_MAX - mem->base.size)
             return NA_PROTOCOL_ERROR;

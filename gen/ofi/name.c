@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names: address strings, and the bytes that the provider has for them.
+ * Names: address strings, and the provider's bytes for them.
  *
  *     ofi+tcp://192.0.2.1:1234    a socket address, FI_SOCKADDR_IN or _IN6
  *     ofi+shm://name              a string, FI_ADDR_STR: "fi_ns://name"
@@ -14,21 +14,22 @@
 
 #define NA_OFI_SHM "/dev/shm/" /* where libfabric's shm keeps its memory */
 
-/* In front of names of FI_ADDR_STR. libfabric's shm takes what follows as it
- * is; behind its other prefix, "fi_shm://", it appends numbers. */
+/* Prefix of names of FI_ADDR_STR. libfabric's shm uses what follows unchanged;
+ * with its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
-#define NA_OFI_HOST_MAX 92 /* bytes of a name behind that, of a class */
-#define NA_OFI_STR_MAX 104 /* ... of an endpoint: with ":" and a number */
-/* Bytes of an address of FI_ADDR_STR, with zeros behind the name: an
- * introduction has endpoints with addresses of one size. */
+#define NA_OFI_HOST_MAX \
+    92 /* maximum length of a class's name after the prefix */
+#define NA_OFI_STR_MAX 104 /* ... of an endpoint, with ":" and a number */
+/* Size of an address of FI_ADDR_STR, padded with zeros: all endpoints in an
+ * introduction have addresses of one size. */
 #define NA_OFI_STR_SIZE (sizeof(NA_OFI_STR) + NA_OFI_STR_MAX)
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
-#define NA_OFI_NAMES 1024 /* that a process remembers */
+#define NA_OFI_NAMES 1024 /* names that a process remembers */
 
-/* A name that an application may use, and the providers that serve it: the
- * first that this host has is taken. The native RDM provider over TCP is "net"
- * in libfabric 1.17, and "tcp" since 1.18. */
+/* A protocol name that an application may use, and the providers that serve it:
+ * the first available one is used. The native RDM provider over TCP is "net" in
+ * libfabric 1.17, and "tcp" since 1.18. */
 struct na_ofi_protocol {
     const char *name;
     const char *providers[NA_OFI_PROVIDERS];
@@ -84,8 +85,8 @@ static na_return_t na_ofi_bad_name(const struct na_ofi_class *self,
     return na_plug_bad_name(&self->base, "ofi", from_peer, rest, why);
 }
 
-/* The part of an address string behind "://"; the part before it must be a name
- * of our provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
+/* The part of an address string behind "://"; the part before it must name the
+ * class's provider. NA_INVALID_ARG, NA_PROTONOSUPPORT. */
 static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
     const char *string, na_bool_t from_peer, const char **rest_p)
 {
@@ -125,7 +126,7 @@ static bool na_ofi_is_str(const struct na_ofi_class *self)
     return self->info->addr_format == FI_ADDR_STR;
 }
 
-/* The family of the class's addresses, which are of the internet's. */
+/* The family of the class's internet addresses. */
 static int na_ofi_family(const struct na_ofi_class *self)
 {
     return self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
@@ -138,7 +139,7 @@ static size_t na_ofi_sockaddr_size(int family)
                               : sizeof(struct sockaddr_in);
 }
 
-/* The port, in the byte order of the network, is in the same place. */
+/* The port, in network byte order, is at the same position in both. */
 static unsigned na_ofi_port(const struct sockaddr_storage *address)
 {
     assert(offsetof(struct sockaddr_in, sin_port) ==
@@ -151,7 +152,7 @@ static void na_ofi_set_port(struct sockaddr_storage *address, unsigned port)
     ((struct sockaddr_in *) address)->sin_port = htons((uint16_t) port);
 }
 
-/* Whether there can be one peer at a socket address. */
+/* Whether a socket address can belong to a single peer. */
 static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET) {
@@ -202,7 +203,7 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
 
 /* ---- Strings ---- */
 
-/* Whether a name can be one of shared memory. */
+/* Whether a name is valid for shared memory. */
 static bool na_ofi_is_str_name(const char *name)
 {
     const char *at;
@@ -215,8 +216,8 @@ static bool na_ofi_is_str_name(const char *name)
     return at > name && at - name <= NA_OFI_STR_MAX;
 }
 
-/* The latest names that endpoints of this process had, as hashes; without a
- * lock. libfabric's shm never forgets them: told such a name, it takes the
+/* Hashes of the latest names that endpoints of this process had; without a
+ * lock. libfabric's shm never forgets them: given such a name, it uses the
  * endpoint's memory, even after that was closed and unmapped. */
 static _Atomic uint64_t na_ofi_names[NA_OFI_NAMES];
 static _Atomic unsigned na_ofi_name_count;
@@ -242,7 +243,7 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
-    assert(hash != 0); /* which is no name */
+    assert(hash != 0); /* 0 means no name */
     while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
     return i < NA_OFI_NAMES;
@@ -294,7 +295,7 @@ static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
 
 /* ---- Any format ---- */
 
-/* The address string for the provider's bytes, which are sound. */
+/* The address string for the provider's bytes, which were checked. */
 static void na_ofi_name_of(const struct na_ofi_class *self,
     const unsigned char *raw, size_t size, char name[NA_MAX_ADDR_LEN])
 {
@@ -329,7 +330,7 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     }
 }
 
-/* The provider's bytes for what stands behind "://". NA_INVALID_ARG: malformed;
+/* The provider's bytes for the part behind "://". NA_INVALID_ARG: malformed;
  * NA_HOSTUNREACH: no such host. */
 static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     na_bool_t from_peer, unsigned char raw[NA_OFI_RAW_MAX], size_t *size_p)
@@ -342,8 +343,8 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
 }
 
 /* 0: an endpoint of this user has that name of shared memory; else a negative
- * error. libfabric's shm does not check: it accepts a name that nobody has, and
- * with a process of another user it hangs or makes that crash. */
+ * error. libfabric's shm does not check: it accepts a name that is not in use,
+ * and with a process of another user it hangs or makes that process crash. */
 static int na_ofi_is_there(const char *name)
 {
     char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
@@ -357,10 +358,10 @@ static int na_ofi_is_there(const char *name)
     return status.st_uid == geteuid() ? 0 : -FI_EACCES;
 }
 
-/* The address to give to fi_av_insert: `raw` itself, or `other`. For another
- * endpoint that this process had, a slash in front of its name makes shm map
- * the memory instead of remembering it; see na_ofi_names. A negative error: no
- * endpoint can be reached there. */
+/* The address to pass to fi_av_insert: `raw` itself, or `other`. If this
+ * process had an endpoint with that name, a slash in front of it makes shm map
+ * the memory again; see na_ofi_names. A negative error: no endpoint can be
+ * reached there. */
 static int na_ofi_to_insert(const struct na_ofi_class *self,
     const unsigned char *raw, char other[NA_OFI_RAW_MAX],
     const void **address_p)
@@ -381,8 +382,8 @@ static int na_ofi_to_insert(const struct na_ofi_class *self,
     return rc;
 }
 
-/* Whether bytes that a peer sent may be given to the provider, and to
- * na_ofi_name_of, as an address. */
+/* Whether an address that a peer sent may be passed to the provider and to
+ * na_ofi_name_of. */
 static bool na_ofi_raw_ok(
     const struct na_ofi_class *self, const unsigned char *raw, size_t size)
 {

@@ -9,37 +9,39 @@
  * contexts progress in parallel. The first endpoint belongs to the class: its
  * address is the class's, and contexts of the library share it.
  *
- * Messages go by fi_send, from a buffer of ours, and arrive in multi-receive
- * buffers. They are matched by NA, as on every transport, so tagged receives
- * are not used. Puts and gets are fi_writemsg and fi_readmsg between the two
- * applications' buffers.
+ * Messages are sent with fi_send from a buffer of the transport, and arrive in
+ * multi-receive buffers. NA matches them, as on every transport, so tagged
+ * receives are not used. Puts and gets are fi_writemsg and fi_readmsg between
+ * the buffers of the two applications.
  *
- * An RDM endpoint does not say who sent a message, nor that a peer is gone. So
- * each message carries a token, a random number that its receiver chose for
- * this sender, and two peers begin with a handshake:
+ * An RDM endpoint reports neither the sender of a message nor the death of a
+ * peer. Therefore each message carries a token, a random number that its
+ * receiver chose for this sender, and two peers start with a handshake:
  *
  *     one that looks up                          one that is looked up
  *       HELLO  incarnation, a token for the
- *              peer, our endpoints       ------>  address made
- *       <------ WELCOME  incarnation, a token for us, its endpoints
+ *              peer, own endpoints       ------>  address created
+ *       <------ WELCOME  incarnation, a token, its endpoints
  *     lookup done; address ready
  *       MESSAGE  with that token         ------>  address ready
  *
- * HELLO is repeated as a keep-alive, four times in the shorter death_ms of the
- * two, and each is answered. A peer that stays silent for death_ms is dead. So
- * is one that answers with another incarnation: it was restarted. A class that
- * closes says BYE. Because an application that computes polls nothing, each
- * class has a thread, the clock: it sends the keep-alives, and polls endpoints
- * that nobody has polled since its last turn. So a peer that computes answers,
- * and serves puts and gets where the provider needs our progress for that.
+ * HELLO is repeated as a keep-alive, four times within the shorter death_ms of
+ * the two peers, and each is answered. A peer that is silent for death_ms is
+ * dead. A peer that answers with another incarnation was restarted, and so is
+ * dead, too. A class that closes sends BYE. An application that computes does
+ * not poll. Therefore each class has a thread, the clock: it sends the
+ * keep-alives, and polls endpoints that were not polled since its last tick. So
+ * a computing peer answers, and serves puts and gets if the provider needs
+ * progress for that.
  *
  * Locks, outermost first:
  *     clock_lock           the table of endpoints: held while one is opened,
- *                          and while the clock goes through them
+ *                          and while the clock iterates over them
  *     endpoint->poll_lock  held by the thread that polls the endpoint
  *     class->lock          addresses, their states and lists, and the AV
  *     endpoint->lock       buffers, and puts and gets in flight
  *     class->keys_lock     calls of libfabric, for some providers
+ *
  * Functions of the core that may call a slot are called without class->lock and
  * endpoint->lock (but see na_ofi_flush_addr). Those that the clock calls with
  * clock_lock create and destroy no context.
@@ -71,21 +73,22 @@
 #define NA_OFI_HEADER 24   /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
-/* Over ofi_rxm a receiver fetches what is larger than RXM_MAX. When the sender
- * dies meanwhile, libfabric 1.17 never ends the send of such a message, and
- * does not tell that a multi-receive buffer is used up: a buffer takes one
- * message there. */
+/* With ofi_rxm a receiver fetches messages larger than RXM_MAX. If the sender
+ * dies meanwhile, libfabric 1.17 never completes the receive of such a message,
+ * and does not report that a multi-receive buffer is used up: therefore a
+ * buffer takes only one message there. */
 #define NA_OFI_RXM_RECVS 64
 #define NA_OFI_RXM_MAX ((size_t) 16384)
 #define NA_OFI_KEY_MAX 64     /* bytes of an authorization key */
-#define NA_OFI_BATCH 16       /* completions taken at a time */
+#define NA_OFI_BATCH 16       /* completions read at a time */
 #define NA_OFI_RECVS 4        /* multi-receive buffers of an endpoint */
-#define NA_OFI_PIECES 16      /* of a put or get, in flight together */
+#define NA_OFI_PIECES 16      /* pieces of a put or get in flight at a time */
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
-#define NA_OFI_TRIES 32 /* of a HELLO, in which most connections are made */
+#define NA_OFI_TRIES \
+    32 /* attempts of a HELLO; most connections are made within these */
 #define NA_OFI_MS ((uint64_t) 1000000)
 #define NA_OFI_NEVER UINT64_MAX
 
@@ -107,9 +110,9 @@ enum na_ofi_kind {
  *                          ^        ^
  *                       accepted ---+
  *
- * Idle: known by name only, or could not be reached, or was closed in order;
- * the next use asks.
- * Accepted: it said HELLO, and has yet to send a message with its token.
+ * Idle: only the name is known, or it could not be reached, or was closed in
+ * order; the next use sends HELLO.
+ * Accepted: the peer sent HELLO, but no message with its token yet.
  */
 enum na_ofi_state {
     NA_OFI_IDLE,
@@ -119,8 +122,8 @@ enum na_ofi_state {
     NA_OFI_DEAD
 };
 
-/* The context of an operation of libfabric's. `provider` belongs to the
- * provider until the operation ends. */
+/* The context of a libfabric operation. `provider` belongs to the provider
+ * until the operation ends. */
 enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
 
 struct na_ofi_request {
@@ -128,21 +131,21 @@ struct na_ofi_request {
     enum na_ofi_work work;
 };
 
-/* Memory of ours that a message is sent from, or that messages arrive in. */
+/* A buffer that a message is sent from, or that messages arrive in. */
 struct na_ofi_buffer {
     struct na_ofi_request request;
     struct na_ofi_buffer *next; /* in a list of free ones */
     struct na_ofi_buffer *all;  /* in the list of all, to be freed */
-    struct na_ofi_addr *addr;   /* send: to whom; a reference */
+    struct na_ofi_addr *addr;   /* send: the receiver, with a reference */
     struct fid_mr *mr;          /* where the provider wants FI_MR_LOCAL */
     void *desc;
     size_t size;
     unsigned char *bytes;
 };
 
-/* An entry of the address vector. A provider may give one entry for all
+/* An entry of the address vector. A provider may return one entry for all
  * insertions of an address and remove it with the first removal (shm does), so
- * we count ourselves. */
+ * the transport counts insertions. */
 struct na_ofi_entry {
     struct na_link link; /* class->entries */
     unsigned uses;
@@ -162,47 +165,49 @@ struct na_ofi_op;
 
 struct na_ofi_addr {
     struct na_addr base;
-    struct na_link link;  /* class->addrs; while asked, accepted or ready it
-                             holds one reference */
+    struct na_link
+        link; /* in class->addrs, with one reference while asked, accepted or
+                 ready */
     struct na_link named; /* class->named: can be found by its name */
-    struct na_link due;   /* class->due: has something to send that did not go
-                             at once */
-    _Atomic int state;    /* enum na_ofi_state */
-    _Atomic bool open;    /* ready, and nothing waits in `sends` */
-    bool reached;         /* it was ready once */
-    bool accepted;        /* it looked us up */
-    bool hello;           /* due: a HELLO */
-    uint8_t home;         /* id of the endpoint that asks, or was asked */
+    struct na_link
+        due; /* in class->due: has something to send that could not be sent
+                at once */
+    _Atomic int state; /* enum na_ofi_state */
+    _Atomic bool open; /* ready, and `sends` is empty */
+    bool reached;      /* it was ready before */
+    bool accepted;     /* the peer looked up this class */
+    bool hello;        /* due: a HELLO */
+    uint8_t home;      /* id of the endpoint that sent or received HELLO */
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far;  /* only added to */
-    uint32_t slot;                /* class->slots that knows it by `token` */
-    uint64_t token;               /* what it puts into messages to us */
-    _Atomic uint64_t theirs;      /* what we put into messages to it */
-    _Atomic uint64_t incarnation; /* 0: unknown yet */
-    _Atomic uint64_t heard;       /* last in this turn of the clock */
-    _Atomic uint8_t context;      /* endpoint that its last message came from */
-    unsigned tries;               /* of that HELLO, or WELCOME */
-    uint64_t asked;               /* turn of our last HELLO */
-    uint64_t deadline;            /* last turn: of an address that is asked or
-                                accepted, or whose peer said BYE; else
-                                NA_OFI_NEVER */
-    uint64_t often;               /* turns between our keep-alives */
-    _Atomic unsigned flight;      /* pieces of puts and gets */
-    _Atomic unsigned suspects; /* puts and gets that are tried alone; rma.c */
-    _Atomic(struct na_ofi_op *) turn; /* the one that is tried now */
+    uint32_t slot;                     /* in class->slots, by `token` */
+    uint64_t token;                    /* token in messages from the peer */
+    _Atomic uint64_t theirs;           /* token in messages to the peer */
+    _Atomic uint64_t incarnation;      /* 0: unknown yet */
+    _Atomic uint64_t heard;            /* tick of the last message */
+    _Atomic uint8_t context; /* endpoint that its last message came from */
+    unsigned tries;          /* attempts of that HELLO or WELCOME */
+    uint64_t asked;          /* tick of the last HELLO sent */
+    uint64_t deadline; /* last tick, if the address is asked or accepted, or the
+                     peer sent BYE; else NA_OFI_NEVER */
+    uint64_t often;    /* ticks between keep-alives */
+    _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic unsigned
+        suspects; /* puts and gets that are retried alone; see rma.c */
+    _Atomic(struct na_ofi_op *) turn; /* the one that is retried now */
     struct na_link lookups;
     struct na_link sends;
-    struct na_link closers; /* that wait until `sends` have left */
+    struct na_link closers; /* wait until `sends` were sent */
 };
 
 /* Empty segments have no registration, and are not described to peers. */
 struct na_ofi_mem {
     struct na_mem_handle base;
     struct fid_mr **mrs; /* for peers: one a segment; NULL: not registered */
-    _Atomic(struct fid_mr **) local; /* for puts and gets of ours, likewise;
-                                        stays until the handle goes */
-    struct na_ofi_piece *there;      /* remote: base.segment_count of them */
+    _Atomic(struct fid_mr **)
+        local; /* for own puts and gets; kept as long as the handle */
+    struct na_ofi_piece *there; /* remote: base.segment_count of them */
 };
 
 /* A segment of remote memory. */
@@ -220,35 +225,35 @@ struct na_ofi_part {
     bool taken;
 };
 
-/* A place in memory: a segment, and bytes into it. */
+/* A position in memory: a segment, and an offset in it. */
 struct na_ofi_place {
     na_size_t segment;
     na_size_t within;
 };
 
-/* A put or get: cut into pieces, a few of which are in flight. Guarded by
+/* A put or get, split into pieces, a few of which are in flight. Guarded by
  * end->lock; but `asked` to `retry`, and `left` to `remote`, belong to the
- * thread that set `busy`. It is under way while it is waiting or busy, or has
+ * thread that set `busy`. It is active while it is waiting or busy, or has
  * pieces in flight. */
 struct na_ofi_op {
     struct na_op base;
     struct na_ofi_end *end;
     struct na_link active; /* endpoint->active */
     struct na_link due;    /* endpoint->due, while `waiting` */
-    uint64_t over;         /* since when it is to end, in ns; 0: it is not; or
-                              when its connection was broken */
-    bool waiting;          /* its next piece did not go at once */
-    bool busy;             /* a thread starts pieces */
-    bool broken;           /* the connection broke: to be started anew */
-    bool asked;            /* the peer was not ready, and is being asked */
-    bool started;          /* the provider took a piece, in this try */
-    unsigned tries;        /* as a suspect; see rma.c */
-    uint64_t retry;        /* not before this time, in ns */
+    uint64_t over;  /* time in ns since when it must end, or when its connection
+                 was broken; 0: neither */
+    bool waiting;   /* its next piece could not be started at once */
+    bool busy;      /* a thread starts pieces */
+    bool broken;    /* the connection broke: must be restarted */
+    bool asked;     /* the peer was not ready, and HELLO was sent */
+    bool started;   /* the provider accepted a piece in this attempt */
+    unsigned tries; /* attempts as a suspect; see rma.c */
+    uint64_t retry; /* not before this time, in ns */
     unsigned flight;
     na_return_t ret;            /* not NA_SUCCESS: start no more pieces */
-    na_size_t left;             /* bytes in pieces that are yet to start */
+    na_size_t left;             /* bytes that were not started yet */
     struct na_ofi_place local;  /* of the next piece */
-    struct na_ofi_place remote; /* the same */
+    struct na_ofi_place remote; /* of the next piece */
     struct na_ofi_part parts[NA_OFI_PIECES];
 };
 
@@ -257,28 +262,29 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
-    _Atomic(struct fid_ep *) rma; /* for puts and gets; NULL: none yet; may be
-                                     `ep` */
+    _Atomic(struct fid_ep *)
+        rma; /* for puts and gets; NULL: none yet; may equal `ep` */
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by clock_lock */
-    _Atomic bool polled;       /* since the clock's last turn */
-    _Atomic unsigned sleepers; /* contexts, on its descriptor */
+    _Atomic bool polled;       /* polled since the last tick */
+    _Atomic unsigned sleepers; /* contexts that sleep on its descriptor */
     pthread_mutex_t poll_lock;
     pthread_mutex_t lock;
     struct na_ofi_buffer *all;
     struct na_ofi_buffer *small; /* free, of NA_OFI_SMALL bytes */
     struct na_ofi_buffer *large; /* free, of the largest message */
-    struct na_ofi_buffer *spent; /* receive buffers to be posted again */
-    struct na_ofi_buffer *used;  /* the same, of the batch that is looked at;
-                                    who polls */
-    struct na_link due;          /* puts and gets whose next piece waits */
-    struct na_link active;       /* puts and gets under way */
-    unsigned flight;             /* pieces in flight */
-    unsigned posting;            /* threads that start one */
-    bool renewing;               /* nobody starts one */
-    uint64_t renewed;            /* when, in ns; guarded by clock_lock */
-    uint64_t pause;              /* the same: until it may be again */
+    struct na_ofi_buffer *spent; /* receive buffers that must be posted again */
+    struct na_ofi_buffer
+        *used; /* used buffers of the current batch; of the polling thread */
+    struct na_link due;    /* puts and gets whose next piece waits */
+    struct na_link active; /* active puts and gets */
+    unsigned flight;       /* pieces in flight */
+    unsigned posting;      /* threads that start a piece */
+    bool renewing;         /* no thread may start a piece */
+    uint64_t
+        renewed;    /* time of the last renewal, in ns; guarded by clock_lock */
+    uint64_t pause; /* minimum time until the next; guarded by clock_lock */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
 };
@@ -291,26 +297,27 @@ struct na_ofi_slot {
 struct na_ofi_class {
     struct na_class base;
     pthread_mutex_t lock;
-    struct fi_info *info; /* what the provider offered */
+    struct fi_info *info; /* the configuration from the provider */
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct fid_av *av;
     struct na_link entries;
-    int guard;       /* shm: what keeps the class's name, or -1 */
+    int guard;       /* shm: socket that reserves the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
     size_t message_size; /* of the largest, header included */
     bool is_rxm;         /* see NA_OFI_RXM_MAX */
     bool keys_unsafe;    /* see na_ofi_keys_lock */
     pthread_mutex_t keys_lock;
-    _Atomic unsigned names; /* of endpoints but the first */
+    _Atomic unsigned names; /* names of endpoints other than the first */
     struct na_ofi_end *ends[NA_OFI_CONTEXTS];
     _Atomic unsigned end_count;
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
-    _Atomic bool hurry; /* something did not go at once: the clock ticks each
-                           millisecond */
+    _Atomic bool
+        hurry; /* something could not be sent at once: the clock ticks every
+                  millisecond */
     struct na_ofi_slot *slots;
     uint32_t slot_count;
     /* The clock. */
@@ -318,12 +325,13 @@ struct na_ofi_class {
     pthread_cond_t alarm; /* `hurry` or `stopping` */
     bool ticking;
     bool stopping;
-    bool full;                  /* no descriptor is free, which was logged */
-    pthread_mutex_t clock_lock; /* held while the clock polls endpoints, and by
-                                   who opens or closes one; outermost */
-    uint64_t period;            /* of a turn, in ns */
-    uint64_t turn;              /* how many there were */
-    uint64_t death_ticks;       /* of silence that mean death */
+    bool full; /* out of descriptors; logged */
+    pthread_mutex_t
+        clock_lock;  /* held while the clock polls endpoints, and while one is
+                       opened or closed; outermost */
+    uint64_t period; /* of a tick, in ns */
+    uint64_t turn;   /* number of ticks */
+    uint64_t death_ticks; /* ticks of silence after which a peer is dead */
     uint64_t lookup_ticks;
 };
 
@@ -371,48 +379,50 @@ static void na_ofi_unlock(pthread_mutex_t *lock)
 
 struct na_ofi_header;
 
-/* Send what did not go at once; the number of things done. No lock is held. */
+/* Send what could not be sent at once; returns the number of things done. No
+ * lock is held. */
 HG_PRIVATE unsigned na_ofi_flush(struct na_ofi_class *self);
 
-/* Poll an endpoint: the number of things done. poll_lock is held. */
+/* Poll an endpoint; returns the number of things done. poll_lock is held. */
 HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 
-/* Send HELLO or WELCOME with our introduction, or BYE, from the endpoint that
- * the peer knows best. The class's lock is held. */
+/* Send HELLO or WELCOME with the own introduction, or BYE, from the endpoint
+ * that the peer knows best. The class's lock is held. */
 HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
-/* Have an address ready: NA_SUCCESS, it is; NA_AGAIN, it is being asked, by
- * the endpoint `home`; else why that cannot be. The class's lock is held. */
+/* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent from
+ * the endpoint `home`; else the error. The class's lock is held. */
 HG_PRIVATE na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
 
-/* Say BYE to a peer, after whatever was sent to it: the address is idle then,
- * or dead if the peer had looked us up. No lock is held. */
+/* Send BYE to a peer, after all messages: the address is idle then, or dead if
+ * the peer looked up this class. No lock is held. */
 HG_PRIVATE void na_ofi_part(
     struct na_ofi_class *self, struct na_ofi_addr *addr);
 
-/* The peer's endpoint for its context `id`, or else its first one. Without a
- * lock, too. */
+/* The peer's endpoint for its context `id`, or else its first one. With the
+ * lock or without. */
 HG_PRIVATE fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id);
 
-/* A peer is gone, or cannot be reached: end what waits for it. No lock is held;
+/* A peer died or cannot be reached: end all that waits for it. No lock is held;
  * may be called again. */
 HG_PRIVATE void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code);
 
-/* Something was put on endpoint->due: have the clock tick fast, until nothing
- * is due any more. No lock is held. */
+/* Something was added to endpoint->due: make the clock tick fast until nothing
+ * is due. No lock is held. */
 HG_PRIVATE void na_ofi_hurry(struct na_ofi_class *self);
 
-/* The endpoint for puts and gets was opened: have messages that come to it
- * taken, because some providers keep them otherwise, as many as there are. */
+/* The endpoint for puts and gets was opened: post receives for messages that
+ * arrive there, because some providers queue them otherwise, without a
+ * limit. */
 HG_PRIVATE na_return_t na_ofi_drain_begin(struct na_ofi_end *end);
 
-/* Begin to receive on a new endpoint. */
+/* Start to receive on a new endpoint. */
 HG_PRIVATE na_return_t na_ofi_recv_begin(struct na_ofi_end *end);
 
-/* The endpoint is closed: the provider uses none of its buffers any more. */
+/* The endpoint is closed, so the provider no longer uses its buffers. */
 HG_PRIVATE void na_ofi_buffers_free(struct na_ofi_end *end);
 
 #endif

@@ -8,7 +8,7 @@
 
 /* ---- Endpoints ---- */
 
-/* Have the endpoint `id`, and count one more context that uses it.
+/* Open the endpoint `id` if needed, and count one more context that uses it.
  * clock_lock is held, as below. */
 static na_return_t na_ofi_end_take(
     struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
@@ -44,8 +44,8 @@ static na_return_t na_ofi_context_create(struct na_context *base)
     return ret;
 }
 
-/* The endpoint stays until the class closes, for the next context of that
- * number: peers know where it is. */
+/* The endpoint stays open until the class closes, for the next context with
+ * that number: peers know its address. */
 static void na_ofi_context_destroy(struct na_context *base)
 {
     struct na_ofi_class *self = na_ofi_of(base->na_class);
@@ -78,7 +78,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
     na_ofi_unprepare(self);
 }
 
-/* Open all objects of a class that is prepared. */
+/* Open all objects of a prepared class. */
 static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
 {
     struct na_ofi_end *end;

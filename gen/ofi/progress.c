@@ -6,14 +6,14 @@
  */
 #include "ofi/ofi.h"
 
-/* Whether somebody polls an endpoint, or sleeps on its descriptor. */
+/* Whether a thread polls an endpoint, or sleeps on its descriptor. */
 static bool na_ofi_is_attended(struct na_ofi_end *end)
 {
     return atomic_load_explicit(&end->polled, memory_order_relaxed) ||
         atomic_load_explicit(&end->sleepers, memory_order_relaxed) > 0;
 }
 
-/* Nothing, if another thread polls it. */
+/* Poll an endpoint; no effect if another thread polls it. */
 static unsigned na_ofi_try_poll(struct na_ofi_end *end)
 {
     unsigned n;
@@ -29,8 +29,8 @@ static unsigned na_ofi_try_poll(struct na_ofi_end *end)
     return n;
 }
 
-/* The slot. Peers that name no context send to the first endpoint: whoever
- * makes progress polls it, if its own context does not. */
+/* The slot. Peers that specify no context send to the first endpoint: any
+ * thread that makes progress polls it, if its own context does not. */
 static unsigned na_ofi_poll(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
@@ -44,10 +44,10 @@ static unsigned na_ofi_poll(struct na_context *context)
     return n;
 }
 
-/* The slot. No descriptor, so that the core polls every millisecond, where one
- * would not wake the context: it has to poll the first endpoint as well, or its
- * descriptor reports sockets only. There net serves all endpoints of a domain
- * in one poll, and another context may have read them. */
+/* The slot. No descriptor, so that the core polls every millisecond, if a
+ * descriptor would not always wake the context: the context must poll the first
+ * endpoint as well, or its descriptor reports only sockets. With net one poll
+ * serves all endpoints of a domain, so another context may have read them. */
 static int na_ofi_poll_fd(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
@@ -91,7 +91,7 @@ static void na_ofi_wait_end(struct na_context *base)
     context->sleeps = false;
 }
 
-/* A lookup or a send that waits for its address can be taken back. */
+/* Cancel a lookup or a send that waits for its address. */
 static na_return_t na_ofi_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_ofi_class *self = na_ofi_of(op->context->na_class);

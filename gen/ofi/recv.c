@@ -8,8 +8,8 @@
 
 /* ---- Receive buffers ---- */
 
-/* Post the buffers that are used up, as far as the provider takes them now;
- * what fails is logged. The endpoint's lock is held. */
+/* Post used buffers again, as far as the provider accepts them now; failures
+ * are logged. The endpoint's lock is held. */
 static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
 {
     struct fi_msg msg;
@@ -30,12 +30,12 @@ static na_return_t na_ofi_recv_post(struct na_ofi_end *end)
         msg.addr = FI_ADDR_UNSPEC;
         msg.context = &buffer->request;
         na_ofi_keys_lock(end->na_class);
-        if (ep != NULL) /* else it was closed, and is not open again yet */
+        if (ep != NULL) /* otherwise it was closed, and is not open again yet */
             rc =
                 fi_recvmsg(ep, &msg, end->na_class->is_rxm ? 0 : FI_MULTI_RECV);
         na_ofi_keys_unlock(end->na_class);
         if (rc == -FI_EAGAIN)
-            return NA_SUCCESS; /* poll tries again */
+            return NA_SUCCESS; /* poll retries */
         if (rc != 0)
             return na_ofi_failed(
                 end->na_class, "cannot post", "a receive buffer", (int) rc);
@@ -92,18 +92,18 @@ static na_return_t na_ofi_drain_begin(struct na_ofi_end *end)
 
 /* ---- Messages ---- */
 
-/* A message was refused: count and log. */
+/* Count and log a refused message. */
 static void na_ofi_refuse(struct na_ofi_class *self,
     const struct na_ofi_addr *addr, size_t size, const char *why)
 {
     self->base.core->count(&self->base, "ofi_malformed", 1);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
         "refused a message (%zu bytes) from %s: %s", size,
-        addr != NULL ? addr->base.name : "a stranger", why);
+        addr != NULL ? addr->base.name : "an unknown peer", why);
 }
 
-/* A peer has proved that it is at its address: who was there before, in another
- * life, is dead. */
+/* A peer has proved its address: an earlier incarnation at that address is
+ * dead. */
 static void na_ofi_replace(
     struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
@@ -132,8 +132,8 @@ static void na_ofi_replace(
     } while (old != NULL);
 }
 
-/* The sender of a message, with a reference; NULL: a stranger. A sender that
- * has our token has finished the handshake. */
+/* The sender of a message, with a reference; NULL: unknown. A sender that uses
+ * this class's token has completed the handshake. */
 static struct na_ofi_addr *na_ofi_sender(
     struct na_ofi_class *self, const struct na_ofi_header *header)
 {
@@ -170,7 +170,7 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
 
     if (header->kind == NA_OFI_MESSAGE) {
         if (addr == NULL || atomic_load(&addr->state) != NA_OFI_READY)
-            return "its sender is no peer, or none any more";
+            return "its sender is not a peer (any more)";
         if (header->plane >= NA_MSG_PLANE_MAX ||
             size > (header->plane == NA_MSG_EXPECTED
                            ? self->base.max_expected_size
@@ -186,8 +186,9 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
         if (size != 0)
             return "a BYE with a body";
         if (addr == NULL)
-            return NULL; /* we gave it up before it came */
-        /* Not at once: what its other endpoints sent before may still come. */
+            return NULL; /* it was given up before the message arrived */
+        /* Not at once: earlier messages of its other endpoints may still
+         * arrive. */
         na_ofi_lock(&self->lock);
         if (addr->deadline > self->turn + 1)
             addr->deadline = self->turn + 1;
@@ -229,7 +230,8 @@ static void na_ofi_dispatch(
     const char *wrong = NULL;
 
     if (!na_ofi_get_header(bytes, size, &header)) {
-        na_ofi_refuse(self, NULL, size, "it is no message of this transport");
+        na_ofi_refuse(
+            self, NULL, size, "it is not a message of this transport");
         return;
     }
     addr = na_ofi_sender(self, &header);
@@ -247,7 +249,7 @@ static void na_ofi_dispatch(
 
 /* ---- Completions ---- */
 
-/* A receive ended: put its buffer aside if that is used up. */
+/* A receive ended: set its buffer aside if it is used up. */
 static void na_ofi_recv_ended(
     struct na_ofi_end *end, struct na_ofi_request *request, uint64_t flags)
 {
@@ -281,8 +283,9 @@ static void na_ofi_received(
     na_ofi_recv_ended(end, request, entry->flags);
 }
 
-/* A send failed: its peer is gone. But a HELLO is repeated until the lookup is
- * over: this one may have gone by a connection to who was there before. */
+/* A send failed: its peer is dead. But a HELLO is repeated until the lookup
+ * ends: this one may have used a connection to an earlier process at that
+ * address. */
 static void na_ofi_send_failed(
     struct na_ofi_end *end, struct na_ofi_request *request)
 {
@@ -294,7 +297,7 @@ static void na_ofi_send_failed(
     self->base.core->addr_unref(&addr->base);
 }
 
-/* Take the errors off the queue; how many there were. */
+/* Read the errors of the queue; returns their number. */
 static unsigned na_ofi_read_errors(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -359,8 +362,8 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
         }
         done++;
     }
-    /* After the whole batch: a completion that says that a buffer is used up
-     * may come before others with messages in it. */
+    /* After the whole batch: a completion that reports a used-up buffer may
+     * precede others with messages in it. */
     if (end->used != NULL || end->spent != NULL) {
         na_ofi_lock(&end->lock);
         while (end->used != NULL) {

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets: cut into pieces that the provider can do, a few of which are
- * in flight together.
+ * Puts and gets: split into pieces that the provider supports, a few of which
+ * are in flight at a time.
  *
  * Part of the libfabric transport; see ofi.h.
  *
- * A piece ends where the provider's limits say so: the number of local and of
- * remote segments, the bytes of a message. One thread at a time starts pieces
- * of an operation, without a lock; the end of each is another reason to do so.
- * What did not go at once waits in endpoint->due, for the next poll.
+ * The limits of the provider determine the pieces: the number of local and
+ * remote segments, the size of a message. One thread at a time starts pieces of
+ * an operation, without a lock; each end of a piece lets it continue.
+ * Operations that cannot continue at once wait in endpoint->due for the next
+ * poll.
  *
  * A target that refuses a transfer, because the memory was withdrawn, breaks
- * the connection on many providers (tcp, tcp;ofi_rxm, verbs), with all that is
- * in it. So transfers have connections without messages: an endpoint of their
- * own, on the initiator's side. When one breaks, each transfer that had pieces
- * in flight is a suspect. It is started anew, alone: no other transfer to that
- * peer is in flight meanwhile. One that breaks the connection again and again
- * was refused. Whether the peer is dead is not decided here: a suspect waits
- * until it can be started, or until keep-alives have found the peer dead.
+ * the connection on many providers (tcp, tcp;ofi_rxm, verbs), with everything
+ * in it. Therefore transfers use connections without messages: a separate
+ * endpoint on the initiator's side. When one breaks, each transfer that had
+ * pieces in flight is a suspect. It is restarted alone: no other transfer to
+ * that peer is in flight meanwhile. A transfer that breaks the connection
+ * repeatedly was refused. This module does not decide whether the peer is dead:
+ * a suspect waits until it can be started, or until keep-alives have found the
+ * peer dead.
  *
- * Not every provider ends what is in flight to a peer that died, or lets it be
- * taken back:
- * - Over TCP the connections to a dead peer are broken, which ends it. What was
- *   canceled ends when its data has come, or with its peer: the endpoint must
- *   not be closed meanwhile (na_ofi_is_tcp).
- * - Elsewhere closing the endpoint ends it. So that is done where a transfer's
- *   peer is dead, or it was canceled and does not end within a second, and all
- *   other transfers of the endpoint begin anew. It is done again after twice as
- *   long each time, up to five minutes, so that peers that fall silent cannot
- *   keep long transfers of others from their end.
- * - Where the provider is hardware, transfers share the endpoint of the
- *   messages: there it is the provider that ends them.
+ * Not every provider ends operations in flight to a dead peer, or supports
+ * canceling them:
+ *
+ * - Over TCP the connections to a dead peer are broken, which ends them. A
+ *   canceled transfer ends when its data has arrived, or with its peer: the
+ *   endpoint must not be closed meanwhile (na_ofi_is_tcp).
+ * - Elsewhere closing the endpoint ends them. So the endpoint is closed if a
+ *   transfer's peer is dead, or if a canceled transfer does not end within a
+ *   second, and all other transfers of the endpoint are restarted. The time
+ *   until this is repeated doubles, up to five minutes, so that silent peers
+ *   cannot prevent long transfers of others from ending.
+ * - If the provider is hardware, transfers share the endpoint of the messages:
+ *   the provider ends them.
  */
 #include "ofi/ofi.h"
 
-#define NA_OFI_RMA_TRIES 6 /* of a transfer that breaks the connection */
-/* The pause after the second try; it is as much longer after each later one. */
+#define NA_OFI_RMA_TRIES \
+    6 /* attempts of a transfer that breaks the connection */
+/* The pause after the second attempt; each later pause is longer by this. */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS)
-#define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* soon ends, if canceled */
-#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)    /* until what is over must end */
+#define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* ends soon if canceled */
+#define NA_OFI_RMA_STUCK \
+    (1000 * NA_OFI_MS) /* how long an ended transfer may take */
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */
@@ -48,8 +53,8 @@ static size_t na_ofi_limit(size_t limit)
     return limit < 1 ? 1 : limit < NA_OFI_IOV_MAX ? limit : NA_OFI_IOV_MAX;
 }
 
-/* Where an offset is, at most the size of the memory: by a walk, because the
- * handle is the core's, which does not tell where segments start. */
+/* The position of an offset, at most the size of the memory, found by a walk:
+ * the core's handle does not expose where segments start. */
 static struct na_ofi_place na_ofi_place_local(
     const struct na_mem_handle *mem, na_offset_t offset)
 {
@@ -63,7 +68,7 @@ static struct na_ofi_place na_ofi_place_local(
     return place;
 }
 
-/* The same of a peer's memory, which has that byte. */
+/* The position in a peer's memory, which contains that byte. */
 static struct na_ofi_place na_ofi_place_remote(
     const struct na_ofi_mem *mem, na_offset_t offset)
 {
@@ -84,7 +89,8 @@ static struct na_ofi_place na_ofi_place_remote(
     return place;
 }
 
-/* Bytes of a segment from a place on, up to `limit`; the place passes them. */
+/* The bytes of a segment from a position on, up to `limit`; advances the
+ * position. */
 static size_t na_ofi_place_pass(
     struct na_ofi_place *place, na_size_t size, na_size_t limit)
 {
@@ -98,8 +104,8 @@ static size_t na_ofi_place_pass(
     return (size_t) run;
 }
 
-/* Segments of ours from the next byte on, `*size` bytes in all or fewer, and
- * then those: their number, and the place behind them. */
+/* List local segments from the next byte on, up to `*size` bytes, which becomes
+ * the listed size; returns their number, and the position after them. */
 static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     struct iovec iov[NA_OFI_IOV_MAX], void *desc[NA_OFI_IOV_MAX],
     struct na_ofi_place *behind_p)
@@ -130,7 +136,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* Segments of the peer from the next byte on, as na_ofi_list_local. */
+/* List the peer's segments from the next byte on, like na_ofi_list_local. */
 static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     struct fi_rma_iov iov[NA_OFI_IOV_MAX], struct na_ofi_place *behind_p)
 {
@@ -159,9 +165,9 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     return n;
 }
 
-/* The endpoint that serves the peer's memory: the one that its last message
- * came from, since somebody makes progress there; its first one where that did
- * not work, or where memory belongs to an endpoint. */
+/* The endpoint that serves the peer's memory: the one that sent its last
+ * message, since some thread makes progress there; its first one if that
+ * failed, or if memory belongs to an endpoint. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -172,12 +178,11 @@ static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
         addr, atomic_load_explicit(&addr->context, memory_order_relaxed));
 }
 
-/* What an error of libfabric means, at the start of a piece or at its end.
- *
- * The description told of bounds and permissions, and they were kept: a target
- * that refuses has not got that memory any more, whatever its provider calls
- * it. A connection that broke is FI_ECANCELED of some, FI_EIO or FI_ENOENT of
- * others: NA_DISCONNECT. */
+/* The meaning of a libfabric error at the start or the end of a piece. Bounds
+ * and access were checked against the description: a target that refuses no
+ * longer has the memory, whatever its provider reports. A broken connection is
+ * FI_ECANCELED on some providers, FI_EIO or FI_ENOENT on others:
+ * NA_DISCONNECT. */
 static na_return_t na_ofi_rma_code(int error)
 {
     na_return_t ret;
@@ -196,11 +201,11 @@ static na_return_t na_ofi_rma_code(int error)
     return ret == NA_HOSTUNREACH ? NA_DISCONNECT : ret;
 }
 
-/* Start the next piece. NA_AGAIN: the provider cannot take it now. A put has
- * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But over
- * libfabric's shm it is a copy of one segment within this call: what the call
- * leaves to the target's process crashes the second process that gets the same
- * entry of the address vector. */
+/* Start the next piece. NA_AGAIN: the provider cannot accept it now. A put has
+ * ended when it is in the target's memory: FI_DELIVERY_COMPLETE. But with
+ * libfabric's shm it is a copy of one segment within this call: the part that
+ * the call leaves to the target's process crashes the second process that gets
+ * the same entry of the address vector. */
 static na_return_t na_ofi_rma_post(
     struct na_ofi_op *op, struct na_ofi_part *part)
 {
@@ -225,7 +230,7 @@ static na_return_t na_ofi_rma_post(
     if (size < tried)
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     if (ep == NULL)
-        return NA_AGAIN; /* it was closed since */
+        return NA_AGAIN; /* it was closed meanwhile */
     assert(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
     msg.msg_iov = iov;
     msg.desc = desc;
@@ -256,8 +261,8 @@ static na_return_t na_ofi_rma_post(
 
 /* ---- Operations ---- */
 
-/* Whether the peer can be reached; NA_AGAIN: it is being asked. The first use
- * of an address asks; what comes of that is the operation's fate. */
+/* Whether the peer can be reached; NA_AGAIN: HELLO was sent. The first use of
+ * an address connects it; if that fails, so does the operation. */
 static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
 {
     struct na_ofi_class *self = op->end->na_class;
@@ -278,7 +283,7 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     return ret;
 }
 
-/* Have all of it to be moved. */
+/* Reset the operation to move all of its data. */
 static void na_ofi_rma_reset(struct na_ofi_op *op)
 {
     op->left = op->base.size;
@@ -296,9 +301,9 @@ static void na_ofi_rma_refused(const struct na_ofi_op *op, const char *how)
         "a transfer was refused by %s: %s", op->base.addr->name, how);
 }
 
-/* The connection broke, and nothing of the transfer is in flight any more: have
- * it started anew, as a suspect. Some providers need a moment until they
- * connect again, and fail what is started meanwhile. */
+/* The connection broke, and no piece of the transfer is in flight: restart it
+ * as a suspect. Some providers need a moment until they reconnect, and fail
+ * pieces that are started meanwhile. */
 static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -306,7 +311,7 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
     if (op->tries == NA_OFI_RMA_TRIES) {
         if (!op->started || atomic_load(&addr->state) == NA_OFI_DEAD)
             return NA_DISCONNECT;
-        na_ofi_rma_refused(op, "alone, too, it broke the connection");
+        na_ofi_rma_refused(op, "it broke the connection even alone");
         return NA_NOENTRY;
     }
     if (op->tries > 0)
@@ -335,7 +340,8 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
     return ret;
 }
 
-/* A piece begins, or ended. The endpoint's lock is held, as in the next. */
+/* A piece starts, or ended. The endpoint's lock is held, also in the next
+ * function. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
     assert(!part->taken && op->flight < NA_OFI_PIECES);
@@ -359,7 +365,7 @@ static void na_ofi_part_give(
         op->ret = ret;
 }
 
-/* Whether it is a suspect's turn, which lasts until that ends. */
+/* Whether a suspect is the one that is retried, until it ends. */
 static bool na_ofi_rma_is_alone(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -369,8 +375,8 @@ static bool na_ofi_rma_is_alone(struct na_ofi_op *op)
         holder == op;
 }
 
-/* A place for a piece, where one is to be started; NULL: none. A suspect waits
- * until it is alone, the others until there is no suspect. */
+/* A slot for the next piece; NULL: none. A suspect waits until it is alone,
+ * others until there is no suspect. */
 static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -388,7 +394,7 @@ static struct na_ofi_part *na_ofi_part_next(struct na_ofi_op *op)
     return &op->parts[i];
 }
 
-/* Whoever did this starts its pieces. True: anew. */
+/* Take the right to start its pieces. True: it must be restarted. */
 static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 {
     bool anew = op->broken && op->flight == 0;
@@ -403,7 +409,7 @@ static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
     return anew;
 }
 
-/* It is not active any more, and no lock is held. */
+/* End an operation that is no longer active; no lock is held. */
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
     assert(op->flight == 0 && !op->busy && !op->waiting);
@@ -417,8 +423,8 @@ static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
     op->end->na_class->base.core->complete(&op->base, ret);
 }
 
-/* Start what can be started, and end the operation where nothing is left to
- * do. The caller seized it, and holds no lock. False: it waits again. */
+/* Start pieces, and end the operation if nothing is left to do. The caller has
+ * called na_ofi_rma_begin_post, and holds no lock. False: it waits again. */
 static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 {
     struct na_ofi_end *end = op->end;
@@ -443,7 +449,8 @@ static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
     op->busy = false;
     ended = op->flight == 0 &&
         (op->ret != NA_SUCCESS || (op->left == 0 && !op->broken));
-    waits = op->flight == 0 && !ended; /* else a piece's end is the next turn */
+    waits = op->flight == 0 &&
+        !ended; /* otherwise the end of a piece continues it */
     op->waiting = waits;
     if (waits)
         na_plug_list_push(&end->due, &op->due);
@@ -493,8 +500,8 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     return NA_SUCCESS;
 }
 
-/* From poll, whose lock is held: try again what did not go. The number that
- * went. */
+/* From poll, whose lock is held: retry waiting operations. Returns the number
+ * that continued. */
 static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
 {
     struct na_link due;
@@ -524,7 +531,7 @@ static unsigned na_ofi_rma_flush(struct na_ofi_end *end)
     return n;
 }
 
-/* A piece ended; `error` is 0, or of libfabric, of either sign. No lock is
+/* A piece ended; `error` is 0 or a libfabric error of either sign. No lock is
  * held. */
 static void na_ofi_rma_done(
     struct na_ofi_end *end, struct na_ofi_request *request, int error)
@@ -551,7 +558,7 @@ static void na_ofi_rma_done(
         (void) na_ofi_rma_work(op, anew);
 }
 
-/* How what is not to go on ends. */
+/* The result of an operation that does not continue. */
 static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
@@ -560,8 +567,8 @@ static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
                                                     : NA_CANCELED;
 }
 
-/* For the slot cancel: nothing new is started, and what is in flight ends by
- * itself. */
+/* For the slot cancel: no more pieces are started, and those in flight end by
+ * themselves. */
 static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
@@ -587,8 +594,8 @@ static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 
 /* ---- Endpoints ---- */
 
-/* End the pieces in flight by closing their endpoint. Their operations end, if
- * they were canceled or their peer is dead, or begin anew. */
+/* End the pieces in flight by closing their endpoint. Their operations end if
+ * they were canceled or their peer is dead, otherwise they restart. */
 static void na_ofi_rma_renew(struct na_ofi_end *end)
 {
     struct na_link *link;
@@ -604,7 +611,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
     }
     na_ofi_unlock(&end->lock);
     na_ofi_rma_close(end);
-    while (na_ofi_poll_end(end) > 0) /* what ended before */
+    while (na_ofi_poll_end(end) > 0) /* operations that ended before */
         continue;
     na_ofi_lock(&end->lock);
     end->renewing = false;
@@ -671,7 +678,7 @@ static void na_ofi_rma_break(struct na_ofi_end *end)
     }
 }
 
-/* Whether its pieces are to end, and do not. The endpoint's lock is held. */
+/* Whether its pieces must end, but do not. The endpoint's lock is held. */
 static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
 {
     if (op->flight == 0)
@@ -685,8 +692,8 @@ static bool na_ofi_rma_is_stuck(struct na_ofi_op *op, uint64_t now)
     return now - op->over > NA_OFI_RMA_STUCK;
 }
 
-/* From the clock, each turn: see to it that what is over ends. clock_lock is
- * held. */
+/* From the clock, each tick: ensure that ended operations complete. clock_lock
+ * is held. */
 static void na_ofi_rma_tick(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
@@ -722,8 +729,8 @@ static bool na_ofi_rma_is_of(const struct na_ofi_op *op, const void *owner)
     return op->base.context == owner || op->base.local == owner;
 }
 
-/* Cancel the operations of a context or of local memory. Whether there is one
- * that has not ended. */
+/* Cancel the operations of a context or of local memory. Returns whether some
+ * have not ended. */
 static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
 {
     struct na_link *link;
@@ -743,7 +750,7 @@ static bool na_ofi_rma_cancel_of(struct na_ofi_end *end, const void *owner)
     return found;
 }
 
-/* Have the peers count as dead that keep them from their end. */
+/* Treat peers as dead that prevent operations from ending. */
 static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
 {
     const struct na_core *core = end->na_class->base.core;
@@ -772,8 +779,8 @@ static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
     } while (addr != NULL);
 }
 
-/* Have them end: if they have not after a while, by closing the endpoint, or
- * without their peers. No lock is held. */
+/* Make operations end: after a while by closing the endpoint, or by treating
+ * their peers as dead. No lock is held. */
 static void na_ofi_rma_end_of(
     struct na_ofi_end *end, const void *owner, uint64_t patience)
 {
@@ -815,7 +822,7 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
         struct na_ofi_end *end;
 
         na_ofi_lock(&self->lock);
-        end = self->ends[id]; /* which stays until the class closes */
+        end = self->ends[id]; /* which stays open until the class closes */
         na_ofi_unlock(&self->lock);
         if (end != NULL)
             na_ofi_rma_end_of(end, mem, NA_OFI_RMA_STUCK);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages on their way out: copied into buffers of ours, in order.
+ * Outgoing messages: copied into buffers of the transport, in order.
  *
  * Part of the libfabric transport; see ofi.h.
  */
@@ -8,8 +8,8 @@
 
 /* ---- Buffers ---- */
 
-/* A new buffer of `size` bytes, in the endpoint's list. Errors are logged. The
- * endpoint's lock is held, as below. */
+/* Create a buffer of `size` bytes, in the endpoint's list. Errors are logged.
+ * The endpoint's lock is held, as below. */
 static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
     enum na_ofi_work work, struct na_ofi_buffer **buffer_p)
 {
@@ -42,7 +42,7 @@ static na_return_t na_ofi_buffer_new(struct na_ofi_end *end, size_t size,
     return NA_SUCCESS;
 }
 
-/* A buffer to send `size` bytes from; NULL: none, which was logged. */
+/* Get a buffer for sending `size` bytes; NULL: out of memory (logged). */
 static struct na_ofi_buffer *na_ofi_buffer_get(
     struct na_ofi_end *end, size_t size)
 {
@@ -109,8 +109,8 @@ static void na_ofi_gather(unsigned char *p, const struct na_ofi_header *header,
     }
 }
 
-/* Send a message of `size` bytes, and a header, which are copied. 0, or a
- * negative code of libfabric's; -FI_EAGAIN: not now. */
+/* Send a message of `size` bytes and a header, which are copied. 0, or a
+ * negative error of libfabric; -FI_EAGAIN: not now. */
 static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     fi_addr_t at, const struct na_ofi_header *header,
     const struct na_segment *segments, na_size_t count, size_t size)
@@ -177,7 +177,7 @@ static bool na_ofi_is_sending(struct na_ofi_end *end)
 
 /* ---- Messages ---- */
 
-/* Send a message of the core's to a peer that is ready. */
+/* Send a message of the core to a ready peer. */
 static ssize_t na_ofi_post_msg(
     struct na_ofi_end *end, struct na_ofi_addr *addr, const struct na_msg *msg)
 {
@@ -193,8 +193,9 @@ static ssize_t na_ofi_post_msg(
         msg->segments, msg->segment_count, (size_t) msg->size);
 }
 
-/* Set in the threads of the clocks. They do not have the core's lock, which
- * comes before ours, and leave messages to the threads that make progress. */
+/* Set in the clock threads. They do not hold the core's lock, which must be
+ * taken before this transport's, and leave messages to the threads that make
+ * progress. */
 static _Thread_local bool na_ofi_in_clock;
 
 static bool na_ofi_has_sends(struct na_ofi_addr *addr)
@@ -204,8 +205,8 @@ static bool na_ofi_has_sends(struct na_ofi_addr *addr)
 }
 
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
- * why it is lost. The class's lock is held. A send is completed under it,
- * before an answer can be delivered by another thread: the class still has a
+ * the error that ends it. The class's lock is held. A send is completed with it
+ * held, before another thread can deliver an answer: the class still holds a
  * reference to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
@@ -213,7 +214,7 @@ static ssize_t na_ofi_flush_addr(
     ssize_t rc = 0;
 
     if (addr->at == FI_ADDR_UNSPEC) {
-        rc = -FI_EHOSTUNREACH; /* the address vector did not take it */
+        rc = -FI_EHOSTUNREACH; /* the address vector did not accept it */
     } else if (addr->hello) {
         rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
@@ -240,9 +241,9 @@ static ssize_t na_ofi_flush_addr(
     return rc;
 }
 
-/* Whether what did not go is tried again in a millisecond. A HELLO or WELCOME
- * waits for the next turn of the clock when there probably is nobody: each try
- * costs system calls, and strangers can name any number of addresses. */
+/* Whether to retry in a millisecond. A HELLO or WELCOME waits for the next tick
+ * if the address is probably not in use: each attempt costs system calls, and
+ * unknown peers can name any number of addresses. */
 static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 {
     return addr->tries < NA_OFI_TRIES || na_ofi_has_sends(addr);
@@ -250,7 +251,7 @@ static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 
 static unsigned na_ofi_flush(struct na_ofi_class *self)
 {
-    struct na_ofi_addr *ended = NULL; /* lost, or to be parted from */
+    struct na_ofi_addr *ended = NULL; /* lost, or being closed */
     struct na_link again;
     struct na_link *link;
     ssize_t rc = 0;
@@ -284,7 +285,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
     return n + 1;
 }
 
-/* A send that cannot go at once. */
+/* Queue a send that cannot be sent at once. */
 static na_return_t na_ofi_send_later(struct na_ofi_class *self,
     struct na_ofi_addr *addr, uint8_t home, struct na_op *op)
 {

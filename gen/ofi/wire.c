@@ -12,17 +12,17 @@
  *     | h  | f  |version |kind |plane |target |source |0 |token |tag | 0 |body
  *     +----+----+--------+-----+------+-------+-------+--+------+----+---+----
  *
- * The body of HELLO and WELCOME, an introduction. The sender is to be called by
- * `token`, and is dead when it stays silent for `death` ms. Its first endpoint
- * stands first.
+ * The body of HELLO and WELCOME, an introduction. Messages to the sender carry
+ * `token`. It is dead when it is silent for `death` ms. Its first endpoint is
+ * the first entry.
  *
  *     0            8      16     20    22     24
  *     +------------+------+------+-----+------+-----------------------------
  *     |incarnation |token |death |size |count |count times: id, size bytes
  *     +------------+------+------+-----+------+-----------------------------
  *
- * The header and HELLO have this form in every version, so that peers of two
- * versions can tell.
+ * The header and HELLO have this layout in every version, so that peers can
+ * detect another version.
  */
 #include "ofi/ofi.h"
 
@@ -63,7 +63,7 @@ static void na_ofi_put_header(
     na_plug_put32(p + 20, 0);
 }
 
-/* False: too short, or no message of ours. */
+/* False: too short, or not a message of this transport. */
 static bool na_ofi_get_header(
     const unsigned char *p, size_t size, struct na_ofi_header *header)
 {
@@ -79,7 +79,7 @@ static bool na_ofi_get_header(
     return true;
 }
 
-/* Write our introduction for a peer that is to put `token` into its messages.
+/* Write the own introduction for a peer, which puts `token` into its messages.
  * Returns its size, at most `max`. The class's lock is held. */
 static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
     unsigned char *p, size_t max)

@@ -58,7 +58,7 @@ HG_TEST(message_without_a_header_is_refused)
     unsigned char bytes[128];
     unsigned i;
 
-    hg_test_expect_log("it is no message of this transport");
+    hg_test_expect_log("it is not a message of this transport");
     shake_open(&server, &stranger);
     for (i = 1; i < HEADER; i++) {
         (void) raw_peer_make(&stranger, bytes, KIND_MESSAGE);
@@ -78,7 +78,7 @@ HG_TEST(message_without_a_header_is_refused)
                 &stranger, &server, bytes, SHAKE_SIZE, "an unknown kind");
     }
     /* All are refused for their headers, whatever their bodies. */
-    HG_CHECK_EQ_U64(hg_test_log_count("it is no message of this transport"),
+    HG_CHECK_EQ_U64(hg_test_log_count("it is not a message of this transport"),
         raw_peer_refused(&server));
     shake_close(&server, &stranger);
 }
@@ -90,7 +90,7 @@ HG_TEST(message_of_an_unknown_peer_is_refused)
     unsigned char bytes[128];
     unsigned i;
 
-    hg_test_expect_log("from a stranger: its sender is no peer");
+    hg_test_expect_log("from an unknown peer: its sender is not a peer");
     shake_open(&server, &stranger);
     for (i = 0; i < 64; i++) {
         stranger.token = i == 0 ? 0 : raw_peer_random(&stranger);
@@ -449,7 +449,7 @@ HG_TEST(unsolicited_welcome_is_refused)
     struct raw_peer stranger;
     unsigned char bytes[128];
 
-    hg_test_expect_log("it does not answer a HELLO of ours");
+    hg_test_expect_log("it does not answer a HELLO of this class");
     shake_open(&server, &stranger);
     (void) raw_peer_make(&stranger, bytes, KIND_WELCOME);
     raw_peer_send_refused(
@@ -603,7 +603,7 @@ HG_TEST(answer_of_another_version_is_a_protocol_error)
     struct asked asked;
     unsigned char bytes[128];
 
-    hg_test_expect_log("it speaks another version");
+    hg_test_expect_log("it has another version");
     asked_open(&asked);
     (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
     bytes[2] = 2;
@@ -648,8 +648,9 @@ HG_TEST(wrong_answer_to_a_lookup_is_refused)
     unsigned char bytes[128];
 
     hg_test_expect_log("its introduction is malformed");
-    hg_test_expect_log("from a stranger: it does not answer a HELLO of ours");
-    hg_test_expect_log("its sender is no peer");
+    hg_test_expect_log(
+        "from an unknown peer: it does not answer a HELLO of this class");
+    hg_test_expect_log("its sender is not a peer");
     asked_open(&asked);
     (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
     raw_peer_send_refused(&asked.stranger, &asked.server, bytes, SHAKE_SIZE - 1,

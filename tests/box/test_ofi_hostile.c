@@ -150,7 +150,8 @@ HG_TEST(forged_address_does_not_affect_its_owner)
     uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
     unsigned i;
 
-    hg_test_expect_log("from a stranger: it does not answer a HELLO of ours");
+    hg_test_expect_log(
+        "from an unknown peer: it does not answer a HELLO of this class");
     hg_test_expect_log("lost the peer");
     HG_CHECK_OK(HG_Set_log_level("debug"));
     info.death_ms = 2000;
@@ -225,7 +226,7 @@ HG_TEST(lookups_from_one_address_are_limited)
     unsigned char bytes[128];
     unsigned i;
 
-    hg_test_expect_log("too many have come from its address");
+    hg_test_expect_log("too many peers have its address");
     attacked_open(&server, "ofi+tcp://127.0.0.1");
     raw_peer_init(&hostile, attacked_turn, &server);
     raw_peer_dial(&hostile, server.name);

@@ -341,7 +341,7 @@ HG_TEST(auth_key_is_not_ignored)
 
     info.auth_key = "12:34";
     for (i = 0; i < sizeof(strings) / sizeof(strings[0]); i++)
-        names_refused(strings[i], &info, "cannot honour auth_key");
+        names_refused(strings[i], &info, "does not support auth_key");
 }
 
 /* The first class keeps working. */

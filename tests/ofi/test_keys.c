@@ -78,7 +78,7 @@ HG_TEST(key_refused_by_the_provider_fails)
     char longest[66];
 
     hg_test_ofi_configure("authkey");
-    hg_test_expect_log("ofi+tcp: the provider net cannot honour auth_key");
+    hg_test_expect_log("ofi+tcp: the provider net does not support auth_key");
     hg_test_expect_log("auth_key: not of the form that the provider net wants");
     info.auth_key = "fifteen bytes .";
     HG_CHECK(

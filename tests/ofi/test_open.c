@@ -225,7 +225,7 @@ HG_TEST(missing_descriptor_logs_a_warning)
     int count = 0;
     unsigned i;
 
-    hg_test_expect_log("accepts no peers");
+    hg_test_expect_log("cannot accept peers");
     endpoint_open(&server, "ofi+tcp://127.0.0.1:0", 2000);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (i = 0; i < 2; i++) {
