@@ -26,8 +26,8 @@ zmq_PKG    := libzmq
 ofi_DEFINE := -DHG_NA_OFI=1
 ofi_PKG    := libfabric
 mpi_DEFINE := -DHG_NA_MPI=1
-# Open MPI, or the one whose compiler is used, such as CC=mpicc.mpich: who links
-# libhg.a without it needs its libraries.
+# Open MPI, or the MPI of the compiler, such as CC=mpicc.mpich. Linking libhg.a
+# with another compiler needs its libraries.
 mpi_PKG    := $(if $(findstring mpicc,$(CC)),,ompi)
 mpi_LIBS   := $(if $(findstring mpicc,$(CC)),$(filter -L% -l%, \
     $(shell $(CC) -show)))
@@ -37,7 +37,7 @@ na_cflags   = $(defines) $(if $(pkgs),$(shell pkg-config --cflags $(pkgs)))
 na_libs     = $(if $(pkgs),$(shell pkg-config --libs $(pkgs))) \
     $(if $(filter mpi,$1),$(mpi_LIBS))
 
-# The transports of NA are here, and so are their libraries.
+# Check that the transports of NA and their libraries are available.
 HERE := $(patsubst hg_na_%.c,%,$(wildcard hg_na_*.c))
 ifneq ($(filter-out $(HERE),$(NA)),)
 $(error NA=$(NA): there is no $(patsubst %,hg_na_%.c,$(filter-out \
@@ -49,8 +49,8 @@ $(error NA=$(NA): needs pkg-config, and $(call pkgs,$(NA)) that it knows)
 endif
 endif
 
-# Tests run on every transport whose file and library are here. A program has one
-# implementation of MPI in it: each has a flavour of its own, where FOUND=mpi.
+# Tests run on every transport whose file and library are available. A program
+# uses one implementation of MPI: each has its own flavour, with FOUND=mpi.
 FOUND := $(strip $(foreach na,$(filter-out mpi,$(HERE)), \
     $(shell pkg-config --exists $($(na)_PKG) 2>/dev/null && echo $(na))) \
     $(filter mpi,$(NA)))
@@ -91,7 +91,7 @@ LIB_OBJS := $(LIB)/hg.o $(NA:%=$(LIB)/hg_na_%.o)
 
 lib: $(LIB)/libhg.a $(LIB)/$(SONAME) ## libhg.a and libhg.so, with NA="..." in it
 
-# Objects follow their flags, so that another NA or CFLAGS builds anew.
+# Objects depend on their flags, so that another NA or CFLAGS rebuilds them.
 FLAGS = $(CC) $(CFLAGS) $(NA), $(FOUND)
 $(BUILD)/flags $(LIB)/flags: FORCE
 	$(Q)mkdir -p $(@D)
@@ -228,25 +228,25 @@ uninstall: ## remove what install put there
 
 # ---- Tests ----
 #
-# tests/unit/test_*.c     see private functions: one program with hg.c in it,
-# tests/fuzz/fuzz_*.c     as these, which a fuzzer can drive, too
-# tests/step/test_*.c     as these, in a program whose hg.c has the steps of sm
+# tests/unit/test_*.c     see private functions: one program that includes hg.c
+# tests/fuzz/fuzz_*.c     the same; a fuzzer can also run them
+# tests/step/test_*.c     the same, with an hg.c that stops at the steps of sm
 # tests/box/test_*.c      link the library and see hg.h only
 # tests/conform/test_*.c  the same, run once for each transport
-# tests/ofi/hook*.c       a decorator around libfabric that makes it demand more
+# tests/ofi/hook*.c       a decorator for libfabric that adds requirements
 # tests/mpi/test_*.c      link the library with MPI, and start several ranks
-# tests/support/*.c       what several of them share, linked where it is used
+# tests/support/*.c       code shared by several of them
 #
 # A flavour (asan, tsan, ...) is a folder under $(BUILD) with other CFLAGS.
 
 include tests/matrix.mk
 
-# Four times as many as there are processors: many cases wait.
+# Four times the number of processors, since many cases wait.
 RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 4) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
 TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)
-# Tests by themselves: they are compiled more often than they are waited for.
+# Tests are not optimized: compiling them takes longer than running them.
 TEST_QUICKLY = $(TEST_FLAGS) -O0
 # Links in half the time of the default one, where it is installed.
 TEST_LINKER := $(if $(shell command -v ld.gold),-fuse-ld=gold)
@@ -261,8 +261,8 @@ HG_O  ?= $(BUILD)/hg.o
 OBJS  := $(if $(SPLIT),$(MODULES:%.c=$(BUILD)/modules/%.o),$(HG_O)) \
          $(FOUND:%=$(BUILD)/hg_na_%.o)
 
-# The objects of the suites of conformance are the same in all flavours of make
-# check: it compiles them once.
+# make check compiles the objects of the conformance suites once for all
+# flavours.
 SUITES  ?= $(BUILD)
 SUITE_OBJS = $(CONFORM:$(BUILD)/%=$(SUITES)/%.o)
 
@@ -285,8 +285,8 @@ $(TEST_OBJS): $(BUILD)/%.o: %.c $(TEST_HEADERS) $(BUILD)/flags
 $(TEST_LIB): $(TEST_OBJS)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-# One program: hg.c is compiled once for all of them. With -O2 that takes three
-# times as long; so optimized it is in the programs that link the library.
+# One program, so that hg.c is compiled once for all unit tests. -O2 would take
+# three times as long; programs that link the library use the optimized hg.c.
 TEST_INSIDE = $(patsubst -O2,-Og,$(TEST_FLAGS))
 $(BUILD)/units.c: PASTED = $(INSIDE)
 $(BUILD)/steps.c: PASTED = $(STEPPED)
@@ -311,7 +311,7 @@ $(CONFORM): HOOK := $(HOOK_OBJS) $(HOOK_FLAGS)
 $(CONFORM): $(HOOK_OBJS)
 endif
 
-# It starts the ranks of a test under MPI.
+# Starts the ranks of a test under MPI.
 RANKS := $(BUILD)/tests/mpi/ranks.o
 ifeq ($(FOUND),mpi)
 $(CONFORM) $(MPI) $(BUILD)/tests/faulty: HOOK := $(RANKS)
@@ -344,7 +344,7 @@ define link_test
 	    $(TEST_LIB) $(call na_libs,$(filter-out ofi,$(FOUND)))
 endef
 
-# tests/faulty.c is what tests/selftest has the runner judge.
+# tests/selftest makes the runner run tests/faulty.c.
 $(BOX) $(MPI) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(link_test)
 
@@ -367,7 +367,7 @@ $(CONFORM): $(BUILD)/%: $(SUITES)/%.o $(OBJS) $(EXAMPLE_NA) $(TEST_LIB)
 
 SHIPS        := hello array write stub pool cluster demo_server demo_client \
                 hg_tool hg_info loop
-# An event loop is the system's: this one is Linux's.
+# The example of an event loop needs Linux.
 EXAMPLES     := $(patsubst %,$(BUILD)/examples/%,$(if $(SM),$(SHIPS), \
     $(filter-out loop,$(SHIPS))))
 EXAMPLE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out \
@@ -396,7 +396,7 @@ TRANSPORT = $(or $(if $(SM),sm://),$(if $(filter \
 FILE      =
 SIZE      = 256M
 
-# For these a warning of a newer compiler is no error.
+# For these targets warnings of a newer compiler are not errors.
 demo examples bench counts: WERROR :=
 
 # Over MPI: with mpicc, or the one that CC names, and the mpirun beside it.
@@ -456,7 +456,7 @@ ranked: $(CONFORM) $(MPI)
 programs: checked $(STEPS) $(EXAMPLES)
 checked: $(UNIT) $(BOX) $(OFI) $(CONFORM)
 
-# Where the compiler knows it: a fifth less to do for each process.
+# If the compiler supports it: each process then takes a fifth less time.
 STATIC_UBSAN = $(shell echo 'int main(void) { return 0; }' | $(CC) -x c - \
     -o /dev/null -fsanitize=undefined -static-libubsan 2>/dev/null && \
     echo -static-libubsan)
@@ -474,7 +474,7 @@ export CC BUILD
 # $(call make_flavour,name,CFLAGS,target): build the target in that flavour.
 make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
     CFLAGS='$2' $3
-# A make of its own: it sees what deps installed, and uses all cores.
+# A separate make: it finds what deps installed, and uses all cores.
 check: $(filter deps,$(MAKECMDGOALS))
 check: ## lint and all tests, also under ASan+UBSan
 	+$(Q)$(MAKE) --no-print-directory \
@@ -510,7 +510,7 @@ check-ompi-programs check-mpich-programs: check-%-programs: $(BUILD)/mpi.o
 	    $(call programs_of,$(filter $(BUILD)/$*/%,$(CHECK_MPI))) \
 	    $(addprefix $(BUILD)/$*/,tests/faulty $(addprefix examples/, \
 	        demo_server demo_client cluster loop)))
-# hg.c as it is with any MPI.
+# hg.c, which is the same with any MPI.
 $(BUILD)/mpi.o: hg.c hg.h $(BUILD)/flags
 	$(Q)$(CC) $(TEST_QUICKLY) -DHG_NA_MPI=1 -c -o $@ $<
 
@@ -556,7 +556,7 @@ check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
 	+$(Q)$(MAKE) --no-print-directory tsan
 	+$(Q)$(MAKE) --no-print-directory valgrind
 
-# ---- Longer looks ----
+# ---- Longer tests ----
 
 SECONDS      = 60
 FUZZ_FLAGS   = $(HG_FLAGS) -Itests -O1 -g -DHG_FUZZER=1 \

@@ -7811,7 +7811,7 @@ static void na_progress_yield(struct na_context_core *context)
         context->busy_until = before + NA_PROGRESS_LOSS * took;
 }
 
-/* What a thread in na_progress waits for. */
+/* The events that a thread in na_progress waits for. */
 struct na_progress_goal {
     unsigned lanes;
     unsigned pokes; /* count when the wait began */
@@ -12861,21 +12861,20 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
  *
  * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
  * processes that share a folder but no network namespace. Modules: ring (the
- * records of one direction), memory (what processes share, and how it is
- * allocated), meet (names, sockets, credentials), peer (addresses, and how a
- * connection begins and ends), flow (what passes between two), rma (registered
- * memory, and how it is moved), and this one: the class, its progress and its
- * sleep, and the table of slots.
+ * records of one direction), memory (shared memory and its allocation), socket
+ * (names, sockets, credentials), peer (addresses, and the start and end of
+ * connections), flow (the records between two classes), rma (registered memory
+ * and transfers), and this one: the class, its progress and its sleep, and the
+ * table of slots.
  *
- * Awake, a class looks at its hint page, which costs nothing for idle peers;
- * once a millisecond it asks the sockets for news of deaths, callers and
- * bells; once a second, as long as it has peers, it looks at all rings, in
- * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
- * second.
+ * While awake, a class checks its hint page, which costs nothing for idle
+ * peers. Once a millisecond it checks the sockets for dead peers, callers and
+ * bells. Once a second, while it has peers, it checks all rings, in case a peer
+ * clears hints. While asleep, it wakes up for a bell, a socket, or that second.
  *
  * fork: the core refuses to use a parent's class (see live.h). A child closes
- * the sockets, so that their end stays the news of a death, before it can do
- * anything else.
+ * the sockets before it can do anything else, so that the end of a socket still
+ * means that its process died.
  *
  * Must not know: RPC.
  */
@@ -14185,8 +14184,8 @@ HG_PRIVATE bool na_mux_is_auto_sm(const char *string)
         strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
 }
 
-/* What only one listener of this network namespace can have: its address, or
- * for a path, the inode. */
+/* The part of an address that only one listener of this network namespace can
+ * have: the address itself, or for a path, the inode. */
 static bool na_mux_place(const char *string, char place[NA_MAX_ADDR_LEN])
 {
     static const char ipc[] = "ipc://", inproc[] = "inproc://";

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Pastes the files of gen/manifest into hg.h, hg.c (target=c) or, as zmq and ofi
-# are, hg_na_zmq.c, each with the files of kind plug:
+# Pastes the files of gen/manifest into hg.h (target=h), hg.c (target=c), or
+# hg_na_*.c (target=zmq, ofi or mpi), each of which gets the files of kind plug:
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
-# Leaves out what files need apart: the first line, include guards (but those of
-# kind plug, which are in several files), and quoted includes, except the first of
-# "hg.h". With -v lines=1, #line directives name
-# the files. Stops at an include of what is not listed above, a system header in
-# extern "C", and a macro, tag, static or (in a .c) HG_PRIVATE name of two files.
+# Omits what only separate files need: the first line, include guards (except in
+# files of kind plug, which are in several outputs), and quoted includes, except
+# the first of "hg.h". With -v lines=1, #line directives name the files. Stops at
+# an include of a file that is not listed above, a system header in extern "C",
+# and a macro, tag, static or (in a .c) HG_PRIVATE name that two files define.
 
 function stop(text) {
     print "amalgamate: " text | "cat 1>&2"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bounded queue of pointers for many producers and consumers. Each slot
- * counts its turns: it takes entry number n when its turn is n, and gives it
- * when its turn is n + 1.
+ * A bounded queue of pointers for many producers and consumers. Each slot has a
+ * counter: the slot accepts entry number n when the counter is n, and returns
+ * it when the counter is n + 1.
  */
 #ifndef HG_COMPAT_MERCURY_ATOMIC_QUEUE_H
 #define HG_COMPAT_MERCURY_ATOMIC_QUEUE_H

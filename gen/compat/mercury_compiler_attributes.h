@@ -26,8 +26,8 @@
     } while (0)
 #endif
 
-/* A function of Mercury's that is not here: a call is an error of the compiler
- * that says so. */
+/* A Mercury function that hg does not have: calling it is a compile error with
+ * this text. */
 #if defined(__has_attribute)
 #if __has_attribute(error)
 #define HG_ATTR_MISSING(text) __attribute__((error(text)))

@@ -33,7 +33,7 @@
 
 #define HG_BUILD_SHARED_LIBS
 
-/* HG_Class_get_counters is here. */
+/* HG_Class_get_counters() exists. */
 #define HG_HAS_DIAG
 
 /* Several threads may make progress on a context. */
@@ -47,7 +47,7 @@
 #endif
 #endif
 
-/* What is seen in a program's own library alone. */
+/* Visible only inside a program's own library. */
 #ifndef HG_PRIVATE
 #if defined(__GNUC__)
 #define HG_PRIVATE __attribute__((visibility("hidden")))

@@ -34,7 +34,8 @@ static HG_UTIL_INLINE void *hg_dl_sym(HG_DL_HANDLE handle, const char *name)
     return dlsym(handle, name);
 }
 
-/* The file that holds `addr`. dlfcn.h has what it takes with _GNU_SOURCE. */
+/* The file that contains `addr`. dlfcn.h declares what this needs with
+ * _GNU_SOURCE. */
 #if defined(__USE_GNU) || (defined(_GNU_SOURCE) && !defined(__GLIBC__))
 static HG_UTIL_INLINE int hg_dl_get_path(
     const void *addr, char *path, size_t path_size)

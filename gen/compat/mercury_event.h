@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* -1: the system gives none. */
+/* -1: the system refuses. */
 static HG_UTIL_INLINE int hg_event_create(void)
 {
     return eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE);
@@ -30,7 +30,7 @@ static HG_UTIL_INLINE int hg_event_set(int fd)
     return eventfd_write(fd, 1) == 0 ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
 }
 
-/* Take back one hg_event_set, if there is one. */
+/* Reset the event after one hg_event_set, if there was one. */
 static HG_UTIL_INLINE int hg_event_get(int fd, bool *notified)
 {
     eventfd_t count;

@@ -66,7 +66,7 @@ static HG_UTIL_INLINE hg_hash_table_t *hg_hash_table_new(
     return table;
 }
 
-/* What frees keys and values that leave the table. */
+/* Set the functions that free removed keys and values. */
 static HG_UTIL_INLINE void hg_hash_table_register_free_functions(
     hg_hash_table_t *hash_table, hg_hash_table_key_free_func_t key_free_func,
     hg_hash_table_value_free_func_t value_free_func)
@@ -100,7 +100,8 @@ static HG_UTIL_INLINE void hg_hash_table_free(hg_hash_table_t *hash_table)
     free(hash_table);
 }
 
-/* What points to the entry of that key, or to the NULL where it would be. */
+/* The pointer to the entry of that key, or to the NULL where it would be
+ * inserted. */
 static HG_UTIL_INLINE hg_hash_table_entry_t **hg_hash_table_find(
     hg_hash_table_t *table, hg_hash_table_key_t key)
 {
@@ -111,7 +112,7 @@ static HG_UTIL_INLINE hg_hash_table_entry_t **hg_hash_table_find(
     return at;
 }
 
-/* Twice the chains. Without memory the old ones are kept. */
+/* Double the number of chains. On out-of-memory the old ones are kept. */
 static HG_UTIL_INLINE void hg_hash_table_grow(hg_hash_table_t *table)
 {
     unsigned int i, size = table->size * 2;
@@ -187,7 +188,7 @@ static HG_UTIL_INLINE unsigned int hg_hash_table_num_entries(
     return hash_table->count;
 }
 
-/* Set next_entry to the first of chain next_chain or of those behind it. */
+/* Set next_entry to the first entry of chain next_chain or of a later one. */
 static HG_UTIL_INLINE void hg_hash_table_iter_seek(hg_hash_table_iter_t *iter)
 {
     iter->next_entry = NULL;

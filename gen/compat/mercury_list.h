@@ -19,7 +19,7 @@
     }
 #define HG_LIST_HEAD_INIT(name, variable) \
     struct name variable = HG_LIST_HEAD_INITIALIZER(variable)
-/* `prev` points to what points to the entry. */
+/* `prev` points to the pointer to the entry. */
 #define HG_LIST_ENTRY(type) \
     struct { \
         struct type *next; \

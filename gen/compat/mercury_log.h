@@ -41,7 +41,7 @@ enum hg_log_level {
     HG_LOG_LEVEL_MAX
 };
 
-/* As its parent, never, always. */
+/* Like its parent, never, always. */
 enum hg_log_state { HG_LOG_PASS, HG_LOG_OFF, HG_LOG_ON };
 
 struct hg_log_outlet {
@@ -73,7 +73,7 @@ typedef int (*hg_log_func_t)(FILE *stream, const char *format, ...);
 #define HG_LOG_OUTLET_SUBSYS_INITIALIZER(name, parent_name) \
     HG_LOG_OUTLET_SUBSYS_STATE_INITIALIZER(name, parent_name, HG_LOG_PASS)
 
-/* The prototype at the end takes the semicolon. */
+/* The prototype at the end needs the semicolon. */
 #define HG_LOG_REGISTER(name) \
     static void HG_UTIL_CATU(hg_log_outlet_reg, name)(void) \
         HG_ATTR_CONSTRUCTOR; \
@@ -131,7 +131,7 @@ typedef int (*hg_log_func_t)(FILE *stream, const char *format, ...);
 extern "C" {
 #endif
 
-/* One for the program, whatever its files and libraries: weak. */
+/* One for the whole program and all its libraries: weak. */
 struct hg_log_all {
     bool ready;
     enum hg_log_level level;
@@ -158,7 +158,7 @@ static HG_UTIL_INLINE const char *hg_log_level_to_string(
     return names[level];
 }
 
-/* HG_LOG_LEVEL_NONE for a name that is none. */
+/* HG_LOG_LEVEL_NONE: unknown name. */
 static HG_UTIL_INLINE enum hg_log_level hg_log_name_to_level(const char *name)
 {
     int i;
@@ -257,7 +257,7 @@ static HG_UTIL_INLINE enum hg_log_level hg_log_get_level(void)
     return hg_log_all_g.level;
 }
 
-/* Names with commas between. */
+/* Names separated by commas. */
 static HG_UTIL_INLINE void hg_log_set_subsys(const char *log_subsys)
 {
     hg_log_init();
@@ -266,7 +266,7 @@ static HG_UTIL_INLINE void hg_log_set_subsys(const char *log_subsys)
     hg_log_update_all();
 }
 
-/* The thread's until its next call. */
+/* Valid in this thread until its next call. */
 static HG_UTIL_INLINE const char *hg_log_get_subsys(void)
 {
     static __thread char text[sizeof(hg_log_all_g.subsys)];
@@ -277,7 +277,7 @@ static HG_UTIL_INLINE const char *hg_log_get_subsys(void)
     return text;
 }
 
-/* Set the level, and list one more. */
+/* Set the level, and list one more subsystem. */
 static HG_UTIL_INLINE void hg_log_set_subsys_level(
     const char *subsys, enum hg_log_level log_level)
 {
@@ -339,7 +339,8 @@ static HG_UTIL_INLINE FILE *hg_log_get_stream_debug(void)
     return hg_log_stream(HG_LOG_LEVEL_DEBUG);
 }
 
-/* One line, whatever the outlet's level. no_return: without its newline. */
+/* Write one line, regardless of the outlet's level. no_return: without its
+ * newline. */
 static HG_UTIL_INLINE void hg_log_vwrite(struct hg_log_outlet *outlet,
     enum hg_log_level log_level, const char *module, const char *file,
     unsigned int line, const char *func, bool no_return, const char *format,

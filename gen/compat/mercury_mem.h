@@ -26,7 +26,7 @@ static HG_UTIL_INLINE long hg_mem_get_page_size(void)
     return sysconf(_SC_PAGESIZE);
 }
 
-/* 0: the system does not say. */
+/* 0: unknown. */
 static HG_UTIL_INLINE long hg_mem_get_hugepage_size(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");

@@ -31,7 +31,7 @@ struct hg_poll_event {
 
 typedef struct hg_poll_set {
     int fd;
-    hg_atomic_int32_t count; /* descriptors in it */
+    hg_atomic_int32_t count; /* number of descriptors */
 } hg_poll_set_t;
 
 #ifdef __cplusplus
@@ -53,7 +53,7 @@ static HG_UTIL_INLINE hg_poll_set_t *hg_poll_create(void)
     return poll_set;
 }
 
-/* HG_UTIL_FAIL: descriptors are in it. */
+/* HG_UTIL_FAIL: the set is not empty. */
 static HG_UTIL_INLINE int hg_poll_destroy(hg_poll_set_t *poll_set)
 {
     if (poll_set == NULL)

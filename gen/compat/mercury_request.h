@@ -45,7 +45,7 @@ static HG_UTIL_INLINE hg_request_class_t *hg_request_init(
     return request_class;
 }
 
-/* `arg`, if not NULL, gets what hg_request_init was given. */
+/* `arg`, if not NULL, gets the `arg` of hg_request_init. */
 static HG_UTIL_INLINE void hg_request_finalize(
     hg_request_class_t *request_class, void **arg)
 {
@@ -82,9 +82,10 @@ static HG_UTIL_INLINE void hg_request_complete(hg_request_t *request)
     hg_atomic_set32(&request->completed, 1);
 }
 
-/* Progress and trigger until the request is completed or `timeout` ms are over;
- * with 0, once. `flag`, if not NULL, tells which. Another thread may trigger
- * the callback meanwhile, so progress waits for half a second at a time. */
+/* Make progress and trigger until the request is completed or `timeout` ms have
+ * passed; with 0, once. `flag`, if not NULL, tells whether it is completed.
+ * Another thread may trigger the callback meanwhile, so progress waits for at
+ * most half a second at a time. */
 static HG_UTIL_INLINE int hg_request_wait(
     hg_request_t *request, unsigned int timeout, unsigned int *flag)
 {
@@ -114,7 +115,8 @@ static HG_UTIL_INLINE int hg_request_wait(
     return HG_UTIL_SUCCESS;
 }
 
-/* Wait for one after the other, each for `timeout`; `flag` is of the last. */
+/* Wait for each request in turn, up to `timeout` ms each; `flag` is that of the
+ * last one. */
 static HG_UTIL_INLINE int hg_request_waitall(int count, hg_request_t *request[],
     unsigned int timeout, unsigned int *flag)
 {

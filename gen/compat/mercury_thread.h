@@ -88,7 +88,7 @@ static HG_UTIL_INLINE int hg_thread_setspecific(
     return pthread_setspecific(key, value) ? HG_UTIL_FAIL : HG_UTIL_SUCCESS;
 }
 
-/* Linux has sets of processors, if _GNU_SOURCE came in time. */
+/* Linux has processor sets, if _GNU_SOURCE was defined in time. */
 #ifdef CPU_SETSIZE
 typedef cpu_set_t hg_cpu_set_t;
 

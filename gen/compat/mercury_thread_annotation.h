@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mercury's annotations for clang's thread analysis: here they say nothing. */
+/* Mercury's annotations for clang's thread analysis: here they are empty. */
 #ifndef HG_COMPAT_MERCURY_THREAD_ANNOTATION_H
 #define HG_COMPAT_MERCURY_THREAD_ANNOTATION_H
 

@@ -19,7 +19,7 @@ struct tm *localtime_r(const time_t *time, struct tm *day);
 #ifdef CLOCK_MONOTONIC
 #define HG_TIME_MONOTONIC CLOCK_MONOTONIC
 #else
-#define HG_TIME_MONOTONIC 1 /* Linux's number of it */
+#define HG_TIME_MONOTONIC 1 /* Linux's number of the clock */
 #endif
 
 #ifdef __cplusplus
@@ -112,7 +112,8 @@ static HG_UTIL_INLINE int hg_time_sleep(const hg_time_t rqt)
 
 #define HG_UTIL_STAMP_MAX 128
 
-/* Date and time of day; the string is the thread's until its next call. */
+/* Date and time of day; the string is valid in this thread until its next
+ * call. */
 static HG_UTIL_INLINE char *hg_time_stamp(void)
 {
     static __thread char text[HG_UTIL_STAMP_MAX];

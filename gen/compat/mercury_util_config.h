@@ -20,8 +20,8 @@
 #define HG_UTIL_SUCCESS 0
 #define HG_UTIL_FAIL (-1)
 
-/* A strict -std=c99 or -std=c11 hides POSIX in the C library's headers. There
- * the headers beside this one declare the functions that they call. */
+/* With -std=c99 or -std=c11 the C library's headers hide POSIX. Then these
+ * headers declare the functions that they call. */
 #if defined(__linux__) && defined(__LP64__) && !defined(__cplusplus) && \
     (!defined(_POSIX_C_SOURCE) || _POSIX_C_SOURCE < 200112L)
 #define HG_UTIL_DECLARE_POSIX 1

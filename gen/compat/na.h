@@ -56,7 +56,7 @@ static NA_INLINE void NA_Free_protocol_info(
     HG_Free_na_protocol_info(na_protocol_info);
 }
 
-/* Mercury's structs say nothing of their size, and 1 context is its default:
+/* Mercury's structs do not contain their size, and 1 context is its default:
  * here, no limit. */
 static NA_INLINE na_class_t *NA_Initialize_opt2(const char *info_string,
     bool listen, unsigned int version, const struct na_init_info *na_init_info)
@@ -113,7 +113,7 @@ static NA_INLINE na_return_t NA_Addr_lookup2(
     return NA_Addr_resolve(na_class, name, addr_p);
 }
 
-/* No effect: hg notices by itself that a peer is gone. */
+/* No effect: hg detects the death of a peer by itself. */
 static NA_INLINE na_return_t NA_Addr_set_remove(
     na_class_t *na_class, na_addr_t *addr)
 {
@@ -142,7 +142,7 @@ static NA_INLINE na_return_t NA_Addr_to_string2(
     return ret;
 }
 
-/* With flags behind, as in Mercury 2.4, or without; they have no effect. */
+/* With flags at the end, as in Mercury 2.4, or without; they have no effect. */
 static NA_INLINE na_return_t NA_Addr_deserialize2(na_class_t *na_class,
     na_addr_t **addr_p, const void *buf, size_t buf_size, ...)
 {
@@ -208,7 +208,7 @@ static NA_INLINE na_return_t na_op_id2_done(const na_hg_cb_info_t *hg_info)
     return NA_SUCCESS;
 }
 
-/* Canceling what is over is a success, as in Mercury. */
+/* Canceling a completed operation succeeds, as in Mercury. */
 static NA_INLINE na_return_t NA_Cancel2(
     na_class_t *na_class, na_context_t *context, na_op_id_t *op_id)
 {

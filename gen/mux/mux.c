@@ -18,8 +18,8 @@ HG_PRIVATE bool na_mux_is_auto_sm(const char *string)
         strcmp(uri.protocol, "sm") == 0 && (mark == NULL || mark[3] == '\0');
 }
 
-/* What only one listener of this network namespace can have: its address, or
- * for a path, the inode. */
+/* The part of an address that only one listener of this network namespace can
+ * have: the address itself, or for a path, the inode. */
 static bool na_mux_place(const char *string, char place[NA_MAX_ADDR_LEN])
 {
     static const char ipc[] = "ipc://", inproc[] = "inproc://";

@@ -177,7 +177,7 @@ static void na_progress_yield(struct na_context_core *context)
         context->busy_until = before + NA_PROGRESS_LOSS * took;
 }
 
-/* What a thread in na_progress waits for. */
+/* The events that a thread in na_progress waits for. */
 struct na_progress_goal {
     unsigned lanes;
     unsigned pokes; /* count when the wait began */

@@ -4,21 +4,20 @@
  *
  * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
  * processes that share a folder but no network namespace. Modules: ring (the
- * records of one direction), memory (what processes share, and how it is
- * allocated), meet (names, sockets, credentials), peer (addresses, and how a
- * connection begins and ends), flow (what passes between two), rma (registered
- * memory, and how it is moved), and this one: the class, its progress and its
- * sleep, and the table of slots.
+ * records of one direction), memory (shared memory and its allocation), socket
+ * (names, sockets, credentials), peer (addresses, and the start and end of
+ * connections), flow (the records between two classes), rma (registered memory
+ * and transfers), and this one: the class, its progress and its sleep, and the
+ * table of slots.
  *
- * Awake, a class looks at its hint page, which costs nothing for idle peers;
- * once a millisecond it asks the sockets for news of deaths, callers and
- * bells; once a second, as long as it has peers, it looks at all rings, in
- * case a peer spoils hints. Asleep, it wakes for a bell, a socket, or that
- * second.
+ * While awake, a class checks its hint page, which costs nothing for idle
+ * peers. Once a millisecond it checks the sockets for dead peers, callers and
+ * bells. Once a second, while it has peers, it checks all rings, in case a peer
+ * clears hints. While asleep, it wakes up for a bell, a socket, or that second.
  *
  * fork: the core refuses to use a parent's class (see live.h). A child closes
- * the sockets, so that their end stays the news of a death, before it can do
- * anything else.
+ * the sockets before it can do anything else, so that the end of a socket still
+ * means that its process died.
  *
  * Must not know: RPC.
  */
