@@ -1355,7 +1355,7 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  *
  * A limit holds for all contexts of a class together. Peers share
  * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes:
- * what one peer uses plus what all peers use, this one included, is at most
+ * the use of one peer plus the use of all peers, this one included, is at most
  * twice the limit. So one peer alone may use the whole limit, and a second one
  * then half of it in addition. Nothing is refused while all peers together use
  * at most the limit. A peer is a connection: a process may have several.
