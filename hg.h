@@ -627,8 +627,9 @@ struct na_init_info {
  * Open a class.
  *
  * With `listen`, peers can look the class up. Without it, the class can only
- * call others; these can answer and move its memory. A process can have 4,096
- * classes and contexts.
+ * call others; these can respond and move its memory. A process can have 4,096
+ * NA classes and contexts. In the callback model each class and each context
+ * counts twice.
  *
  * @param info_string  the address string; NULL or "": the default transport.
  * @param listen       NA_TRUE for a server, NA_FALSE for a client.
@@ -1360,10 +1361,13 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  * then half of it in addition. Nothing is refused while all peers together use
  * at most the limit. A peer is a connection: a process may have several.
  *
- * A call beyond a limit ends with HG_AGAIN. An output that exceeds it gives
- * HG_AGAIN at both sides, after the handler has run. A peer that does not read
- * its answers gets its refusals later; when 65,536 of them wait, its connection
- * is closed (logged). See hg-limits(7).
+ * Calls, and bytes of large arguments, past a limit end with HG_AGAIN. An input
+ * or output larger than max_args_size ends the call with HG_MSGSIZE. Large
+ * arguments that take longer than output_hold_ms end it with HG_CANCELED. If an
+ * output exceeds a limit, the handler has run, and both sides get the code.
+ *
+ * A peer that does not read its responses gets its refusals later. When 65,536
+ * of them wait, its connection is closed (logged). See hg-limits(7).
  */
 struct hg_options {
     size_t size; /**< sizeof(struct hg_options) */
@@ -1557,6 +1561,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
  * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
  * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains.
+ * @retval HG_MSGSIZE         HG_TRUE: the input or output is larger than
+ *                            max_args_size of one side.
  * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
  *                            large arguments took too long (output_hold_ms).
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
@@ -3382,7 +3388,8 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
  *
  * @param hg_class  the class.
  * @return the context, for HG_Context_destroy(); NULL on failure: the class has
- *         max_contexts, or the process has 4,096 classes and contexts.
+ *         max_contexts, or the process has 4,096 NA classes and contexts, of
+ *         which each class and each context of this model takes two.
  */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -3393,8 +3400,7 @@ HG_EXPORT hg_context_t *HG_Context_create(
  * @param hg_class  the class.
  * @param id        the id.
  * @return the context, for HG_Context_destroy(); NULL on failure: another
- *         context of the class has the id, the class has max_contexts, or the
- *         process has 4,096 classes and contexts.
+ *         context of the class has the id, or as for HG_Context_create().
  */
 HG_EXPORT hg_context_t *HG_Context_create_id(
     hg_class_t *hg_class, uint8_t id) HG_WARN_UNUSED_RESULT;
@@ -4133,13 +4139,14 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * - HG_NOENTRY: the target has not registered the function. HG_INVALID_ARG: it
  *   has registered it without a callback.
  * - HG_PROTOCOL_ERROR: the two sides register different types.
- * - HG_CANCELED: this side canceled the call, or the target destroyed it
- *   without an answer.
+ * - HG_CANCELED: this side canceled the call, the target destroyed it without a
+ *   response, or large arguments took longer than output_hold_ms.
  * - HG_TIMEOUT: the deadline is over.
  * - HG_DISCONNECT: the peer was reached and is gone. The address is dead: free
  *   it, and look the peer up again.
  * - HG_HOSTUNREACH: the peer cannot be reached.
- * - HG_AGAIN: the target has too many calls.
+ * - HG_AGAIN: a limit of the target, or it drains.
+ * - HG_MSGSIZE: the input or output is larger than max_args_size of one side.
  * - HG_CHECKSUM_ERROR: a message changed on the way.
  * - Another code: that of the function that executed the call, or that of
  *   HG_Addr_lookup1() if the address was not connected.

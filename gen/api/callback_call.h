@@ -18,7 +18,8 @@
  *
  * @param hg_class  the class.
  * @return the context, for HG_Context_destroy(); NULL on failure: the class has
- *         max_contexts, or the process has 4,096 classes and contexts.
+ *         max_contexts, or the process has 4,096 NA classes and contexts, of
+ *         which each class and each context of this model takes two.
  */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -29,8 +30,7 @@ HG_EXPORT hg_context_t *HG_Context_create(
  * @param hg_class  the class.
  * @param id        the id.
  * @return the context, for HG_Context_destroy(); NULL on failure: another
- *         context of the class has the id, the class has max_contexts, or the
- *         process has 4,096 classes and contexts.
+ *         context of the class has the id, or as for HG_Context_create().
  */
 HG_EXPORT hg_context_t *HG_Context_create_id(
     hg_class_t *hg_class, uint8_t id) HG_WARN_UNUSED_RESULT;
@@ -769,13 +769,14 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * - HG_NOENTRY: the target has not registered the function. HG_INVALID_ARG: it
  *   has registered it without a callback.
  * - HG_PROTOCOL_ERROR: the two sides register different types.
- * - HG_CANCELED: this side canceled the call, or the target destroyed it
- *   without an answer.
+ * - HG_CANCELED: this side canceled the call, the target destroyed it without a
+ *   response, or large arguments took longer than output_hold_ms.
  * - HG_TIMEOUT: the deadline is over.
  * - HG_DISCONNECT: the peer was reached and is gone. The address is dead: free
  *   it, and look the peer up again.
  * - HG_HOSTUNREACH: the peer cannot be reached.
- * - HG_AGAIN: the target has too many calls.
+ * - HG_AGAIN: a limit of the target, or it drains.
+ * - HG_MSGSIZE: the input or output is larger than max_args_size of one side.
  * - HG_CHECKSUM_ERROR: a message changed on the way.
  * - Another code: that of the function that executed the call, or that of
  *   HG_Addr_lookup1() if the address was not connected.

@@ -177,8 +177,9 @@ struct na_init_info {
  * Open a class.
  *
  * With `listen`, peers can look the class up. Without it, the class can only
- * call others; these can answer and move its memory. A process can have 4,096
- * classes and contexts.
+ * call others; these can respond and move its memory. A process can have 4,096
+ * NA classes and contexts. In the callback model each class and each context
+ * counts twice.
  *
  * @param info_string  the address string; NULL or "": the default transport.
  * @param listen       NA_TRUE for a server, NA_FALSE for a client.

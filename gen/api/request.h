@@ -129,10 +129,13 @@
  * then half of it in addition. Nothing is refused while all peers together use
  * at most the limit. A peer is a connection: a process may have several.
  *
- * A call beyond a limit ends with HG_AGAIN. An output that exceeds it gives
- * HG_AGAIN at both sides, after the handler has run. A peer that does not read
- * its answers gets its refusals later; when 65,536 of them wait, its connection
- * is closed (logged). See hg-limits(7).
+ * Calls, and bytes of large arguments, past a limit end with HG_AGAIN. An input
+ * or output larger than max_args_size ends the call with HG_MSGSIZE. Large
+ * arguments that take longer than output_hold_ms end it with HG_CANCELED. If an
+ * output exceeds a limit, the handler has run, and both sides get the code.
+ *
+ * A peer that does not read its responses gets its refusals later. When 65,536
+ * of them wait, its connection is closed (logged). See hg-limits(7).
  */
 struct hg_options {
     size_t size; /**< sizeof(struct hg_options) */
@@ -326,6 +329,8 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
  * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
  * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains.
+ * @retval HG_MSGSIZE         HG_TRUE: the input or output is larger than
+ *                            max_args_size of one side.
  * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
  *                            large arguments took too long (output_hold_ms).
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
