@@ -430,19 +430,20 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 /**
  * Executes a call at the target.
  *
- * It runs in a thread that makes progress. It may answer at once or later, from
- * any thread. A call that is neither answered nor freed leaves its caller
- * waiting; HG_Finalize() logs how many there are.
+ * It runs in a thread that makes progress. It may respond at once or later,
+ * from any thread. A call without a response, whose handle is not freed, leaves
+ * its caller waiting; HG_Finalize() logs how many there are.
  *
- * If it returns an error before the output was started, the library sends that
- * code to the caller and frees the handle. HG_TIMEOUT, HG_INTR and numbers that
- * are no code travel as HG_OTHER_ERROR (logged), since the first two tell a
- * caller that its call has not completed.
+ * If it returns an error and has not responded, the library sends that code to
+ * the caller. In the request model the library then also frees the handle. In
+ * the callback model the function itself calls HG_Destroy() in any case.
+ * HG_TIMEOUT, HG_INTR and numbers that are no code travel as HG_OTHER_ERROR
+ * (logged), since the first two tell a caller that its call has not completed.
  *
  * Prefer a field of the output for results of the application, and return codes
  * for failures.
  *
- * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy().
+ * @param handle  the call, for HG_Handler_free() or HG_Destroy().
  * @return HG_SUCCESS, or the code for the caller.
  */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
@@ -1374,7 +1375,7 @@ struct hg_options {
     /** Calls in flight from this process. HG_Forward() returns HG_AGAIN beyond
      * it, and beyond max_in_flight_bytes. Default: 65,536. */
     unsigned int max_in_flight;
-    /** Calls that have arrived and are not answered. Callers get HG_AGAIN
+    /** Calls that have arrived and have no response. Callers get HG_AGAIN
      * beyond it. Default: 4,096; in the callback model 65,536. */
     unsigned int max_unanswered;
     /** Milliseconds that a large output waits to be fetched, and that 16 MiB of
@@ -1462,10 +1463,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 /**
  * End the RPC layer.
  *
- * It cancels requests in flight, answers unanswered calls with HG_CANCELED,
- * waits until accepted sends have left, and frees everything, also requests
- * that were not freed. It waits at most twice drain_ms. Memory that a transport
- * still uses then is logged, and never freed.
+ * It cancels requests in flight, ends calls without a response with
+ * HG_CANCELED, waits until accepted sends have left, and frees everything, also
+ * requests that were not freed. It waits at most twice drain_ms. Memory that a
+ * transport still uses then is logged, and never freed.
  *
  * @retval HG_SUCCESS  the layer has ended.
  * @retval HG_FAULT    it is not running.
@@ -1620,9 +1621,9 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 /**
  * Make progress and run the calls that have arrived.
  *
- * It waits for an event: a call, an answer, a transfer. Then it runs the queued
- * calls, at most 64, while there is time. It exceeds its time by at most one
- * handler; with 0 it runs one.
+ * It waits for an event: a call, a response, a transfer. Then it runs the
+ * queued calls, at most 64, while there is time. It exceeds its time by at most
+ * one handler; with 0 it runs one.
  *
  * @param timeout      milliseconds; 0 does not wait.
  * @param[out] status  HG_TRUE after HG_SUCCESS; HG_STATUS_IGNORE if it is not
@@ -1695,17 +1696,17 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
     hg_handle_t handle, void *in_struct);
 
 /**
- * Encode the output and send it as the answer of a call.
+ * Encode the output and send it as the response to a call.
  *
- * The handle is freed with HG_Handler_free(), before or after the answer has
+ * The handle is freed with HG_Handler_free(), before or after the response has
  * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends at its
  * origin with the code that this function returns. If nobody waits for the
- * answer any more, it is dropped: that is HG_SUCCESS.
+ * response any more, it is dropped: that is HG_SUCCESS.
  *
  * @param handle      the call.
  * @param out_struct  the output, borrowed; NULL if the function has none.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_SUCCESS      the response is sent, or queued.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_AGAIN        a limit: max_held_bytes.
  * @retval HG_MSGSIZE      the output is larger than max_args_size.
  * @retval HG_NOENTRY      the output has a bulk handle that was freed.
@@ -1741,7 +1742,7 @@ HG_EXPORT hg_return_t HG_Handler_get_input_buf(
  * @param[out] buf   the buffer.
  * @param[out] size  its bytes.
  * @retval HG_SUCCESS      both are set.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_INVALID_ARG  an argument is NULL.
  * @retval HG_NOMEM        out of memory.
  * @lifetime Until the handle is freed, which owns the buffer.
@@ -1759,8 +1760,8 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
  * @param handle      the call.
  * @param extra_buf   copied; may be NULL.
  * @param extra_size  bytes in `extra_buf`; 0 if that is NULL.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_SUCCESS      the response is sent, or queued.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size.
  * @retval HG_AGAIN        a limit: max_held_bytes.
  * @retval HG_INVALID_ARG  the handle is NULL, or `extra_buf` is NULL and
@@ -1774,7 +1775,7 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 /**
  * Free the handle of a call.
  *
- * A call that was not answered ends with HG_CANCELED at its origin, or with the
+ * A call without a response ends with HG_CANCELED at its origin, or with the
  * code that its callback returns.
  *
  * @param handle  the call; taken.
@@ -1791,14 +1792,14 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 struct hg_counters {
     size_t size; /**< sizeof(struct hg_counters), set by the caller */
     uint64_t requests_sent;      /**< calls from here */
-    uint64_t responses_received; /**< answers to them, with errors */
+    uint64_t responses_received; /**< responses to them, with errors */
     uint64_t requests_received;  /**< calls that have arrived */
-    uint64_t responses_sent;     /**< answers to them, with errors */
-    uint64_t errors_sent;        /**< answers with a code, without an output */
+    uint64_t responses_sent;     /**< responses to them, with errors */
+    uint64_t errors_sent;        /**< responses with a code, no output */
     uint64_t inputs_fetched;     /**< inputs too large for a message */
     uint64_t outputs_fetched;    /**< outputs too large for a message */
     uint64_t refused;            /**< malformed messages and arguments */
-    uint64_t late;               /**< answers that nobody waited for */
+    uint64_t late;               /**< responses that nobody waited for */
     uint64_t turned_away; /**< calls and outputs beyond a limit: HG_AGAIN */
     uint64_t dropped;     /**< calls of peers that were disconnected for them */
     uint64_t expired;  /**< arrived calls past their deadline, not executed */
@@ -1806,7 +1807,7 @@ struct hg_counters {
     uint64_t bulk_bytes_pulled; /**< bytes that transfers from here read */
     uint64_t bulk_bytes_pushed; /**< bytes that transfers from here wrote */
     uint64_t in_flight;         /**< calls from here, now */
-    uint64_t unanswered;        /**< arrived calls not answered, now */
+    uint64_t unanswered;        /**< arrived calls without response, now */
     uint64_t fetched_bytes;     /**< of max_fetched_bytes, now */
     uint64_t held_bytes;        /**< of max_held_bytes, now */
     uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */
@@ -2313,9 +2314,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * the death of the origin.
  *
  * A call that was not executed yet is dropped. A handler that runs can check
- * HG_Is_canceled(), or set a callback. It still has to answer or free the call.
- * The answer is dropped; only a callback of HG_Respond() gets HG_CANCELED or
- * HG_DISCONNECT.
+ * HG_Is_canceled(), or set a callback. It still has to respond, or free the
+ * handle. The response is dropped; only a callback of HG_Respond() gets
+ * HG_CANCELED or HG_DISCONNECT.
  * @{
  */
 
@@ -2336,8 +2337,8 @@ HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
  * Tells a target that nobody waits for its call any more.
  *
  * It runs at most once, in a thread that makes progress, where callbacks run,
- * and only while the call is neither answered nor freed. It may answer the
- * call, but must not free the handle.
+ * and only while the call has no response and its handle is not freed. It may
+ * respond, but must not free the handle.
  *
  * @param handle  the call.
  * @param arg     the argument of HG_Set_cancel_cb().
@@ -2350,7 +2351,7 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
  * It runs when the origin cancels the call or dies. If that has happened, it
  * runs soon.
  *
- * Neither this function nor one that answers or frees the handle waits for a
+ * Neither this function nor one that responds or frees the handle waits for a
  * callback that runs in another thread.
  *
  * @param handle    of the target.
@@ -2369,13 +2370,13 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 #define HG_ERROR_TEXT_MAX 256
 
 /**
- * Answer a call with an error and a text, without an output.
+ * Respond to a call with an error and a text, without an output.
  *
  * @param handle  of the target.
  * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
  * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_SUCCESS      the response is sent, or queued.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
  *                         wrong.
  */
@@ -2483,10 +2484,11 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  *     hg_proc_hg_builtin_t, NULL);
  * @endcode
  *
- * The question and the answer are an hg_builtin_t. A question whose text is
- * longer than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. Any thread that makes
- * progress answers, also while handlers block. HG_Trigger() does not count
- * these calls.
+ * The input and the output are an hg_builtin_t. An input whose text is longer
+ * than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. The library responds in any
+ * thread of the application that makes progress, also while handlers block in
+ * other threads. With a single thread, which is stuck in a handler, it does not
+ * respond. HG_Trigger() does not count these calls.
  *
  * Names that begin with HG_BUILTIN_PREFIX cannot be registered with a callback
  * (HG_EXIST, or an id of 0). A callback that is registered under the number of
@@ -2530,8 +2532,8 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * The built-in function that lists the registered functions.
  *
  * The text has a line for each: the id and the name, or "-" without one. The
- * first question has the number 0. If the number of the answer is not 0, a
- * question with this number gets the next functions. A function that is
+ * first input has the number 0. If the number of the output is not 0, a
+ * input with this number gets the next functions. A function that is
  * registered meanwhile may be listed twice or not at all.
  */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
@@ -2582,7 +2584,7 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
 /**
  * Set the trace that later calls of a handle belong to.
  *
- * A program needs it if it answers later or makes calls in callbacks.
+ * A program needs it if it responds later or makes calls in callbacks.
  * HG_Reset() keeps it.
  *
  * @param handle    of the origin.
@@ -2597,7 +2599,7 @@ typedef enum hg_hook_point {
     HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
     HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
     HG_HOOK_HANDLE = 2,   /**< target: before the handler */
-    HG_HOOK_RESPOND = 3   /**< target: at the answer, before encoding */
+    HG_HOOK_RESPOND = 3   /**< target: at the response, before encoding */
 } hg_hook_point_t;
 
 /** The argument of a hook; borrowed. */
@@ -2616,7 +2618,7 @@ struct hg_hook_info {
 /**
  * Runs at the four moments of a call: hg_hook_point_t.
  *
- * It runs in the thread that forwards, triggers, executes or answers, with no
+ * It runs in the thread that forwards, triggers, executes or responds, with no
  * lock held, and must not wait.
  *
  * @param info  the call.
@@ -2631,8 +2633,8 @@ typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
  * Set a hook that runs for every call of a class.
  *
  * At the target it runs for the functions of the application, but not for
- * refused calls and built-in functions. A call without a response counts as
- * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
+ * refused calls and built-in functions. For a one-way call it runs at RESPOND
+ * with HG_SUCCESS when its handle is freed. If a response fails and is
  * repeated, the hook runs again.
  *
  * @param hg_class  the class; NULL: the layer of the request model.
@@ -2673,7 +2675,8 @@ struct hg_histogram {
  * @param id                   the function.
  * @param target               HG_FALSE: calls from here, from HG_Forward() to
  *                             the callback, with any result; HG_TRUE: calls
- *                             executed here, from arrival to answer.
+ *                             executed here, from arrival to
+ *                             response.
  * @param[in,out] histogram_p  the caller sets the member `size`.
  * @retval HG_SUCCESS       `histogram_p` is filled.
  * @retval HG_NOENTRY       the id is not registered.
@@ -2824,7 +2827,7 @@ struct hg_cb_info_forward {
 
 /** The result of a response. */
 struct hg_cb_info_respond {
-    hg_handle_t handle; /**< the handle that was answered */
+    hg_handle_t handle; /**< the handle of the response */
 };
 
 /** The result of a bulk transfer. */
@@ -2924,8 +2927,8 @@ struct hg_init_info {
     /** Use this NA class, and ignore the address string; NULL. The NA class
      * stays the application's and must outlive the HG class. */
     na_class_t *na_class;
-    /** Calls to the class that may be unanswered, at least; 65,536. Past it
-     * callers get HG_AGAIN. */
+    /** Calls to the class that may be without response, at least; 65,536. Past
+     * it callers get HG_AGAIN. */
     uint32_t request_post_init;
     /** A negative value makes the default of request_post_init 4,096. */
     int32_t request_post_incr;
@@ -3329,7 +3332,7 @@ struct hg_diag_counters {
     uint64_t rpc_resp_recv_count;       /**< responses received */
     uint64_t rpc_req_extra_count;       /**< inputs too large for a message */
     uint64_t rpc_resp_extra_count;      /**< outputs too large for a message */
-    uint64_t rpc_req_recv_active_count; /**< calls now here, not answered */
+    uint64_t rpc_req_recv_active_count; /**< calls now here, without response */
     uint64_t rpc_multi_recv_copy_count; /**< always 0 */
     uint64_t bulk_count;                /**< bulk transfers that ended */
 };
@@ -3353,7 +3356,7 @@ HG_EXPORT void HG_Diag_dump_counters(void);
  *
  * HG_Create() and the arrival of a call make a handle. The function is called
  * before the handle is used. If it returns another code than HG_SUCCESS,
- * HG_Create() returns that code, and a call that arrived is answered with it.
+ * HG_Create() returns that code, and a call that arrived ends with it.
  *
  * @param hg_class  the class.
  * @param callback  the function; NULL: none.
@@ -3812,7 +3815,7 @@ HG_EXPORT hg_return_t HG_Create(
  * Drop a reference to a handle.
  *
  * The last reference frees the handle with its data and messages. A call that
- * arrived and was not answered then ends with HG_CANCELED at the caller. While
+ * arrived and has no response then ends with HG_CANCELED at the caller. While
  * the function of the call runs, it ends with the code that the function
  * returns instead. There one additional HG_Destroy() does nothing and returns
  * HG_SUCCESS: in Mercury such a call has two references.
@@ -4066,7 +4069,7 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  *                             freed, or a larger one is encoded.
  * @param[out] out_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `out_buf_p` is set.
- * @retval HG_BUSY         at the target: the call was answered, and the buffer
+ * @retval HG_BUSY         at the target: the response was sent, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
@@ -4120,7 +4123,7 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @ingroup hg_callback
  *
  * The origin starts a call with HG_Forward2(). At the target HG_Trigger() runs
- * the registered function, which answers with HG_Respond(), at once or later.
+ * the registered function, which responds with HG_Respond(), at once or later.
  * See hg-errors(7) for deadlines and cancellation.
  * @{
  */
@@ -4173,12 +4176,12 @@ HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
 
 /**
- * Answer a call that arrived.
+ * Respond to a call that arrived.
  *
- * A call is answered once, from any thread, in its function or later. The
+ * A call gets one response, from any thread, in its function or later. The
  * callback runs when the response has left. It gets HG_SUCCESS, HG_CANCELED if
  * the caller no longer waits, or the code of the lost connection. After a
- * failure other than HG_EXIST the call is still unanswered.
+ * failure other than HG_EXIST the call still has no response.
  *
  * @param handle      the handle, at the target.
  * @param callback    called with HG_CB_RESPOND; NULL is allowed.
@@ -4186,7 +4189,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  * @param out_struct  the output, encoded before the function returns; NULL:
  *                    none.
  * @retval HG_SUCCESS       the response is started.
- * @retval HG_EXIST         the call was answered already.
+ * @retval HG_EXIST         the call has a response already.
  * @retval HG_OPNOTSUPPORT  the call is one-way.
  * @retval HG_AGAIN         too many large outputs wait to be fetched by the
  *                          caller.
@@ -5954,7 +5957,7 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * @retval NA_SUCCESS         the peer was found.
  * @retval NA_PROTOCOL_ERROR  the bytes are no string.
  * @retval NA_HOSTUNREACH     the peer cannot be reached.
- * @retval NA_TIMEOUT         the peer did not answer in time.
+ * @retval NA_TIMEOUT         the peer did not respond in time.
  * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed.
  */
 NA_EXPORT na_return_t NA_Addr_deserialize(
@@ -7842,7 +7845,7 @@ struct na_plugin {
      * `reclaim`. The lock of the class is held, as around `poll`.
      *
      * Frames between two addresses keep their order and are delivered one at a
-     * time. Answers come from the address object that was asked. NA_AGAIN: not
+     * time. Results come from the address object that was asked. NA_AGAIN: not
      * now; progress tries again after 2 ms, or earlier if the transport calls
      * core->wake. If this slot, `put` and `get` are all NULL, only memory of
      * the class itself can be reached. */
@@ -8004,7 +8007,7 @@ struct na_core {
      * string constant. A class has 64 names; more are ignored. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
     /** The connection ended in good order, and the address can be used again.
-     * Calls that were sent over it and wait for an answer end with
+     * Calls that were sent over it and wait for a response end with
      * NA_DISCONNECT. Queued messages use the next connection. */
     void (*addr_parted)(struct na_addr *addr);
     /** Add a reference, unless the last one is gone and the address is about to

@@ -113,7 +113,7 @@ struct hg_cb_info_forward {
 
 /** The result of a response. */
 struct hg_cb_info_respond {
-    hg_handle_t handle; /**< the handle that was answered */
+    hg_handle_t handle; /**< the handle of the response */
 };
 
 /** The result of a bulk transfer. */
@@ -213,8 +213,8 @@ struct hg_init_info {
     /** Use this NA class, and ignore the address string; NULL. The NA class
      * stays the application's and must outlive the HG class. */
     na_class_t *na_class;
-    /** Calls to the class that may be unanswered, at least; 65,536. Past it
-     * callers get HG_AGAIN. */
+    /** Calls to the class that may be without response, at least; 65,536. Past
+     * it callers get HG_AGAIN. */
     uint32_t request_post_init;
     /** A negative value makes the default of request_post_init 4,096. */
     int32_t request_post_incr;
@@ -618,7 +618,7 @@ struct hg_diag_counters {
     uint64_t rpc_resp_recv_count;       /**< responses received */
     uint64_t rpc_req_extra_count;       /**< inputs too large for a message */
     uint64_t rpc_resp_extra_count;      /**< outputs too large for a message */
-    uint64_t rpc_req_recv_active_count; /**< calls now here, not answered */
+    uint64_t rpc_req_recv_active_count; /**< calls now here, without response */
     uint64_t rpc_multi_recv_copy_count; /**< always 0 */
     uint64_t bulk_count;                /**< bulk transfers that ended */
 };
@@ -642,7 +642,7 @@ HG_EXPORT void HG_Diag_dump_counters(void);
  *
  * HG_Create() and the arrival of a call make a handle. The function is called
  * before the handle is used. If it returns another code than HG_SUCCESS,
- * HG_Create() returns that code, and a call that arrived is answered with it.
+ * HG_Create() returns that code, and a call that arrived ends with it.
  *
  * @param hg_class  the class.
  * @param callback  the function; NULL: none.

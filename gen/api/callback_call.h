@@ -442,7 +442,7 @@ HG_EXPORT hg_return_t HG_Create(
  * Drop a reference to a handle.
  *
  * The last reference frees the handle with its data and messages. A call that
- * arrived and was not answered then ends with HG_CANCELED at the caller. While
+ * arrived and has no response then ends with HG_CANCELED at the caller. While
  * the function of the call runs, it ends with the code that the function
  * returns instead. There one additional HG_Destroy() does nothing and returns
  * HG_SUCCESS: in Mercury such a call has two references.
@@ -696,7 +696,7 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  *                             freed, or a larger one is encoded.
  * @param[out] out_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `out_buf_p` is set.
- * @retval HG_BUSY         at the target: the call was answered, and the buffer
+ * @retval HG_BUSY         at the target: the response was sent, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
@@ -750,7 +750,7 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @ingroup hg_callback
  *
  * The origin starts a call with HG_Forward2(). At the target HG_Trigger() runs
- * the registered function, which answers with HG_Respond(), at once or later.
+ * the registered function, which responds with HG_Respond(), at once or later.
  * See hg-errors(7) for deadlines and cancellation.
  * @{
  */
@@ -803,12 +803,12 @@ HG_EXPORT hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct);
 
 /**
- * Answer a call that arrived.
+ * Respond to a call that arrived.
  *
- * A call is answered once, from any thread, in its function or later. The
+ * A call gets one response, from any thread, in its function or later. The
  * callback runs when the response has left. It gets HG_SUCCESS, HG_CANCELED if
  * the caller no longer waits, or the code of the lost connection. After a
- * failure other than HG_EXIST the call is still unanswered.
+ * failure other than HG_EXIST the call still has no response.
  *
  * @param handle      the handle, at the target.
  * @param callback    called with HG_CB_RESPOND; NULL is allowed.
@@ -816,7 +816,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  * @param out_struct  the output, encoded before the function returns; NULL:
  *                    none.
  * @retval HG_SUCCESS       the response is started.
- * @retval HG_EXIST         the call was answered already.
+ * @retval HG_EXIST         the call has a response already.
  * @retval HG_OPNOTSUPPORT  the call is one-way.
  * @retval HG_AGAIN         too many large outputs wait to be fetched by the
  *                          caller.

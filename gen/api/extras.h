@@ -101,9 +101,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * the death of the origin.
  *
  * A call that was not executed yet is dropped. A handler that runs can check
- * HG_Is_canceled(), or set a callback. It still has to answer or free the call.
- * The answer is dropped; only a callback of HG_Respond() gets HG_CANCELED or
- * HG_DISCONNECT.
+ * HG_Is_canceled(), or set a callback. It still has to respond, or free the
+ * handle. The response is dropped; only a callback of HG_Respond() gets
+ * HG_CANCELED or HG_DISCONNECT.
  * @{
  */
 
@@ -124,8 +124,8 @@ HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
  * Tells a target that nobody waits for its call any more.
  *
  * It runs at most once, in a thread that makes progress, where callbacks run,
- * and only while the call is neither answered nor freed. It may answer the
- * call, but must not free the handle.
+ * and only while the call has no response and its handle is not freed. It may
+ * respond, but must not free the handle.
  *
  * @param handle  the call.
  * @param arg     the argument of HG_Set_cancel_cb().
@@ -138,7 +138,7 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
  * It runs when the origin cancels the call or dies. If that has happened, it
  * runs soon.
  *
- * Neither this function nor one that answers or frees the handle waits for a
+ * Neither this function nor one that responds or frees the handle waits for a
  * callback that runs in another thread.
  *
  * @param handle    of the target.
@@ -157,13 +157,13 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 #define HG_ERROR_TEXT_MAX 256
 
 /**
- * Answer a call with an error and a text, without an output.
+ * Respond to a call with an error and a text, without an output.
  *
  * @param handle  of the target.
  * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
  * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_SUCCESS      the response is sent, or queued.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_INVALID_ARG  `code` is HG_SUCCESS or no code, or the handle is
  *                         wrong.
  */
@@ -271,10 +271,11 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  *     hg_proc_hg_builtin_t, NULL);
  * @endcode
  *
- * The question and the answer are an hg_builtin_t. A question whose text is
- * longer than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. Any thread that makes
- * progress answers, also while handlers block. HG_Trigger() does not count
- * these calls.
+ * The input and the output are an hg_builtin_t. An input whose text is longer
+ * than HG_BUILTIN_TEXT_MAX ends with HG_MSGSIZE. The library responds in any
+ * thread of the application that makes progress, also while handlers block in
+ * other threads. With a single thread, which is stuck in a handler, it does not
+ * respond. HG_Trigger() does not count these calls.
  *
  * Names that begin with HG_BUILTIN_PREFIX cannot be registered with a callback
  * (HG_EXIST, or an id of 0). A callback that is registered under the number of
@@ -318,8 +319,8 @@ HG_EXPORT hg_return_t HG_Dump(hg_class_t *hg_class, FILE *stream);
  * The built-in function that lists the registered functions.
  *
  * The text has a line for each: the id and the name, or "-" without one. The
- * first question has the number 0. If the number of the answer is not 0, a
- * question with this number gets the next functions. A function that is
+ * first input has the number 0. If the number of the output is not 0, a
+ * input with this number gets the next functions. A function that is
  * registered meanwhile may be listed twice or not at all.
  */
 #define HG_BUILTIN_LIST HG_BUILTIN_PREFIX "list"
@@ -370,7 +371,7 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
 /**
  * Set the trace that later calls of a handle belong to.
  *
- * A program needs it if it answers later or makes calls in callbacks.
+ * A program needs it if it responds later or makes calls in callbacks.
  * HG_Reset() keeps it.
  *
  * @param handle    of the origin.
@@ -385,7 +386,7 @@ typedef enum hg_hook_point {
     HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
     HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
     HG_HOOK_HANDLE = 2,   /**< target: before the handler */
-    HG_HOOK_RESPOND = 3   /**< target: at the answer, before encoding */
+    HG_HOOK_RESPOND = 3   /**< target: at the response, before encoding */
 } hg_hook_point_t;
 
 /** The argument of a hook; borrowed. */
@@ -404,7 +405,7 @@ struct hg_hook_info {
 /**
  * Runs at the four moments of a call: hg_hook_point_t.
  *
- * It runs in the thread that forwards, triggers, executes or answers, with no
+ * It runs in the thread that forwards, triggers, executes or responds, with no
  * lock held, and must not wait.
  *
  * @param info  the call.
@@ -419,8 +420,8 @@ typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
  * Set a hook that runs for every call of a class.
  *
  * At the target it runs for the functions of the application, but not for
- * refused calls and built-in functions. A call without a response counts as
- * answered with HG_SUCCESS when its handle is freed. If an answer fails and is
+ * refused calls and built-in functions. For a one-way call it runs at RESPOND
+ * with HG_SUCCESS when its handle is freed. If a response fails and is
  * repeated, the hook runs again.
  *
  * @param hg_class  the class; NULL: the layer of the request model.
@@ -461,7 +462,8 @@ struct hg_histogram {
  * @param id                   the function.
  * @param target               HG_FALSE: calls from here, from HG_Forward() to
  *                             the callback, with any result; HG_TRUE: calls
- *                             executed here, from arrival to answer.
+ *                             executed here, from arrival to
+ *                             response.
  * @param[in,out] histogram_p  the caller sets the member `size`.
  * @retval HG_SUCCESS       `histogram_p` is filled.
  * @retval HG_NOENTRY       the id is not registered.

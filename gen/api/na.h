@@ -192,7 +192,7 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * @retval NA_SUCCESS         the peer was found.
  * @retval NA_PROTOCOL_ERROR  the bytes are no string.
  * @retval NA_HOSTUNREACH     the peer cannot be reached.
- * @retval NA_TIMEOUT         the peer did not answer in time.
+ * @retval NA_TIMEOUT         the peer did not respond in time.
  * @retval NA_INVALID_ARG     an argument is NULL, or the name is malformed.
  */
 NA_EXPORT na_return_t NA_Addr_deserialize(

@@ -236,7 +236,7 @@ struct na_plugin {
      * `reclaim`. The lock of the class is held, as around `poll`.
      *
      * Frames between two addresses keep their order and are delivered one at a
-     * time. Answers come from the address object that was asked. NA_AGAIN: not
+     * time. Results come from the address object that was asked. NA_AGAIN: not
      * now; progress tries again after 2 ms, or earlier if the transport calls
      * core->wake. If this slot, `put` and `get` are all NULL, only memory of
      * the class itself can be reached. */
@@ -398,7 +398,7 @@ struct na_core {
      * string constant. A class has 64 names; more are ignored. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);
     /** The connection ended in good order, and the address can be used again.
-     * Calls that were sent over it and wait for an answer end with
+     * Calls that were sent over it and wait for a response end with
      * NA_DISCONNECT. Queued messages use the next connection. */
     void (*addr_parted)(struct na_addr *addr);
     /** Add a reference, unless the last one is gone and the address is about to

@@ -142,7 +142,7 @@ struct hg_options {
     /** Calls in flight from this process. HG_Forward() returns HG_AGAIN beyond
      * it, and beyond max_in_flight_bytes. Default: 65,536. */
     unsigned int max_in_flight;
-    /** Calls that have arrived and are not answered. Callers get HG_AGAIN
+    /** Calls that have arrived and have no response. Callers get HG_AGAIN
      * beyond it. Default: 4,096; in the callback model 65,536. */
     unsigned int max_unanswered;
     /** Milliseconds that a large output waits to be fetched, and that 16 MiB of
@@ -230,10 +230,10 @@ HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
 /**
  * End the RPC layer.
  *
- * It cancels requests in flight, answers unanswered calls with HG_CANCELED,
- * waits until accepted sends have left, and frees everything, also requests
- * that were not freed. It waits at most twice drain_ms. Memory that a transport
- * still uses then is logged, and never freed.
+ * It cancels requests in flight, ends calls without a response with
+ * HG_CANCELED, waits until accepted sends have left, and frees everything, also
+ * requests that were not freed. It waits at most twice drain_ms. Memory that a
+ * transport still uses then is logged, and never freed.
  *
  * @retval HG_SUCCESS  the layer has ended.
  * @retval HG_FAULT    it is not running.
@@ -388,9 +388,9 @@ HG_EXPORT hg_return_t HG_Request_free(hg_request_t request);
 /**
  * Make progress and run the calls that have arrived.
  *
- * It waits for an event: a call, an answer, a transfer. Then it runs the queued
- * calls, at most 64, while there is time. It exceeds its time by at most one
- * handler; with 0 it runs one.
+ * It waits for an event: a call, a response, a transfer. Then it runs the
+ * queued calls, at most 64, while there is time. It exceeds its time by at most
+ * one handler; with 0 it runs one.
  *
  * @param timeout      milliseconds; 0 does not wait.
  * @param[out] status  HG_TRUE after HG_SUCCESS; HG_STATUS_IGNORE if it is not
@@ -463,17 +463,17 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
     hg_handle_t handle, void *in_struct);
 
 /**
- * Encode the output and send it as the answer of a call.
+ * Encode the output and send it as the response to a call.
  *
- * The handle is freed with HG_Handler_free(), before or after the answer has
+ * The handle is freed with HG_Handler_free(), before or after the response has
  * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends at its
  * origin with the code that this function returns. If nobody waits for the
- * answer any more, it is dropped: that is HG_SUCCESS.
+ * response any more, it is dropped: that is HG_SUCCESS.
  *
  * @param handle      the call.
  * @param out_struct  the output, borrowed; NULL if the function has none.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_SUCCESS      the response is sent, or queued.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_AGAIN        a limit: max_held_bytes.
  * @retval HG_MSGSIZE      the output is larger than max_args_size.
  * @retval HG_NOENTRY      the output has a bulk handle that was freed.
@@ -509,7 +509,7 @@ HG_EXPORT hg_return_t HG_Handler_get_input_buf(
  * @param[out] buf   the buffer.
  * @param[out] size  its bytes.
  * @retval HG_SUCCESS      both are set.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_INVALID_ARG  an argument is NULL.
  * @retval HG_NOMEM        out of memory.
  * @lifetime Until the handle is freed, which owns the buffer.
@@ -527,8 +527,8 @@ HG_EXPORT hg_return_t HG_Handler_get_output_buf(
  * @param handle      the call.
  * @param extra_buf   copied; may be NULL.
  * @param extra_size  bytes in `extra_buf`; 0 if that is NULL.
- * @retval HG_SUCCESS      the answer is sent, or queued.
- * @retval HG_EXIST        the call was answered already.
+ * @retval HG_SUCCESS      the response is sent, or queued.
+ * @retval HG_EXIST        the call has a response already.
  * @retval HG_MSGSIZE      `extra_size` is larger than max_args_size.
  * @retval HG_AGAIN        a limit: max_held_bytes.
  * @retval HG_INVALID_ARG  the handle is NULL, or `extra_buf` is NULL and
@@ -542,7 +542,7 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 /**
  * Free the handle of a call.
  *
- * A call that was not answered ends with HG_CANCELED at its origin, or with the
+ * A call without a response ends with HG_CANCELED at its origin, or with the
  * code that its callback returns.
  *
  * @param handle  the call; taken.
@@ -559,14 +559,14 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 struct hg_counters {
     size_t size; /**< sizeof(struct hg_counters), set by the caller */
     uint64_t requests_sent;      /**< calls from here */
-    uint64_t responses_received; /**< answers to them, with errors */
+    uint64_t responses_received; /**< responses to them, with errors */
     uint64_t requests_received;  /**< calls that have arrived */
-    uint64_t responses_sent;     /**< answers to them, with errors */
-    uint64_t errors_sent;        /**< answers with a code, without an output */
+    uint64_t responses_sent;     /**< responses to them, with errors */
+    uint64_t errors_sent;        /**< responses with a code, no output */
     uint64_t inputs_fetched;     /**< inputs too large for a message */
     uint64_t outputs_fetched;    /**< outputs too large for a message */
     uint64_t refused;            /**< malformed messages and arguments */
-    uint64_t late;               /**< answers that nobody waited for */
+    uint64_t late;               /**< responses that nobody waited for */
     uint64_t turned_away; /**< calls and outputs beyond a limit: HG_AGAIN */
     uint64_t dropped;     /**< calls of peers that were disconnected for them */
     uint64_t expired;  /**< arrived calls past their deadline, not executed */
@@ -574,7 +574,7 @@ struct hg_counters {
     uint64_t bulk_bytes_pulled; /**< bytes that transfers from here read */
     uint64_t bulk_bytes_pushed; /**< bytes that transfers from here wrote */
     uint64_t in_flight;         /**< calls from here, now */
-    uint64_t unanswered;        /**< arrived calls not answered, now */
+    uint64_t unanswered;        /**< arrived calls without response, now */
     uint64_t fetched_bytes;     /**< of max_fetched_bytes, now */
     uint64_t held_bytes;        /**< of max_held_bytes, now */
     uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */

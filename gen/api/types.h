@@ -97,19 +97,20 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 /**
  * Executes a call at the target.
  *
- * It runs in a thread that makes progress. It may answer at once or later, from
- * any thread. A call that is neither answered nor freed leaves its caller
- * waiting; HG_Finalize() logs how many there are.
+ * It runs in a thread that makes progress. It may respond at once or later,
+ * from any thread. A call without a response, whose handle is not freed, leaves
+ * its caller waiting; HG_Finalize() logs how many there are.
  *
- * If it returns an error before the output was started, the library sends that
- * code to the caller and frees the handle. HG_TIMEOUT, HG_INTR and numbers that
- * are no code travel as HG_OTHER_ERROR (logged), since the first two tell a
- * caller that its call has not completed.
+ * If it returns an error and has not responded, the library sends that code to
+ * the caller. In the request model the library then also frees the handle. In
+ * the callback model the function itself calls HG_Destroy() in any case.
+ * HG_TIMEOUT, HG_INTR and numbers that are no code travel as HG_OTHER_ERROR
+ * (logged), since the first two tell a caller that its call has not completed.
  *
  * Prefer a field of the output for results of the application, and return codes
  * for failures.
  *
- * @param handle  the call; freed by its HG_Handler_free() or HG_Destroy().
+ * @param handle  the call, for HG_Handler_free() or HG_Destroy().
  * @return HG_SUCCESS, or the code for the caller.
  */
 typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
