@@ -374,7 +374,7 @@ typedef uint8_t hg_bool_t;   /**< HG_TRUE or HG_FALSE */
 typedef uint8_t hg_status_t; /**< HG_TRUE once completed, with any result */
 typedef char *hg_string_t;   /**< a string; NULL arrives as NULL */
 typedef const char *hg_const_string_t; /**< a string that is not changed */
-/** A call, of the origin or the target. */
+/** A call, of the client or the server. */
 typedef struct hg_handle *hg_handle_t;
 /** A class of the callback model, an endpoint: HG_Init2(). */
 typedef struct hg_class hg_class_t;
@@ -428,7 +428,7 @@ typedef struct hg_checksum *hg_checksum_t;
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
 /**
- * Executes a call at the target.
+ * Executes a call in the server.
  *
  * It runs in a thread that makes progress. It may respond at once or later,
  * from any thread. A call without a response, whose handle is not freed, leaves
@@ -1245,9 +1245,9 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  * - HG_Init() starts the layer, of which a process has one. HG_Finalize() ends
  *   it. Afterwards every function returns HG_FAULT, or 0 or NULL, and writes a
  *   line in the log.
- * - A request (hg_request_t) is a call at its origin: from HG_Forward() to
+ * - A request (hg_request_t) is a call in the client: from HG_Forward() to
  *   HG_Request_free().
- * - A handle (hg_handle_t) is a call at its target: from the callback's start
+ * - A handle (hg_handle_t) is a call in the server: from the callback's start
  *   to HG_Handler_free().
  * - Requests and handles end with the layer, and must not be used after the
  *   next HG_Init().
@@ -1505,7 +1505,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * noticed while a thread makes progress: HG_Wait() may then return
  * HG_DISCONNECT. It also returns HG_HOSTUNREACH.
  *
- * @param addr          the target.
+ * @param addr          the server.
  * @param id            what HG_Register() returned.
  * @param in_struct     the input, borrowed; NULL if the function has none.
  * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
@@ -1531,7 +1531,7 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 /**
  * Wait until a call has completed, or the time is over.
  *
- * If `status` is HG_TRUE, the return code is the result of the call. The target
+ * If `status` is HG_TRUE, the return code is the result of the call. The server
  * may return any code; the list has the codes of the library. If it is
  * HG_FALSE, the call goes on and can be waited for again.
  *
@@ -1558,13 +1558,13 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
  *                            or this thread is in a function that must not wait
  *                            (logged): see hg-threads(7).
- * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost.
- * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
- * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
- * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains.
+ * @retval HG_DISCONNECT      HG_TRUE: the connection to the server is lost.
+ * @retval HG_HOSTUNREACH     HG_TRUE: the server was never reached.
+ * @retval HG_NOENTRY         HG_TRUE: the function is unknown to the server.
+ * @retval HG_AGAIN           HG_TRUE: a limit of the server, or it drains.
  * @retval HG_MSGSIZE         HG_TRUE: the input or output is larger than
  *                            max_args_size of one side.
- * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
+ * @retval HG_CANCELED        HG_TRUE: the server freed the handle or ended, or
  *                            large arguments took too long (output_hold_ms).
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
  *                            or protocols.
@@ -1662,7 +1662,7 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * Decode the input of a call.
  *
  * A message that changed on the way does not get here. The call is not
- * executed, and ends with HG_CHECKSUM_ERROR at its origin.
+ * executed, and ends with HG_CHECKSUM_ERROR in the client.
  *
  * @param handle          the call.
  * @param[out] in_struct  the input, for HG_Handler_free_input().
@@ -1699,8 +1699,8 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
  * Encode the output and send it as the response to a call.
  *
  * The handle is freed with HG_Handler_free(), before or after the response has
- * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends at its
- * origin with the code that this function returns. If nobody waits for the
+ * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends in the
+ * client with the code that this function returns. If nobody waits for the
  * response any more, it is dropped: that is HG_SUCCESS.
  *
  * @param handle      the call.
@@ -1775,7 +1775,7 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 /**
  * Free the handle of a call.
  *
- * A call without a response ends with HG_CANCELED at its origin, or with the
+ * A call without a response ends with HG_CANCELED in the client, or with the
  * code that its callback returns.
  *
  * @param handle  the call; taken.
@@ -1849,8 +1849,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 
 /** The direction of a transfer, as the caller of HG_Bulk_transfer() sees it. */
 typedef enum hg_bulk_op {
-    HG_BULK_PUSH, /**< from local memory to that of the origin */
-    HG_BULK_PULL  /**< from memory of the origin to local memory */
+    HG_BULK_PUSH, /**< from local memory to the owner's memory */
+    HG_BULK_PULL  /**< from the owner's memory to local memory */
 } hg_bulk_op_t;
 
 /** A contiguous piece of memory. */
@@ -2040,9 +2040,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /**
- * Start to move bytes between memory of the origin and local memory.
+ * Start to move bytes between memory of its owner and local memory.
  *
- * The origin is the process that created origin_handle. Its address is that of
+ * The owner is the process that created origin_handle. Mercury, after which the
+ * parameters are named, calls it the origin. Its address is that of
  * HG_Handler_get_addr(), or another one if the caller passed a handle on. With
  * the address of this process the data is copied.
  *
@@ -2057,9 +2058,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * move the data themselves (sm, libfabric, self) refuse the option. A copy
  * within this process has no CRC64.
  *
- * @param op             HG_BULK_PULL reads the origin, HG_BULK_PUSH writes.
- * @param origin_addr    the origin's address on the RPC class; borrowed.
- * @param origin_handle  the origin's memory.
+ * @param op             HG_BULK_PULL reads the owner's memory, HG_BULK_PUSH
+ *                       writes it.
+ * @param origin_addr    the owner's address on the RPC class; borrowed.
+ * @param origin_handle  the owner's memory.
  * @param origin_offset  where to begin there.
  * @param local_handle   memory of this process; keep it until the end.
  * @param local_offset   where to begin there.
@@ -2072,7 +2074,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  *                            this one was decoded from is freed.
  * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
  *                            peer's; or the address is of this process, and the
- *                            origin's memory is a peer's.
+ *                            owner's memory is a peer's.
  * @retval HG_HOSTUNREACH     the handle was passed on, and its owner does not
  *                            listen.
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
@@ -2103,16 +2105,16 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
  *                            or this thread is in a function that must not wait
  *                            (logged): see hg-threads(7).
- * @retval HG_NOENTRY         the origin freed its handle, or has another
+ * @retval HG_NOENTRY         the owner freed its handle, or has another
  *                            address.
  * @retval HG_CANCELED        the local handle was freed.
- * @retval HG_DISCONNECT      the origin is dead.
- * @retval HG_HOSTUNREACH     the origin was never reached, or its bulk class
+ * @retval HG_DISCONNECT      the owner is dead.
+ * @retval HG_HOSTUNREACH     the owner was never reached, or its bulk class
  *                            neither listens nor is connected.
  * @retval HG_NODEV           this bulk class cannot use the address in the
  *                            handle.
- * @retval HG_AGAIN           the origin has too many transfers.
- * @retval HG_PERMISSION      the origin does not allow it.
+ * @retval HG_AGAIN           the owner has too many transfers.
+ * @retval HG_PERMISSION      the owner does not allow it.
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
  *                            bulk_checksum), counted as bulk_damaged.
  * @retval HG_NOMEM           out of memory.
@@ -2175,10 +2177,10 @@ HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
 HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
 
 /**
- * Start to read memory of the origin: HG_Bulk_transfer() with HG_BULK_PULL.
+ * Start to read memory of its owner: HG_Bulk_transfer() with HG_BULK_PULL.
  *
- * @param addr          the origin's address on the RPC class.
- * @param handle        the origin's memory.
+ * @param addr          the owner's address on the RPC class.
+ * @param handle        the owner's memory.
  * @param offset        where to begin there.
  * @param block_handle  memory of this process.
  * @param block_offset  where to begin there.
@@ -2193,10 +2195,10 @@ HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
     size_t size, hg_bulk_request_t *request);
 
 /**
- * Start to write memory of the origin: HG_Bulk_transfer() with HG_BULK_PUSH.
+ * Start to write memory of its owner: HG_Bulk_transfer() with HG_BULK_PUSH.
  *
- * @param addr          the origin's address on the RPC class.
- * @param handle        the origin's memory.
+ * @param addr          the owner's address on the RPC class.
+ * @param handle        the owner's memory.
  * @param offset        where to begin there.
  * @param block_handle  memory of this process.
  * @param block_offset  where to begin there.
@@ -2216,12 +2218,12 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
 /**
  * @defgroup hg_extras Deadlines, cancellation, flow control, inspection
  *
- * Functions for both models: deadlines, cancellation that reaches the target,
+ * Functions for both models: deadlines, cancellation that reaches the server,
  * errors with a text, flow control, identity, drain, inspection, traces, hooks
  * and histograms. Mercury and its design report do not have them.
  *
- * A handle (hg_handle_t) is that of a call at its origin, of HG_Create(), or at
- * its target, as a handler gets it. Where a function takes a class, NULL means
+ * A handle (hg_handle_t) is that of a call in the client, of HG_Create(), or in
+ * the server, as a handler gets it. Where a function takes a class, NULL means
  * the layer of the request model.
  * @{
  */
@@ -2231,12 +2233,12 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  * @defgroup hg_deadline Deadlines
  * @ingroup hg_extras
  *
- * The origin of a call may give it a deadline. The remaining time travels with
+ * The client of a call may give it a deadline. The remaining time travels with
  * the call, so the clocks of the hosts need not agree.
  *
- * - At the origin the call ends with HG_TIMEOUT, never before the deadline, and
+ * - In the client the call ends with HG_TIMEOUT, never before the deadline, and
  *   as soon as its context makes progress after it.
- * - The target drops a call that it has not executed before the deadline. A
+ * - The server drops a call that it has not executed before the deadline. A
  *   call that is being executed goes on.
  * - Without a deadline, a call to a peer that lives may wait for ever.
  * - A call that a handler makes does not inherit the deadline of the call that
@@ -2252,19 +2254,19 @@ HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
  *
  * HG_Reset() keeps it.
  *
- * @param handle   of the origin.
+ * @param handle   of the client.
  * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
  *                 first.
  * @retval HG_SUCCESS      the time is set.
  * @retval HG_BUSY         a call of this handle is in flight.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the server.
  */
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
 
 /**
  * Get the remaining time of a call.
  *
- * @param handle  of the origin or the target.
+ * @param handle  of the client or the server.
  * @return milliseconds, rounded up: 0 after the deadline, all of the time
  * before HG_Forward(). HG_NO_DEADLINE without one and for HG_HANDLE_NULL.
  */
@@ -2278,7 +2280,7 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *
  * In all else it is HG_Forward1().
  *
- * @param addr          the target.
+ * @param addr          the server.
  * @param id            what HG_Register() returned.
  * @param in_struct     the input, borrowed; NULL if the function has none.
  * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
@@ -2309,9 +2311,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * @defgroup hg_cancel Cancellation
  * @ingroup hg_extras
  *
- * The target learns that nobody waits for a call any more: after HG_Cancel(),
+ * The server learns that nobody waits for a call any more: after HG_Cancel(),
  * after HG_Request_free() of a call in flight, after the deadline, and after
- * the death of the origin.
+ * the death of the client.
  *
  * A call that was not executed yet is dropped. A handler that runs can check
  * HG_Is_canceled(), or set a callback. It still has to respond, or free the
@@ -2327,14 +2329,14 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * HG_Progress(context, 0) from time to time, which runs no callback and no
  * handler.
  *
- * @param handle  of the target.
- * @return HG_TRUE if the origin canceled the call or died, or the deadline is
- * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL.
+ * @param handle  of the server.
+ * @return HG_TRUE if the client canceled the call or died, or the deadline is
+ * over; HG_FALSE for a handle of the client and for HG_HANDLE_NULL.
  */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
 /**
- * Tells a target that nobody waits for its call any more.
+ * Tells a server that nobody waits for its call any more.
  *
  * It runs at most once, in a thread that makes progress, where callbacks run,
  * and only while the call has no response and its handle is not freed. It may
@@ -2348,17 +2350,17 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 /**
  * Set a callback for the cancellation of a call.
  *
- * It runs when the origin cancels the call or dies. If that has happened, it
+ * It runs when the client cancels the call or dies. If that has happened, it
  * runs soon.
  *
  * Neither this function nor one that responds or frees the handle waits for a
  * callback that runs in another thread.
  *
- * @param handle    of the target.
+ * @param handle    of the server.
  * @param callback  NULL: none from now on.
  * @param arg       passed to it.
  * @retval HG_SUCCESS      the callback is set.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the client.
  */
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
@@ -2372,7 +2374,7 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 /**
  * Respond to a call with an error and a text, without an output.
  *
- * @param handle  of the target.
+ * @param handle  of the server.
  * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
  * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
  * @retval HG_SUCCESS      the response is sent, or queued.
@@ -2386,9 +2388,9 @@ HG_EXPORT hg_return_t HG_Respond_error(
 /**
  * Get the text of the error that a call ended with.
  *
- * The text comes from the target, or from this side if it ended the call.
+ * The text comes from the server, or from this side if it ended the call.
  *
- * @param call  a handle of the origin, or a request.
+ * @param call  a handle of the client, or a request.
  * @return the text, never NULL; "" without one, or while the call goes on.
  * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
  */
@@ -2428,9 +2430,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 /**
  * Get the identity of a caller, as the transport has proved it.
  *
- * @param handle  of the target.
+ * @param handle  of the server.
  * @return "uid:1000" over sm; "" over other transports, for a handle of the
- * origin and for HG_HANDLE_NULL; never NULL.
+ * client and for HG_HANDLE_NULL; never NULL.
  * @lifetime Until the handle is freed, which owns the string.
  */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
@@ -2575,8 +2577,8 @@ HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
  * one was set. Else a call that a handler makes in its thread gets that of the
  * call it executes. All others get a new one.
  *
- * @param handle  of the origin or the target.
- * @return the trace id; at the origin that of the last call, 0 before the
+ * @param handle  of the client or the server.
+ * @return the trace id; in the client that of the last call, 0 before the
  * first; 0 for HG_HANDLE_NULL.
  */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
@@ -2587,19 +2589,19 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
  * A program needs it if it responds later or makes calls in callbacks.
  * HG_Reset() keeps it.
  *
- * @param handle    of the origin.
+ * @param handle    of the client.
  * @param trace_id  0: none from now on.
  * @retval HG_SUCCESS      the trace is set.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the server.
  */
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 
 /** The four moments of a call when a hook runs. */
 typedef enum hg_hook_point {
-    HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
-    HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
-    HG_HOOK_HANDLE = 2,   /**< target: before the handler */
-    HG_HOOK_RESPOND = 3   /**< target: at the response, before encoding */
+    HG_HOOK_FORWARD = 0,  /**< client: before the input is encoded */
+    HG_HOOK_COMPLETE = 1, /**< client: before the callback */
+    HG_HOOK_HANDLE = 2,   /**< server: before the handler */
+    HG_HOOK_RESPOND = 3   /**< server: at the response, before encoding */
 } hg_hook_point_t;
 
 /** The argument of a hook; borrowed. */
@@ -2607,7 +2609,7 @@ struct hg_hook_info {
     size_t size;           /**< sizeof(struct hg_hook_info) of the library */
     hg_hook_point_t point; /**< the moment */
     hg_return_t ret;     /**< COMPLETE, RESPOND: the result; else HG_SUCCESS */
-    hg_handle_t handle;  /**< NULL at the origin in the request model */
+    hg_handle_t handle;  /**< NULL in the client in the request model */
     const char *name;    /**< NULL: registered with an id only */
     hg_id_t id;          /**< the id of the function */
     na_addr_t addr;      /**< the other side */
@@ -2632,7 +2634,7 @@ typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
 /**
  * Set a hook that runs for every call of a class.
  *
- * At the target it runs for the functions of the application, but not for
+ * In the server it runs for the functions of the application, but not for
  * refused calls and built-in functions. For a one-way call it runs at RESPOND
  * with HG_SUCCESS when its handle is freed. If a response fails and is
  * repeated, the hook runs again.
@@ -2669,7 +2671,7 @@ struct hg_histogram {
  * Get how long calls of a function took.
  *
  * Classes with the option histograms measure it. Each call then reads the clock
- * twice more at its origin and three times more at its target.
+ * twice more in the client and three times more in the server.
  *
  * @param hg_class             the class; NULL: the layer of the request model.
  * @param id                   the function.
@@ -2794,8 +2796,8 @@ typedef struct hg_op_id *hg_op_id_t;
 struct hg_info {
     hg_class_t *hg_class;  /**< the class */
     hg_context_t *context; /**< the context */
-    hg_addr_t addr;        /**< the peer: the target at the origin, the caller
-                              at the target; HG_Addr_dup() keeps it */
+    hg_addr_t addr;        /**< the peer: in the client the server, in the
+                              server the caller; HG_Addr_dup() keeps it */
     hg_id_t id;            /**< the function */
     uint8_t context_id;    /**< the context at the peer */
 };
@@ -3607,8 +3609,8 @@ HG_EXPORT void *HG_Registered_data(
 /**
  * Make calls of a function one-way, or not.
  *
- * A one-way call has no response. The origin decides: its call completes when
- * the input has left. At the target HG_Respond() returns HG_OPNOTSUPPORT. A
+ * A one-way call has no response. The client decides: its call completes when
+ * the input has left. In the server HG_Respond() returns HG_OPNOTSUPPORT. A
  * handle gets the setting when it is created or reset.
  *
  * @param hg_class  the class.
@@ -3642,7 +3644,7 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * @ingroup hg_callback
  *
  * An address stands for a peer. HG_Addr_lookup2() makes one from a string. A
- * target has that of the caller in HG_Get_info(). See hg-transports(7) for the
+ * server has that of the caller in HG_Get_info(). See hg-transports(7) for the
  * form of address strings.
  * @{
  */
@@ -3780,11 +3782,11 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * @defgroup hg_callback_handle Handles
  * @ingroup hg_callback
  *
- * A handle stands for a call. HG_Create() makes it at the origin. At the target
+ * A handle stands for a call. HG_Create() makes it in the client. In the server
  * the registered function gets it.
  *
  * A handle counts references. HG_Create() returns a handle with one reference,
- * and the function at the target gets one with one reference. HG_Ref_incr(),
+ * and the function in the server gets one with one reference. HG_Ref_incr(),
  * HG_Get_input() and HG_Get_output() add a reference. HG_Destroy(),
  * HG_Free_input() and HG_Free_output() drop one. An operation holds a reference
  * until its callback has run: a handle can be destroyed right after
@@ -3830,7 +3832,7 @@ HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 /**
  * Prepare a handle for another peer or function.
  *
- * The handle becomes as new, with the context id 0 at the target. Its data
+ * The handle becomes as new, with the context id 0 in the server. Its data
  * stays.
  *
  * @param handle  the handle, of HG_Create().
@@ -3897,10 +3899,10 @@ HG_EXPORT hg_return_t HG_Set_data(
 HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /**
- * Select the context of the target that executes the calls of a handle.
+ * Select the context of the server that executes the calls of a handle.
  *
  * Call it before HG_Forward2(). A call to a context that does not exist waits
- * at the target until the context is created.
+ * in the server until the context is created.
  *
  * @param handle  the handle, of HG_Create().
  * @param id      the id of HG_Context_create_id(); 0 by default.
@@ -3916,7 +3918,7 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
  * @defgroup hg_callback_args Arguments
  * @ingroup hg_callback
  *
- * The target decodes the input of a call and encodes its output. The origin
+ * The server decodes the input of a call and encodes its output. The client
  * encodes the input and decodes the output. Each decoded struct is freed with
  * HG_Free_input() or HG_Free_output(). The other functions are for programs
  * that look at the encoded bytes.
@@ -3951,7 +3953,7 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * On success the handle has one more reference, until HG_Free_input(). On
  * failure nothing stays allocated.
  *
- * @param handle          the handle, at the target.
+ * @param handle          the handle, in the server.
  * @param[out] in_struct  the input.
  * @retval HG_SUCCESS         `in_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
@@ -3975,7 +3977,7 @@ HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
  *
  * It frees what decoding allocated, and drops the reference of HG_Get_input().
  *
- * At the origin it can free an input that the application built. The proc
+ * In the client it can free an input that the application built. The proc
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
@@ -3997,7 +3999,7 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * one more reference, until HG_Free_output(). On failure nothing stays
  * allocated.
  *
- * @param handle           the handle, at the origin.
+ * @param handle           the handle, in the client.
  * @param[out] out_struct  the output.
  * @retval HG_SUCCESS         `out_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
@@ -4021,7 +4023,7 @@ HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
  *
  * It frees what decoding allocated, and drops the reference of HG_Get_output().
  *
- * At the target it can free an output that the application built. The proc
+ * In the server it can free an output that the application built. The proc
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
@@ -4039,7 +4041,7 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 /**
  * Get the message of an input.
  *
- * At the target it is the message that arrived. At the origin it is the buffer
+ * In the server it is the message that arrived. In the client it is the buffer
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_input_offset().
  *
@@ -4049,7 +4051,7 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
  *                            encoded.
  * @param[out] in_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `in_buf_p` is set.
- * @retval HG_BUSY         at the origin: the call is not over, and the buffer
+ * @retval HG_BUSY         in the client: the call is not over, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL.
@@ -4060,7 +4062,7 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
 /**
  * Get the message of an output.
  *
- * At the origin it is the message that arrived. At the target it is the buffer
+ * In the client it is the message that arrived. In the server it is the buffer
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_output_offset().
  *
@@ -4069,7 +4071,7 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  *                             freed, or a larger one is encoded.
  * @param[out] out_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `out_buf_p` is set.
- * @retval HG_BUSY         at the target: the response was sent, and the buffer
+ * @retval HG_BUSY         in the server: the response was sent, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
@@ -4109,7 +4111,7 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  * The message of HG_Get_input_buf() is no longer valid, and the input cannot be
  * decoded again.
  *
- * @param handle  the handle, at the target.
+ * @param handle  the handle, in the server.
  * @retval HG_SUCCESS      the message is released.
  * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create().
  */
@@ -4122,7 +4124,7 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @defgroup hg_callback_call Calls
  * @ingroup hg_callback
  *
- * The origin starts a call with HG_Forward2(). At the target HG_Trigger() runs
+ * The client starts a call with HG_Forward2(). In the server HG_Trigger() runs
  * the registered function, which responds with HG_Respond(), at once or later.
  * See hg-errors(7) for deadlines and cancellation.
  * @{
@@ -4139,16 +4141,16 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  *
  * - HG_SUCCESS: the response has arrived; HG_Get_output() decodes it. A one-way
  *   call has left.
- * - HG_NOENTRY: the target has not registered the function. HG_INVALID_ARG: it
+ * - HG_NOENTRY: the server has not registered the function. HG_INVALID_ARG: it
  *   has registered it without a callback.
  * - HG_PROTOCOL_ERROR: the two sides register different types.
- * - HG_CANCELED: this side canceled the call, the target destroyed it without a
+ * - HG_CANCELED: this side canceled the call, the server destroyed it without a
  *   response, or large arguments took longer than output_hold_ms.
  * - HG_TIMEOUT: the deadline is over.
  * - HG_DISCONNECT: the peer was reached and is gone. The address is dead: free
  *   it, and look the peer up again.
  * - HG_HOSTUNREACH: the peer cannot be reached.
- * - HG_AGAIN: a limit of the target, or it drains.
+ * - HG_AGAIN: a limit of the server, or it drains.
  * - HG_MSGSIZE: the input or output is larger than max_args_size of one side.
  * - HG_CHECKSUM_ERROR: a message changed on the way.
  * - Another code: that of the function that executed the call, or that of
@@ -4183,7 +4185,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  * the caller no longer waits, or the code of the lost connection. After a
  * failure other than HG_EXIST the call still has no response.
  *
- * @param handle      the handle, at the target.
+ * @param handle      the handle, in the server.
  * @param callback    called with HG_CB_RESPOND; NULL is allowed.
  * @param arg         passed to the callback.
  * @param out_struct  the output, encoded before the function returns; NULL:
@@ -4207,7 +4209,7 @@ HG_EXPORT hg_return_t HG_Respond(
  * Cancel the call of a handle.
  *
  * The callback runs once, with HG_CANCELED, or with the result if the call
- * completed first. The target gets a message. A handle at the target is not
+ * completed first. The server gets a message. A handle in the server is not
  * changed.
  *
  * @param handle  the handle.
@@ -4597,14 +4599,15 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
 /**
  * Start to move data between a peer's memory and memory of this process.
  *
- * The handle of the peer's memory is the origin handle. If it is of memory of
- * this process, the data is copied. A transfer holds references to both handles
+ * The owner is the process that created `origin_handle`. Mercury, after which
+ * the parameters are named, calls it the origin. If the owner is this process,
+ * the data is copied. A transfer holds references to both handles
  * and to the address. With HG_API_VERSION 2 the name is HG_Bulk_transfer.
  *
  * The callback gets the result:
  *
  * - HG_SUCCESS: the data is moved.
- * - HG_NOENTRY: the origin has freed its handle, or `origin_addr` is that of
+ * - HG_NOENTRY: the owner has freed its handle, or `origin_addr` is that of
  *   another process.
  * - HG_CANCELED: the transfer was canceled, or the local handle was freed.
  * - HG_DISCONNECT: the peer was reached and is gone.
@@ -4618,11 +4621,11 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @param context        the context.
  * @param callback       called with HG_CB_BULK; NULL is allowed.
  * @param arg            passed to the callback.
- * @param op             HG_BULK_PULL: from the origin; HG_BULK_PUSH: to it.
- * @param origin_addr    the process that created the origin handle; this
- *                       process may have got the handle from another one.
- * @param origin_handle  the handle of the origin's memory.
- * @param origin_offset  the first byte in the origin's memory.
+ * @param op             HG_BULK_PULL: from the owner; HG_BULK_PUSH: to it.
+ * @param origin_addr    the address of the owner; this process may have got the
+ *                       handle from another one.
+ * @param origin_handle  the handle of the owner's memory.
+ * @param origin_offset  the first byte in the owner's memory.
  * @param local_handle   the handle of memory of this process.
  * @param local_offset   the first byte in the local memory.
  * @param size           bytes; 0 is allowed.
@@ -4635,10 +4638,10 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @retval HG_HOSTUNREACH  the handle was passed on, and its owner does not
  *                         listen.
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
- *                         classes; the local memory is a peer's; the origin
- *                         handle is bound: HG_Bulk_bind_transfer() takes it;
- *                         the address is that of this class, and the origin's
- *                         memory is a peer's; or an argument is NULL.
+ *                         classes; the local memory is a peer's; the
+ *                         owner's handle is bound: HG_Bulk_bind_transfer()
+ *                         takes it; the address is that of this class, and the
+ *                         owner's memory is a peer's; or an argument is NULL.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_FAULT        the bulk layer of a handle has ended, or the context
  *                         belongs to the parent process.
@@ -4657,14 +4660,14 @@ HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
  * @param callback       as for HG_Bulk_transfer2().
  * @param arg            as for HG_Bulk_transfer2().
  * @param op             as for HG_Bulk_transfer2().
- * @param origin_handle  the handle of the origin's memory, of HG_Bulk_bind().
+ * @param origin_handle  the handle of the owner's memory, of HG_Bulk_bind().
  * @param origin_offset  as for HG_Bulk_transfer2().
  * @param local_handle   as for HG_Bulk_transfer2().
  * @param local_offset   as for HG_Bulk_transfer2().
  * @param size           as for HG_Bulk_transfer2().
  * @param[out] op_id     as for HG_Bulk_transfer2().
  * @retval HG_SUCCESS      the transfer is started.
- * @retval HG_INVALID_ARG  the origin handle is not bound; or as
+ * @retval HG_INVALID_ARG  the owner's handle is not bound; or as
  *                         HG_Bulk_transfer2() returns it.
  * @retval others          as HG_Bulk_transfer2() returns them.
  */
@@ -4676,7 +4679,7 @@ HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
 /**
  * Start to move data, with a context id that has no effect.
  *
- * Any context of the origin that makes progress serves the transfer. Otherwise
+ * Any context of the owner that makes progress serves the transfer. Otherwise
  * it is HG_Bulk_transfer2().
  *
  * @param context        as for HG_Bulk_transfer2().
@@ -5967,8 +5970,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * Close the connection to a peer.
  *
  * Accepted messages are sent first; then NA_CB_TERMINATE completes. The next
- * use of an address that was looked up connects again, if the transport can. An
- * address of any other origin is dead. Until then, a lookup of the name may
+ * use of an address that was looked up connects again, if the transport can.
+ * Other addresses of the peer are dead. Until then, a lookup of the name may
  * find another address of the same peer. Calls that used the connection end
  * with HG_DISCONNECT.
  *
@@ -6336,14 +6339,14 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
 /**
  * Write local memory to remote memory.
  *
- * The callback runs when the data is in the memory of the target. It is visible
+ * The callback runs when the data is in the memory of the peer. It is visible
  * there before any message that is sent later. After a failure, a part of the
  * data may have been written.
  *
- * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the target;
- * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the target has
- * too many transfers of this peer; NA_DISCONNECT, the peer is gone. Over
- * libfabric a transfer of 0 bytes succeeds without asking the target.
+ * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the peer;
+ * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the peer has
+ * too many transfers of this process; NA_DISCONNECT, the peer is gone. Over
+ * libfabric a transfer of 0 bytes succeeds without asking the peer.
  *
  * @param na_class           the class.
  * @param context            where the operation completes.

@@ -20,8 +20,8 @@
 
 /** The direction of a transfer, as the caller of HG_Bulk_transfer() sees it. */
 typedef enum hg_bulk_op {
-    HG_BULK_PUSH, /**< from local memory to that of the origin */
-    HG_BULK_PULL  /**< from memory of the origin to local memory */
+    HG_BULK_PUSH, /**< from local memory to the owner's memory */
+    HG_BULK_PULL  /**< from the owner's memory to local memory */
 } hg_bulk_op_t;
 
 /** A contiguous piece of memory. */
@@ -211,9 +211,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /**
- * Start to move bytes between memory of the origin and local memory.
+ * Start to move bytes between memory of its owner and local memory.
  *
- * The origin is the process that created origin_handle. Its address is that of
+ * The owner is the process that created origin_handle. Mercury, after which the
+ * parameters are named, calls it the origin. Its address is that of
  * HG_Handler_get_addr(), or another one if the caller passed a handle on. With
  * the address of this process the data is copied.
  *
@@ -228,9 +229,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * move the data themselves (sm, libfabric, self) refuse the option. A copy
  * within this process has no CRC64.
  *
- * @param op             HG_BULK_PULL reads the origin, HG_BULK_PUSH writes.
- * @param origin_addr    the origin's address on the RPC class; borrowed.
- * @param origin_handle  the origin's memory.
+ * @param op             HG_BULK_PULL reads the owner's memory, HG_BULK_PUSH
+ *                       writes it.
+ * @param origin_addr    the owner's address on the RPC class; borrowed.
+ * @param origin_handle  the owner's memory.
  * @param origin_offset  where to begin there.
  * @param local_handle   memory of this process; keep it until the end.
  * @param local_offset   where to begin there.
@@ -243,7 +245,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  *                            this one was decoded from is freed.
  * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
  *                            peer's; or the address is of this process, and the
- *                            origin's memory is a peer's.
+ *                            owner's memory is a peer's.
  * @retval HG_HOSTUNREACH     the handle was passed on, and its owner does not
  *                            listen.
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
@@ -274,16 +276,16 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  * @retval HG_BUSY            HG_FALSE: another thread waits for this transfer,
  *                            or this thread is in a function that must not wait
  *                            (logged): see hg-threads(7).
- * @retval HG_NOENTRY         the origin freed its handle, or has another
+ * @retval HG_NOENTRY         the owner freed its handle, or has another
  *                            address.
  * @retval HG_CANCELED        the local handle was freed.
- * @retval HG_DISCONNECT      the origin is dead.
- * @retval HG_HOSTUNREACH     the origin was never reached, or its bulk class
+ * @retval HG_DISCONNECT      the owner is dead.
+ * @retval HG_HOSTUNREACH     the owner was never reached, or its bulk class
  *                            neither listens nor is connected.
  * @retval HG_NODEV           this bulk class cannot use the address in the
  *                            handle.
- * @retval HG_AGAIN           the origin has too many transfers.
- * @retval HG_PERMISSION      the origin does not allow it.
+ * @retval HG_AGAIN           the owner has too many transfers.
+ * @retval HG_PERMISSION      the owner does not allow it.
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
  *                            bulk_checksum), counted as bulk_damaged.
  * @retval HG_NOMEM           out of memory.
@@ -346,10 +348,10 @@ HG_EXPORT hg_return_t HG_Bulk_block_handle_free(hg_bulk_block_t block_handle);
 HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
 
 /**
- * Start to read memory of the origin: HG_Bulk_transfer() with HG_BULK_PULL.
+ * Start to read memory of its owner: HG_Bulk_transfer() with HG_BULK_PULL.
  *
- * @param addr          the origin's address on the RPC class.
- * @param handle        the origin's memory.
+ * @param addr          the owner's address on the RPC class.
+ * @param handle        the owner's memory.
  * @param offset        where to begin there.
  * @param block_handle  memory of this process.
  * @param block_offset  where to begin there.
@@ -364,10 +366,10 @@ HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
     size_t size, hg_bulk_request_t *request);
 
 /**
- * Start to write memory of the origin: HG_Bulk_transfer() with HG_BULK_PUSH.
+ * Start to write memory of its owner: HG_Bulk_transfer() with HG_BULK_PUSH.
  *
- * @param addr          the origin's address on the RPC class.
- * @param handle        the origin's memory.
+ * @param addr          the owner's address on the RPC class.
+ * @param handle        the owner's memory.
  * @param offset        where to begin there.
  * @param block_handle  memory of this process.
  * @param block_offset  where to begin there.

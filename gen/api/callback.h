@@ -80,8 +80,8 @@ typedef struct hg_op_id *hg_op_id_t;
 struct hg_info {
     hg_class_t *hg_class;  /**< the class */
     hg_context_t *context; /**< the context */
-    hg_addr_t addr;        /**< the peer: the target at the origin, the caller
-                              at the target; HG_Addr_dup() keeps it */
+    hg_addr_t addr;        /**< the peer: in the client the server, in the
+                              server the caller; HG_Addr_dup() keeps it */
     hg_id_t id;            /**< the function */
     uint8_t context_id;    /**< the context at the peer */
 };

@@ -255,14 +255,15 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
 /**
  * Start to move data between a peer's memory and memory of this process.
  *
- * The handle of the peer's memory is the origin handle. If it is of memory of
- * this process, the data is copied. A transfer holds references to both handles
+ * The owner is the process that created `origin_handle`. Mercury, after which
+ * the parameters are named, calls it the origin. If the owner is this process,
+ * the data is copied. A transfer holds references to both handles
  * and to the address. With HG_API_VERSION 2 the name is HG_Bulk_transfer.
  *
  * The callback gets the result:
  *
  * - HG_SUCCESS: the data is moved.
- * - HG_NOENTRY: the origin has freed its handle, or `origin_addr` is that of
+ * - HG_NOENTRY: the owner has freed its handle, or `origin_addr` is that of
  *   another process.
  * - HG_CANCELED: the transfer was canceled, or the local handle was freed.
  * - HG_DISCONNECT: the peer was reached and is gone.
@@ -276,11 +277,11 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @param context        the context.
  * @param callback       called with HG_CB_BULK; NULL is allowed.
  * @param arg            passed to the callback.
- * @param op             HG_BULK_PULL: from the origin; HG_BULK_PUSH: to it.
- * @param origin_addr    the process that created the origin handle; this
- *                       process may have got the handle from another one.
- * @param origin_handle  the handle of the origin's memory.
- * @param origin_offset  the first byte in the origin's memory.
+ * @param op             HG_BULK_PULL: from the owner; HG_BULK_PUSH: to it.
+ * @param origin_addr    the address of the owner; this process may have got the
+ *                       handle from another one.
+ * @param origin_handle  the handle of the owner's memory.
+ * @param origin_offset  the first byte in the owner's memory.
  * @param local_handle   the handle of memory of this process.
  * @param local_offset   the first byte in the local memory.
  * @param size           bytes; 0 is allowed.
@@ -293,10 +294,10 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @retval HG_HOSTUNREACH  the handle was passed on, and its owner does not
  *                         listen.
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
- *                         classes; the local memory is a peer's; the origin
- *                         handle is bound: HG_Bulk_bind_transfer() takes it;
- *                         the address is that of this class, and the origin's
- *                         memory is a peer's; or an argument is NULL.
+ *                         classes; the local memory is a peer's; the
+ *                         owner's handle is bound: HG_Bulk_bind_transfer()
+ *                         takes it; the address is that of this class, and the
+ *                         owner's memory is a peer's; or an argument is NULL.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_FAULT        the bulk layer of a handle has ended, or the context
  *                         belongs to the parent process.
@@ -315,14 +316,14 @@ HG_EXPORT hg_return_t HG_Bulk_transfer2(hg_context_t *context, hg_cb_t callback,
  * @param callback       as for HG_Bulk_transfer2().
  * @param arg            as for HG_Bulk_transfer2().
  * @param op             as for HG_Bulk_transfer2().
- * @param origin_handle  the handle of the origin's memory, of HG_Bulk_bind().
+ * @param origin_handle  the handle of the owner's memory, of HG_Bulk_bind().
  * @param origin_offset  as for HG_Bulk_transfer2().
  * @param local_handle   as for HG_Bulk_transfer2().
  * @param local_offset   as for HG_Bulk_transfer2().
  * @param size           as for HG_Bulk_transfer2().
  * @param[out] op_id     as for HG_Bulk_transfer2().
  * @retval HG_SUCCESS      the transfer is started.
- * @retval HG_INVALID_ARG  the origin handle is not bound; or as
+ * @retval HG_INVALID_ARG  the owner's handle is not bound; or as
  *                         HG_Bulk_transfer2() returns it.
  * @retval others          as HG_Bulk_transfer2() returns them.
  */
@@ -334,7 +335,7 @@ HG_EXPORT hg_return_t HG_Bulk_bind_transfer(hg_context_t *context,
 /**
  * Start to move data, with a context id that has no effect.
  *
- * Any context of the origin that makes progress serves the transfer. Otherwise
+ * Any context of the owner that makes progress serves the transfer. Otherwise
  * it is HG_Bulk_transfer2().
  *
  * @param context        as for HG_Bulk_transfer2().

@@ -234,8 +234,8 @@ HG_EXPORT void *HG_Registered_data(
 /**
  * Make calls of a function one-way, or not.
  *
- * A one-way call has no response. The origin decides: its call completes when
- * the input has left. At the target HG_Respond() returns HG_OPNOTSUPPORT. A
+ * A one-way call has no response. The client decides: its call completes when
+ * the input has left. In the server HG_Respond() returns HG_OPNOTSUPPORT. A
  * handle gets the setting when it is created or reset.
  *
  * @param hg_class  the class.
@@ -269,7 +269,7 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * @ingroup hg_callback
  *
  * An address stands for a peer. HG_Addr_lookup2() makes one from a string. A
- * target has that of the caller in HG_Get_info(). See hg-transports(7) for the
+ * server has that of the caller in HG_Get_info(). See hg-transports(7) for the
  * form of address strings.
  * @{
  */
@@ -407,11 +407,11 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * @defgroup hg_callback_handle Handles
  * @ingroup hg_callback
  *
- * A handle stands for a call. HG_Create() makes it at the origin. At the target
+ * A handle stands for a call. HG_Create() makes it in the client. In the server
  * the registered function gets it.
  *
  * A handle counts references. HG_Create() returns a handle with one reference,
- * and the function at the target gets one with one reference. HG_Ref_incr(),
+ * and the function in the server gets one with one reference. HG_Ref_incr(),
  * HG_Get_input() and HG_Get_output() add a reference. HG_Destroy(),
  * HG_Free_input() and HG_Free_output() drop one. An operation holds a reference
  * until its callback has run: a handle can be destroyed right after
@@ -457,7 +457,7 @@ HG_EXPORT hg_return_t HG_Destroy(hg_handle_t handle);
 /**
  * Prepare a handle for another peer or function.
  *
- * The handle becomes as new, with the context id 0 at the target. Its data
+ * The handle becomes as new, with the context id 0 in the server. Its data
  * stays.
  *
  * @param handle  the handle, of HG_Create().
@@ -524,10 +524,10 @@ HG_EXPORT hg_return_t HG_Set_data(
 HG_EXPORT void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /**
- * Select the context of the target that executes the calls of a handle.
+ * Select the context of the server that executes the calls of a handle.
  *
  * Call it before HG_Forward2(). A call to a context that does not exist waits
- * at the target until the context is created.
+ * in the server until the context is created.
  *
  * @param handle  the handle, of HG_Create().
  * @param id      the id of HG_Context_create_id(); 0 by default.
@@ -543,7 +543,7 @@ HG_EXPORT hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
  * @defgroup hg_callback_args Arguments
  * @ingroup hg_callback
  *
- * The target decodes the input of a call and encodes its output. The origin
+ * The server decodes the input of a call and encodes its output. The client
  * encodes the input and decodes the output. Each decoded struct is freed with
  * HG_Free_input() or HG_Free_output(). The other functions are for programs
  * that look at the encoded bytes.
@@ -578,7 +578,7 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * On success the handle has one more reference, until HG_Free_input(). On
  * failure nothing stays allocated.
  *
- * @param handle          the handle, at the target.
+ * @param handle          the handle, in the server.
  * @param[out] in_struct  the input.
  * @retval HG_SUCCESS         `in_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
@@ -602,7 +602,7 @@ HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
  *
  * It frees what decoding allocated, and drops the reference of HG_Get_input().
  *
- * At the origin it can free an input that the application built. The proc
+ * In the client it can free an input that the application built. The proc
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
@@ -624,7 +624,7 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * one more reference, until HG_Free_output(). On failure nothing stays
  * allocated.
  *
- * @param handle           the handle, at the origin.
+ * @param handle           the handle, in the client.
  * @param[out] out_struct  the output.
  * @retval HG_SUCCESS         `out_struct` is set.
  * @retval HG_OVERFLOW        the proc function decodes more than arrived: the
@@ -648,7 +648,7 @@ HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
  *
  * It frees what decoding allocated, and drops the reference of HG_Get_output().
  *
- * At the target it can free an output that the application built. The proc
+ * In the server it can free an output that the application built. The proc
  * function frees the members with free(), and a reference of the application is
  * dropped: do not call HG_Destroy() for that reference.
  *
@@ -666,7 +666,7 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
 /**
  * Get the message of an input.
  *
- * At the target it is the message that arrived. At the origin it is the buffer
+ * In the server it is the message that arrived. In the client it is the buffer
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_input_offset().
  *
@@ -676,7 +676,7 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
  *                            encoded.
  * @param[out] in_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `in_buf_p` is set.
- * @retval HG_BUSY         at the origin: the call is not over, and the buffer
+ * @retval HG_BUSY         in the client: the call is not over, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  `handle` or `in_buf_p` is NULL.
@@ -687,7 +687,7 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
 /**
  * Get the message of an output.
  *
- * At the origin it is the message that arrived. At the target it is the buffer
+ * In the client it is the message that arrived. In the server it is the buffer
  * of the next message, of the eager size. It begins with the bytes of
  * HG_Class_set_output_offset().
  *
@@ -696,7 +696,7 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  *                             freed, or a larger one is encoded.
  * @param[out] out_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `out_buf_p` is set.
- * @retval HG_BUSY         at the target: the response was sent, and the buffer
+ * @retval HG_BUSY         in the server: the response was sent, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
  * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
@@ -736,7 +736,7 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  * The message of HG_Get_input_buf() is no longer valid, and the input cannot be
  * decoded again.
  *
- * @param handle  the handle, at the target.
+ * @param handle  the handle, in the server.
  * @retval HG_SUCCESS      the message is released.
  * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create().
  */
@@ -749,7 +749,7 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @defgroup hg_callback_call Calls
  * @ingroup hg_callback
  *
- * The origin starts a call with HG_Forward2(). At the target HG_Trigger() runs
+ * The client starts a call with HG_Forward2(). In the server HG_Trigger() runs
  * the registered function, which responds with HG_Respond(), at once or later.
  * See hg-errors(7) for deadlines and cancellation.
  * @{
@@ -766,16 +766,16 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  *
  * - HG_SUCCESS: the response has arrived; HG_Get_output() decodes it. A one-way
  *   call has left.
- * - HG_NOENTRY: the target has not registered the function. HG_INVALID_ARG: it
+ * - HG_NOENTRY: the server has not registered the function. HG_INVALID_ARG: it
  *   has registered it without a callback.
  * - HG_PROTOCOL_ERROR: the two sides register different types.
- * - HG_CANCELED: this side canceled the call, the target destroyed it without a
+ * - HG_CANCELED: this side canceled the call, the server destroyed it without a
  *   response, or large arguments took longer than output_hold_ms.
  * - HG_TIMEOUT: the deadline is over.
  * - HG_DISCONNECT: the peer was reached and is gone. The address is dead: free
  *   it, and look the peer up again.
  * - HG_HOSTUNREACH: the peer cannot be reached.
- * - HG_AGAIN: a limit of the target, or it drains.
+ * - HG_AGAIN: a limit of the server, or it drains.
  * - HG_MSGSIZE: the input or output is larger than max_args_size of one side.
  * - HG_CHECKSUM_ERROR: a message changed on the way.
  * - Another code: that of the function that executed the call, or that of
@@ -810,7 +810,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  * the caller no longer waits, or the code of the lost connection. After a
  * failure other than HG_EXIST the call still has no response.
  *
- * @param handle      the handle, at the target.
+ * @param handle      the handle, in the server.
  * @param callback    called with HG_CB_RESPOND; NULL is allowed.
  * @param arg         passed to the callback.
  * @param out_struct  the output, encoded before the function returns; NULL:
@@ -834,7 +834,7 @@ HG_EXPORT hg_return_t HG_Respond(
  * Cancel the call of a handle.
  *
  * The callback runs once, with HG_CANCELED, or with the result if the call
- * completed first. The target gets a message. A handle at the target is not
+ * completed first. The server gets a message. A handle in the server is not
  * changed.
  *
  * @param handle  the handle.

@@ -3,12 +3,12 @@
 /**
  * @defgroup hg_extras Deadlines, cancellation, flow control, inspection
  *
- * Functions for both models: deadlines, cancellation that reaches the target,
+ * Functions for both models: deadlines, cancellation that reaches the server,
  * errors with a text, flow control, identity, drain, inspection, traces, hooks
  * and histograms. Mercury and its design report do not have them.
  *
- * A handle (hg_handle_t) is that of a call at its origin, of HG_Create(), or at
- * its target, as a handler gets it. Where a function takes a class, NULL means
+ * A handle (hg_handle_t) is that of a call in the client, of HG_Create(), or in
+ * the server, as a handler gets it. Where a function takes a class, NULL means
  * the layer of the request model.
  * @{
  */
@@ -18,12 +18,12 @@
  * @defgroup hg_deadline Deadlines
  * @ingroup hg_extras
  *
- * The origin of a call may give it a deadline. The remaining time travels with
+ * The client of a call may give it a deadline. The remaining time travels with
  * the call, so the clocks of the hosts need not agree.
  *
- * - At the origin the call ends with HG_TIMEOUT, never before the deadline, and
+ * - In the client the call ends with HG_TIMEOUT, never before the deadline, and
  *   as soon as its context makes progress after it.
- * - The target drops a call that it has not executed before the deadline. A
+ * - The server drops a call that it has not executed before the deadline. A
  *   call that is being executed goes on.
  * - Without a deadline, a call to a peer that lives may wait for ever.
  * - A call that a handler makes does not inherit the deadline of the call that
@@ -39,19 +39,19 @@
  *
  * HG_Reset() keeps it.
  *
- * @param handle   of the origin.
+ * @param handle   of the client.
  * @param timeout  milliseconds from HG_Forward() on; 0: no deadline, as at
  *                 first.
  * @retval HG_SUCCESS      the time is set.
  * @retval HG_BUSY         a call of this handle is in flight.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the server.
  */
 HG_EXPORT hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int timeout);
 
 /**
  * Get the remaining time of a call.
  *
- * @param handle  of the origin or the target.
+ * @param handle  of the client or the server.
  * @return milliseconds, rounded up: 0 after the deadline, all of the time
  * before HG_Forward(). HG_NO_DEADLINE without one and for HG_HANDLE_NULL.
  */
@@ -65,7 +65,7 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *
  * In all else it is HG_Forward1().
  *
- * @param addr          the target.
+ * @param addr          the server.
  * @param id            what HG_Register() returned.
  * @param in_struct     the input, borrowed; NULL if the function has none.
  * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
@@ -96,9 +96,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * @defgroup hg_cancel Cancellation
  * @ingroup hg_extras
  *
- * The target learns that nobody waits for a call any more: after HG_Cancel(),
+ * The server learns that nobody waits for a call any more: after HG_Cancel(),
  * after HG_Request_free() of a call in flight, after the deadline, and after
- * the death of the origin.
+ * the death of the client.
  *
  * A call that was not executed yet is dropped. A handler that runs can check
  * HG_Is_canceled(), or set a callback. It still has to respond, or free the
@@ -114,14 +114,14 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
  * HG_Progress(context, 0) from time to time, which runs no callback and no
  * handler.
  *
- * @param handle  of the target.
- * @return HG_TRUE if the origin canceled the call or died, or the deadline is
- * over; HG_FALSE for a handle of the origin and for HG_HANDLE_NULL.
+ * @param handle  of the server.
+ * @return HG_TRUE if the client canceled the call or died, or the deadline is
+ * over; HG_FALSE for a handle of the client and for HG_HANDLE_NULL.
  */
 HG_EXPORT hg_bool_t HG_Is_canceled(hg_handle_t handle);
 
 /**
- * Tells a target that nobody waits for its call any more.
+ * Tells a server that nobody waits for its call any more.
  *
  * It runs at most once, in a thread that makes progress, where callbacks run,
  * and only while the call has no response and its handle is not freed. It may
@@ -135,17 +135,17 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 /**
  * Set a callback for the cancellation of a call.
  *
- * It runs when the origin cancels the call or dies. If that has happened, it
+ * It runs when the client cancels the call or dies. If that has happened, it
  * runs soon.
  *
  * Neither this function nor one that responds or frees the handle waits for a
  * callback that runs in another thread.
  *
- * @param handle    of the target.
+ * @param handle    of the server.
  * @param callback  NULL: none from now on.
  * @param arg       passed to it.
  * @retval HG_SUCCESS      the callback is set.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the origin.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the client.
  */
 HG_EXPORT hg_return_t HG_Set_cancel_cb(
     hg_handle_t handle, hg_cancel_cb_t callback, void *arg);
@@ -159,7 +159,7 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 /**
  * Respond to a call with an error and a text, without an output.
  *
- * @param handle  of the target.
+ * @param handle  of the server.
  * @param code    an error; HG_TIMEOUT and HG_INTR travel as HG_OTHER_ERROR.
  * @param text    copied; cut after HG_ERROR_TEXT_MAX bytes; NULL: none.
  * @retval HG_SUCCESS      the response is sent, or queued.
@@ -173,9 +173,9 @@ HG_EXPORT hg_return_t HG_Respond_error(
 /**
  * Get the text of the error that a call ended with.
  *
- * The text comes from the target, or from this side if it ended the call.
+ * The text comes from the server, or from this side if it ended the call.
  *
- * @param call  a handle of the origin, or a request.
+ * @param call  a handle of the client, or a request.
  * @return the text, never NULL; "" without one, or while the call goes on.
  * @lifetime Until the request is freed, or the next HG_Forward() of the handle.
  */
@@ -215,9 +215,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 /**
  * Get the identity of a caller, as the transport has proved it.
  *
- * @param handle  of the target.
+ * @param handle  of the server.
  * @return "uid:1000" over sm; "" over other transports, for a handle of the
- * origin and for HG_HANDLE_NULL; never NULL.
+ * client and for HG_HANDLE_NULL; never NULL.
  * @lifetime Until the handle is freed, which owns the string.
  */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
@@ -362,8 +362,8 @@ HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
  * one was set. Else a call that a handler makes in its thread gets that of the
  * call it executes. All others get a new one.
  *
- * @param handle  of the origin or the target.
- * @return the trace id; at the origin that of the last call, 0 before the
+ * @param handle  of the client or the server.
+ * @return the trace id; in the client that of the last call, 0 before the
  * first; 0 for HG_HANDLE_NULL.
  */
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
@@ -374,19 +374,19 @@ HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle);
  * A program needs it if it responds later or makes calls in callbacks.
  * HG_Reset() keeps it.
  *
- * @param handle    of the origin.
+ * @param handle    of the client.
  * @param trace_id  0: none from now on.
  * @retval HG_SUCCESS      the trace is set.
- * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the target.
+ * @retval HG_INVALID_ARG  NULL, destroyed, or a handle of the server.
  */
 HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id);
 
 /** The four moments of a call when a hook runs. */
 typedef enum hg_hook_point {
-    HG_HOOK_FORWARD = 0,  /**< origin: before the input is encoded */
-    HG_HOOK_COMPLETE = 1, /**< origin: before the callback */
-    HG_HOOK_HANDLE = 2,   /**< target: before the handler */
-    HG_HOOK_RESPOND = 3   /**< target: at the response, before encoding */
+    HG_HOOK_FORWARD = 0,  /**< client: before the input is encoded */
+    HG_HOOK_COMPLETE = 1, /**< client: before the callback */
+    HG_HOOK_HANDLE = 2,   /**< server: before the handler */
+    HG_HOOK_RESPOND = 3   /**< server: at the response, before encoding */
 } hg_hook_point_t;
 
 /** The argument of a hook; borrowed. */
@@ -394,7 +394,7 @@ struct hg_hook_info {
     size_t size;           /**< sizeof(struct hg_hook_info) of the library */
     hg_hook_point_t point; /**< the moment */
     hg_return_t ret;     /**< COMPLETE, RESPOND: the result; else HG_SUCCESS */
-    hg_handle_t handle;  /**< NULL at the origin in the request model */
+    hg_handle_t handle;  /**< NULL in the client in the request model */
     const char *name;    /**< NULL: registered with an id only */
     hg_id_t id;          /**< the id of the function */
     na_addr_t addr;      /**< the other side */
@@ -419,7 +419,7 @@ typedef hg_return_t (*hg_hook_cb_t)(const struct hg_hook_info *info, void *arg);
 /**
  * Set a hook that runs for every call of a class.
  *
- * At the target it runs for the functions of the application, but not for
+ * In the server it runs for the functions of the application, but not for
  * refused calls and built-in functions. For a one-way call it runs at RESPOND
  * with HG_SUCCESS when its handle is freed. If a response fails and is
  * repeated, the hook runs again.
@@ -456,7 +456,7 @@ struct hg_histogram {
  * Get how long calls of a function took.
  *
  * Classes with the option histograms measure it. Each call then reads the clock
- * twice more at its origin and three times more at its target.
+ * twice more in the client and three times more in the server.
  *
  * @param hg_class             the class; NULL: the layer of the request model.
  * @param id                   the function.

@@ -202,8 +202,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * Close the connection to a peer.
  *
  * Accepted messages are sent first; then NA_CB_TERMINATE completes. The next
- * use of an address that was looked up connects again, if the transport can. An
- * address of any other origin is dead. Until then, a lookup of the name may
+ * use of an address that was looked up connects again, if the transport can.
+ * Other addresses of the peer are dead. Until then, a lookup of the name may
  * find another address of the same peer. Calls that used the connection end
  * with HG_DISCONNECT.
  *
@@ -571,14 +571,14 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
 /**
  * Write local memory to remote memory.
  *
- * The callback runs when the data is in the memory of the target. It is visible
+ * The callback runs when the data is in the memory of the peer. It is visible
  * there before any message that is sent later. After a failure, a part of the
  * data may have been written.
  *
- * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the target;
- * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the target has
- * too many transfers of this peer; NA_DISCONNECT, the peer is gone. Over
- * libfabric a transfer of 0 bytes succeeds without asking the target.
+ * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the peer;
+ * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the peer has
+ * too many transfers of this process; NA_DISCONNECT, the peer is gone. Over
+ * libfabric a transfer of 0 bytes succeeds without asking the peer.
  *
  * @param na_class           the class.
  * @param context            where the operation completes.

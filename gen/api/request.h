@@ -12,9 +12,9 @@
  * - HG_Init() starts the layer, of which a process has one. HG_Finalize() ends
  *   it. Afterwards every function returns HG_FAULT, or 0 or NULL, and writes a
  *   line in the log.
- * - A request (hg_request_t) is a call at its origin: from HG_Forward() to
+ * - A request (hg_request_t) is a call in the client: from HG_Forward() to
  *   HG_Request_free().
- * - A handle (hg_handle_t) is a call at its target: from the callback's start
+ * - A handle (hg_handle_t) is a call in the server: from the callback's start
  *   to HG_Handler_free().
  * - Requests and handles end with the layer, and must not be used after the
  *   next HG_Init().
@@ -272,7 +272,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  * noticed while a thread makes progress: HG_Wait() may then return
  * HG_DISCONNECT. It also returns HG_HOSTUNREACH.
  *
- * @param addr          the target.
+ * @param addr          the server.
  * @param id            what HG_Register() returned.
  * @param in_struct     the input, borrowed; NULL if the function has none.
  * @param out_struct    HG_Wait() writes the output here; NULL: not needed.
@@ -298,7 +298,7 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
 /**
  * Wait until a call has completed, or the time is over.
  *
- * If `status` is HG_TRUE, the return code is the result of the call. The target
+ * If `status` is HG_TRUE, the return code is the result of the call. The server
  * may return any code; the list has the codes of the library. If it is
  * HG_FALSE, the call goes on and can be waited for again.
  *
@@ -325,13 +325,13 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * @retval HG_BUSY            HG_FALSE: another thread waits for this request,
  *                            or this thread is in a function that must not wait
  *                            (logged): see hg-threads(7).
- * @retval HG_DISCONNECT      HG_TRUE: the connection to the target is lost.
- * @retval HG_HOSTUNREACH     HG_TRUE: the target was never reached.
- * @retval HG_NOENTRY         HG_TRUE: the target does not serve the function.
- * @retval HG_AGAIN           HG_TRUE: a limit of the target, or it drains.
+ * @retval HG_DISCONNECT      HG_TRUE: the connection to the server is lost.
+ * @retval HG_HOSTUNREACH     HG_TRUE: the server was never reached.
+ * @retval HG_NOENTRY         HG_TRUE: the function is unknown to the server.
+ * @retval HG_AGAIN           HG_TRUE: a limit of the server, or it drains.
  * @retval HG_MSGSIZE         HG_TRUE: the input or output is larger than
  *                            max_args_size of one side.
- * @retval HG_CANCELED        HG_TRUE: the target freed the handle or ended, or
+ * @retval HG_CANCELED        HG_TRUE: the server freed the handle or ended, or
  *                            large arguments took too long (output_hold_ms).
  * @retval HG_PROTOCOL_ERROR  HG_TRUE: the sides have different types of a stub,
  *                            or protocols.
@@ -429,7 +429,7 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * Decode the input of a call.
  *
  * A message that changed on the way does not get here. The call is not
- * executed, and ends with HG_CHECKSUM_ERROR at its origin.
+ * executed, and ends with HG_CHECKSUM_ERROR in the client.
  *
  * @param handle          the call.
  * @param[out] in_struct  the input, for HG_Handler_free_input().
@@ -466,8 +466,8 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
  * Encode the output and send it as the response to a call.
  *
  * The handle is freed with HG_Handler_free(), before or after the response has
- * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends at its
- * origin with the code that this function returns. If nobody waits for the
+ * left. On failure, except HG_EXIST and HG_INVALID_ARG, the call ends in the
+ * client with the code that this function returns. If nobody waits for the
  * response any more, it is dropped: that is HG_SUCCESS.
  *
  * @param handle      the call.
@@ -542,7 +542,7 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 /**
  * Free the handle of a call.
  *
- * A call without a response ends with HG_CANCELED at its origin, or with the
+ * A call without a response ends with HG_CANCELED in the client, or with the
  * code that its callback returns.
  *
  * @param handle  the call; taken.

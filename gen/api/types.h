@@ -41,7 +41,7 @@ typedef uint8_t hg_bool_t;   /**< HG_TRUE or HG_FALSE */
 typedef uint8_t hg_status_t; /**< HG_TRUE once completed, with any result */
 typedef char *hg_string_t;   /**< a string; NULL arrives as NULL */
 typedef const char *hg_const_string_t; /**< a string that is not changed */
-/** A call, of the origin or the target. */
+/** A call, of the client or the server. */
 typedef struct hg_handle *hg_handle_t;
 /** A class of the callback model, an endpoint: HG_Init2(). */
 typedef struct hg_class hg_class_t;
@@ -95,7 +95,7 @@ typedef struct hg_checksum *hg_checksum_t;
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
 /**
- * Executes a call at the target.
+ * Executes a call in the server.
  *
  * It runs in a thread that makes progress. It may respond at once or later,
  * from any thread. A call without a response, whose handle is not freed, leaves
