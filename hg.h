@@ -179,9 +179,11 @@ extern "C" {
  *
  * NA and HG share the codes from 0 to 24: NA_TIMEOUT equals HG_TIMEOUT.
  *
- * Codes that any function may return are not listed in each contract:
- * HG_INVALID_ARG for a NULL or destroyed object, HG_FAULT in a child of fork
- * that uses an object of its parent, and HG_NOMEM.
+ * Any function may return these codes, listed in its contract or not:
+ *
+ * - HG_INVALID_ARG: an object is NULL or destroyed.
+ * - HG_FAULT: in a child of fork, the object belongs to the parent.
+ * - HG_NOMEM: out of memory.
  * @{
  */
 
@@ -661,8 +663,8 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
  * hg_init_info takes the class.
  *
  * In the communicator the application uses no tags from 16384 on, and does not
- * receive with MPI_ANY_TAG. If another function opens mpi+static://, that holds
- * for MPI_COMM_WORLD.
+ * receive with MPI_ANY_TAG. A class opened by NA_Initialize() uses
+ * MPI_COMM_WORLD; the same rules hold there.
  *
  * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD.
  * @param flags       0 or NA_MPI_LISTEN.
@@ -1537,7 +1539,7 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  *
  * It makes progress for the whole process and runs handlers meanwhile, also
  * inside a handler, to a depth of 16. Deeper, it runs no more handlers: a call
- * that only this thread could execute never completes (logged).
+ * that only this thread could execute ends only at its deadline (logged).
  *
  * It checks for events at least once. It exceeds its time by at most the
  * handler that it runs then; with 0 it runs at most two. If the call has
@@ -1775,8 +1777,8 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 /**
  * Free the handle of a call.
  *
- * A call without a response ends with HG_CANCELED in the client, or with the
- * code that its callback returns.
+ * A call without a response ends at the client with HG_CANCELED, or, while its
+ * handler runs, with the code that the handler returns.
  *
  * @param handle  the call; taken.
  * @retval HG_SUCCESS      the handle is freed.
@@ -2048,15 +2050,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * the address of this process the data is copied.
  *
  * Data that needs no action of the peer is moved before the function returns:
- * data of this process and, over sm, up to some 100 KiB. Other transfers end
+ * data of this process and, over sm, up to some 256 KiB. Other transfers end
  * when the peer makes progress, or dies. To end one earlier, free the local
  * handle.
  *
  * With the option bulk_checksum, each message of a transfer that this side
  * starts carries a CRC64 of its data. It is for transports that move bulk data
- * in messages: ZeroMQ, MPI, and all with force_rma_emulation. Transports that
- * move the data themselves (sm, libfabric, self) refuse the option. A copy
- * within this process has no CRC64.
+ * in messages: ZeroMQ, MPI, and all with force_rma_emulation. With sm and
+ * libfabric, which move the data themselves, the option is refused. A copy
+ * within this process, as with self, has no CRC64.
  *
  * @param op             HG_BULK_PULL reads the owner's memory, HG_BULK_PUSH
  *                       writes it.
@@ -2070,8 +2072,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * @retval HG_SUCCESS         the transfer has begun.
  * @retval HG_OVERFLOW        past the end of a handle.
  * @retval HG_PERMISSION      the flags of a handle forbid this direction.
- * @retval HG_NOENTRY         the local memory was withdrawn: the handle that
- *                            this one was decoded from is freed.
+ * @retval HG_NOENTRY         a handle was decoded from one of this process,
+ *                            which was freed.
  * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
  *                            peer's; or the address is of this process, and the
  *                            owner's memory is a peer's.
@@ -2350,8 +2352,8 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 /**
  * Set a callback for the cancellation of a call.
  *
- * It runs when the client cancels the call or dies. If that has happened, it
- * runs soon.
+ * It runs when the client cancels the call, the time of the call is over, or
+ * the client dies. If that has happened, it runs soon.
  *
  * Neither this function nor one that responds or frees the handle waits for a
  * callback that runs in another thread.
@@ -2929,8 +2931,8 @@ struct hg_init_info {
     /** Use this NA class, and ignore the address string; NULL. The NA class
      * stays the application's and must outlive the HG class. */
     na_class_t *na_class;
-    /** Calls to the class that may be without response, at least; 65,536. Past
-     * it callers get HG_AGAIN. */
+    /** The smallest limit of calls without a response. Default: 65,536. Past it
+     * callers get HG_AGAIN. */
     uint32_t request_post_init;
     /** A negative value makes the default of request_post_init 4,096. */
     int32_t request_post_incr;
@@ -3379,9 +3381,9 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
  * @defgroup hg_callback_context Contexts
  * @ingroup hg_callback
  *
- * Operations of a context complete on it. The calls that arrive at a class that
- * listens are divided among its contexts by their ids, from 0 to 255. The
- * caller selects the id with HG_Set_target_id().
+ * Operations of a context complete on it. A context has an id from 0 to 255. A
+ * call goes to the context whose id the client selected with
+ * HG_Set_target_id().
  * @{
  */
 
@@ -4163,7 +4165,8 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @retval HG_SUCCESS      the call is started.
  * @retval HG_BUSY         the call of the handle is not over.
  * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
- * @retval HG_NOENTRY      the function was deregistered.
+ * @retval HG_NOENTRY      the function was deregistered, or the input has a
+ *                         bulk handle that was freed.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has
  *                         no_overflow.
  * @retval HG_MSGSIZE      the input exceeds max_args_size.
@@ -4198,6 +4201,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  * @retval HG_OVERFLOW      the output does not fit a message, and the class has
  *                          no_overflow.
  * @retval HG_MSGSIZE       the output exceeds max_args_size.
+ * @retval HG_NOENTRY       the output has a bulk handle that was freed.
  * @retval HG_NOMEM         out of memory.
  * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create().
  * @retval others           the code of a proc function of the application.
@@ -4259,7 +4263,7 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 /**
  * Run the callbacks of completed operations, and calls that arrived.
  *
- * It makes no progress.
+ * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0.
  *
  * @param context              the context.
  * @param timeout              milliseconds to wait for the first one.
@@ -4485,7 +4489,8 @@ HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
  *
  * @param handle  the handle, bound in this or another process.
  * @return the address, borrowed from the handle; HG_ADDR_NULL if the handle is
- *         not bound, or the address is of another transport.
+ *         not bound, the address is of another transport or cannot be resolved,
+ *         or out of memory.
  */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 
@@ -4630,7 +4635,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @param local_offset   the first byte in the local memory.
  * @param size           bytes; 0 is allowed.
  * @param[out] op_id     for HG_Bulk_cancel(), written before the callback can
- *                       run; NULL is allowed.
+ *                       run; may be HG_OP_ID_NULL after a failure; NULL is
+ *                       allowed.
  * @retval HG_SUCCESS      the transfer is started.
  * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which
@@ -5983,7 +5989,6 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
  * @retval NA_SUCCESS       closing has started.
  * @retval NA_OPNOTSUPPORT  the transport has no connections.
- * @retval NA_DISCONNECT    the peer is gone.
  * @retval NA_INVALID_ARG   an argument is NULL, or of another class.
  * @source Nemesis Network Module API, "vc_terminate"
  */
@@ -7932,7 +7937,7 @@ struct na_plugin {
      * was done; the core starts it again from the beginning. Other codes are
      * its result. Called from any thread with the lock of the class held, which
      * is released during a large copy. It never waits for a peer, and takes no
-     * longer than a copy of some 100 KiB. Default: NA_AGAIN. */
+     * longer than a copy of some 256 KiB. Default: NA_AGAIN. */
     na_return_t (*rma_now)(const struct na_op *op);
     /** Return the identity of the peer that the transport has proved, such as
      * "uid:1000" or the name of its key; "" if nothing was proved. Asked of

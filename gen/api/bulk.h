@@ -219,15 +219,15 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * the address of this process the data is copied.
  *
  * Data that needs no action of the peer is moved before the function returns:
- * data of this process and, over sm, up to some 100 KiB. Other transfers end
+ * data of this process and, over sm, up to some 256 KiB. Other transfers end
  * when the peer makes progress, or dies. To end one earlier, free the local
  * handle.
  *
  * With the option bulk_checksum, each message of a transfer that this side
  * starts carries a CRC64 of its data. It is for transports that move bulk data
- * in messages: ZeroMQ, MPI, and all with force_rma_emulation. Transports that
- * move the data themselves (sm, libfabric, self) refuse the option. A copy
- * within this process has no CRC64.
+ * in messages: ZeroMQ, MPI, and all with force_rma_emulation. With sm and
+ * libfabric, which move the data themselves, the option is refused. A copy
+ * within this process, as with self, has no CRC64.
  *
  * @param op             HG_BULK_PULL reads the owner's memory, HG_BULK_PUSH
  *                       writes it.
@@ -241,8 +241,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * @retval HG_SUCCESS         the transfer has begun.
  * @retval HG_OVERFLOW        past the end of a handle.
  * @retval HG_PERMISSION      the flags of a handle forbid this direction.
- * @retval HG_NOENTRY         the local memory was withdrawn: the handle that
- *                            this one was decoded from is freed.
+ * @retval HG_NOENTRY         a handle was decoded from one of this process,
+ *                            which was freed.
  * @retval HG_INVALID_ARG     an argument is wrong; the local handle is a
  *                            peer's; or the address is of this process, and the
  *                            owner's memory is a peer's.

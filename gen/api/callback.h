@@ -213,8 +213,8 @@ struct hg_init_info {
     /** Use this NA class, and ignore the address string; NULL. The NA class
      * stays the application's and must outlive the HG class. */
     na_class_t *na_class;
-    /** Calls to the class that may be without response, at least; 65,536. Past
-     * it callers get HG_AGAIN. */
+    /** The smallest limit of calls without a response. Default: 65,536. Past it
+     * callers get HG_AGAIN. */
     uint32_t request_post_init;
     /** A negative value makes the default of request_post_init 4,096. */
     int32_t request_post_incr;

@@ -141,7 +141,8 @@ HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
  *
  * @param handle  the handle, bound in this or another process.
  * @return the address, borrowed from the handle; HG_ADDR_NULL if the handle is
- *         not bound, or the address is of another transport.
+ *         not bound, the address is of another transport or cannot be resolved,
+ *         or out of memory.
  */
 HG_EXPORT hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle);
 
@@ -286,7 +287,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @param local_offset   the first byte in the local memory.
  * @param size           bytes; 0 is allowed.
  * @param[out] op_id     for HG_Bulk_cancel(), written before the callback can
- *                       run; NULL is allowed.
+ *                       run; may be HG_OP_ID_NULL after a failure; NULL is
+ *                       allowed.
  * @retval HG_SUCCESS      the transfer is started.
  * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which

@@ -4,9 +4,9 @@
  * @defgroup hg_callback_context Contexts
  * @ingroup hg_callback
  *
- * Operations of a context complete on it. The calls that arrive at a class that
- * listens are divided among its contexts by their ids, from 0 to 255. The
- * caller selects the id with HG_Set_target_id().
+ * Operations of a context complete on it. A context has an id from 0 to 255. A
+ * call goes to the context whose id the client selected with
+ * HG_Set_target_id().
  * @{
  */
 
@@ -788,7 +788,8 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @retval HG_SUCCESS      the call is started.
  * @retval HG_BUSY         the call of the handle is not over.
  * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
- * @retval HG_NOENTRY      the function was deregistered.
+ * @retval HG_NOENTRY      the function was deregistered, or the input has a
+ *                         bulk handle that was freed.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has
  *                         no_overflow.
  * @retval HG_MSGSIZE      the input exceeds max_args_size.
@@ -823,6 +824,7 @@ HG_EXPORT hg_return_t HG_Forward2(
  * @retval HG_OVERFLOW      the output does not fit a message, and the class has
  *                          no_overflow.
  * @retval HG_MSGSIZE       the output exceeds max_args_size.
+ * @retval HG_NOENTRY       the output has a bulk handle that was freed.
  * @retval HG_NOMEM         out of memory.
  * @retval HG_INVALID_ARG   the handle is NULL, or of HG_Create().
  * @retval others           the code of a proc function of the application.
@@ -884,7 +886,7 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 /**
  * Run the callbacks of completed operations, and calls that arrived.
  *
- * It makes no progress.
+ * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0.
  *
  * @param context              the context.
  * @param timeout              milliseconds to wait for the first one.

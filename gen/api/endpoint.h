@@ -210,8 +210,8 @@ NA_EXPORT na_class_t *NA_Initialize_opt(const char *info_string,
  * hg_init_info takes the class.
  *
  * In the communicator the application uses no tags from 16384 on, and does not
- * receive with MPI_ANY_TAG. If another function opens mpi+static://, that holds
- * for MPI_COMM_WORLD.
+ * receive with MPI_ANY_TAG. A class opened by NA_Initialize() uses
+ * MPI_COMM_WORLD; the same rules hold there.
  *
  * @param intra_comm  borrowed until NA_Finalize(); NULL: MPI_COMM_WORLD.
  * @param flags       0 or NA_MPI_LISTEN.

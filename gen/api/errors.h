@@ -10,9 +10,11 @@
  *
  * NA and HG share the codes from 0 to 24: NA_TIMEOUT equals HG_TIMEOUT.
  *
- * Codes that any function may return are not listed in each contract:
- * HG_INVALID_ARG for a NULL or destroyed object, HG_FAULT in a child of fork
- * that uses an object of its parent, and HG_NOMEM.
+ * Any function may return these codes, listed in its contract or not:
+ *
+ * - HG_INVALID_ARG: an object is NULL or destroyed.
+ * - HG_FAULT: in a child of fork, the object belongs to the parent.
+ * - HG_NOMEM: out of memory.
  * @{
  */
 

@@ -135,8 +135,8 @@ typedef void (*hg_cancel_cb_t)(hg_handle_t handle, void *arg);
 /**
  * Set a callback for the cancellation of a call.
  *
- * It runs when the client cancels the call or dies. If that has happened, it
- * runs soon.
+ * It runs when the client cancels the call, the time of the call is over, or
+ * the client dies. If that has happened, it runs soon.
  *
  * Neither this function nor one that responds or frees the handle waits for a
  * callback that runs in another thread.

@@ -215,7 +215,6 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
  * @retval NA_SUCCESS       closing has started.
  * @retval NA_OPNOTSUPPORT  the transport has no connections.
- * @retval NA_DISCONNECT    the peer is gone.
  * @retval NA_INVALID_ARG   an argument is NULL, or of another class.
  * @source Nemesis Network Module API, "vc_terminate"
  */

@@ -320,7 +320,7 @@ struct na_plugin {
      * was done; the core starts it again from the beginning. Other codes are
      * its result. Called from any thread with the lock of the class held, which
      * is released during a large copy. It never waits for a peer, and takes no
-     * longer than a copy of some 100 KiB. Default: NA_AGAIN. */
+     * longer than a copy of some 256 KiB. Default: NA_AGAIN. */
     na_return_t (*rma_now)(const struct na_op *op);
     /** Return the identity of the peer that the transport has proved, such as
      * "uid:1000" or the name of its key; "" if nothing was proved. Asked of

@@ -304,7 +304,7 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  *
  * It makes progress for the whole process and runs handlers meanwhile, also
  * inside a handler, to a depth of 16. Deeper, it runs no more handlers: a call
- * that only this thread could execute never completes (logged).
+ * that only this thread could execute ends only at its deadline (logged).
  *
  * It checks for events at least once. It exceeds its time by at most the
  * handler that it runs then; with 0 it runs at most two. If the call has
@@ -542,8 +542,8 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
 /**
  * Free the handle of a call.
  *
- * A call without a response ends with HG_CANCELED in the client, or with the
- * code that its callback returns.
+ * A call without a response ends at the client with HG_CANCELED, or, while its
+ * handler runs, with the code that the handler returns.
  *
  * @param handle  the call; taken.
  * @retval HG_SUCCESS      the handle is freed.
