@@ -1177,9 +1177,9 @@ HG_PRIVATE uint64_t hg_clock_random(void);
 
 /* ---- Ages ----
  *
- * How long ago something was, for people to read, at no cost when it happens: a
- * counter of the processor's is read then, which nobody has told how fast it
- * runs. A pair of both clocks, read when all began, tells when one asks. */
+ * The age of an event, for texts. Recording the event only reads a counter of
+ * the processor, whose frequency is unknown. A pair of both clocks, read at the
+ * start, gives the age on request. */
 
 struct hg_clock_pair {
     uint64_t ns;
@@ -12883,12 +12883,13 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 HG_PRIVATE const struct na_plugin *na_sm_table(void);
 #endif
 
-/* Whether somebody listens at that name whom a class of sm may meet, as far as
- * one can tell without being met. Not logged. */
+/* Whether a process that may connect to a class of sm listens at that name, as
+ * far as can be checked without connecting. Not logged. */
 HG_PRIVATE bool na_sm_is_there(
     const struct na_class *na_class, const char *name);
 
-/* Whether nobody listens at that name, nor keeps others from it. Not logged. */
+/* Whether the name is free: no process listens there or reserves it. Not
+ * logged. */
 HG_PRIVATE bool na_sm_is_free(const char *name);
 
 /* ==== gen/sm/sm.c ==== */

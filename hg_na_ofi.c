@@ -4658,7 +4658,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     return NULL;
 }
 
-/* A HELLO: of a stranger, or said again, which is a keep-alive of `addr`. */
+/* HELLO of a new peer, or a repeated one, which is a keep-alive of `addr`. */
 static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
     const struct na_ofi_intro *intro)

@@ -2253,7 +2253,7 @@ static const char *na_zmq_bye(
 static const char *na_zmq_foreign(
     struct na_zmq_class *self, struct na_zmq_in *in, const unsigned char *p)
 {
-    struct na_zmq_addr stranger;
+    struct na_zmq_addr unknown;
     struct na_zmq_addr *addr = in->addr;
     bool dialled = false;
 
@@ -2262,11 +2262,11 @@ static const char *na_zmq_foreign(
         dialled = true;
         na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
     } else if (addr == NULL && p[3] == NA_ZMQ_HELLO) {
-        memset(&stranger, 0, sizeof(stranger));
-        stranger.state = NA_ZMQ_DEAD;
-        stranger.id_size = in->id_size;
-        memcpy(stranger.id, in->id, in->id_size);
-        (void) na_zmq_control(self, &stranger, NA_ZMQ_REFUSE, NULL, 0);
+        memset(&unknown, 0, sizeof(unknown));
+        unknown.state = NA_ZMQ_DEAD;
+        unknown.id_size = in->id_size;
+        memcpy(unknown.id, in->id, in->id_size);
+        (void) na_zmq_control(self, &unknown, NA_ZMQ_REFUSE, NULL, 0);
     }
     na_zmq_unlock(self);
     if (dialled)

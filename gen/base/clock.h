@@ -32,9 +32,9 @@ HG_PRIVATE uint64_t hg_clock_random(void);
 
 /* ---- Ages ----
  *
- * How long ago something was, for people to read, at no cost when it happens: a
- * counter of the processor's is read then, which nobody has told how fast it
- * runs. A pair of both clocks, read when all began, tells when one asks. */
+ * The age of an event, for texts. Recording the event only reads a counter of
+ * the processor, whose frequency is unknown. A pair of both clocks, read at the
+ * start, gives the age on request. */
 
 struct hg_clock_pair {
     uint64_t ns;

@@ -30,12 +30,13 @@
 HG_PRIVATE const struct na_plugin *na_sm_table(void);
 #endif
 
-/* Whether somebody listens at that name whom a class of sm may meet, as far as
- * one can tell without being met. Not logged. */
+/* Whether a process that may connect to a class of sm listens at that name, as
+ * far as can be checked without connecting. Not logged. */
 HG_PRIVATE bool na_sm_is_there(
     const struct na_class *na_class, const char *name);
 
-/* Whether nobody listens at that name, nor keeps others from it. Not logged. */
+/* Whether the name is free: no process listens there or reserves it. Not
+ * logged. */
 HG_PRIVATE bool na_sm_is_free(const char *name);
 
 #endif
