@@ -62,7 +62,8 @@
  *   include hg.c.
  *
  * HG_VERSION_MAJOR, HG_VERSION_MINOR and HG_VERSION_PATCH are the version of
- * this header. HG_Version_get() gives the version of the library.
+ * this header, and HG_Version_get() gives that of the library. With
+ * HG_API_VERSION 2 these names give the version of Mercury, as in Mercury.
  * @{
  */
 
@@ -323,6 +324,10 @@ HG_EXPORT const char *HG_Get_last_error_text(void);
 /**
  * Get the version of the library, which may be newer than the header.
  *
+ * With HG_API_VERSION 2 this name is HG_Version_get2(), which gives the version
+ * of Mercury's interface. A file with HG_API_VERSION 1 can be part of the same
+ * program.
+ *
  * @param[out] major_p  the first number.
  * @param[out] minor_p  the second number.
  * @param[out] patch_p  the third number.
@@ -441,6 +446,9 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
  * the callback model the function itself calls HG_Destroy() in any case.
  * HG_TIMEOUT, HG_INTR and numbers that are no code travel as HG_OTHER_ERROR
  * (logged), since the first two tell a caller that its call has not completed.
+ *
+ * In the callback model it may call every function, except HG_Context_destroy()
+ * of its context and HG_Finalize2() of its class. See hg-threads(7).
  *
  * Prefer a field of the output for results of the application, and return codes
  * for failures.
@@ -587,8 +595,9 @@ struct na_init_info {
      * 2,000 where the transport has no descriptor to sleep on (MPI, some
      * providers of libfabric). Default: 200. */
     unsigned int spin_us;
-    /** A thread of the library serves the RMA of peers while the application
-     * computes. */
+    /** A thread of the library serves the RMA of peers and receives messages,
+     * such as cancellations, while the application computes. It runs no handler
+     * and no callback. */
     na_bool_t progress_thread;
     /** Bytes of messages that wait for a receive, and about 80 more for each.
      * Peers share it: one alone may use all of it, all together at most twice
@@ -1143,7 +1152,9 @@ typedef struct hg_memory {
 /**
  * Read memory of the caller into a buffer, and wait.
  *
- * A function calls it while it executes a call, in either model. The transfer
+ * A function calls it while it executes a call, in either model, or another
+ * thread before the handle of the call is freed. Only memory of the caller can
+ * be moved: see HG_Bulk_transfer() for memory of another process. The transfer
  * may take as long as the option bulk_ms says.
  *
  * A client that stops making progress during the transfer delays this thread
@@ -2327,9 +2338,10 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
 /**
  * Test whether nobody waits for a call that has arrived.
  *
- * It does not make progress. If the only thread computes, call
- * HG_Progress(context, 0) from time to time, which runs no callback and no
- * handler.
+ * It does not make progress. A cancellation arrives while another thread makes
+ * progress, or that of the option progress_thread. In the callback model a
+ * handler can also call HG_Progress() with a timeout of 0 from time to time,
+ * which runs no callback and no handler. See hg-errors(7).
  *
  * @param handle  of the server.
  * @return HG_TRUE if the client canceled the call or died, or the deadline is
@@ -2505,9 +2517,10 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  *
  * A line for the class and for each context, then one for each call and each
  * transfer that may take time: the function, the peer, the state, the age. It
- * can be called at any time, also while other threads hang. If the lock of a
- * class is not free, a note stands instead. The class must not be finalized
- * meanwhile.
+ * can be called in any thread at any time, also while other threads hang, but
+ * not in a signal handler. If the lock of a class is not free, the text says so
+ * and has no details of the class. The class must not be finalized meanwhile.
+ * See hg-debug(7).
  *
  * @param hg_class  the class; NULL: all classes of both models.
  * @param stream    where to write.
@@ -2704,7 +2717,7 @@ HG_EXPORT hg_return_t HG_Histogram_add(
     struct hg_histogram *histogram, uint64_t ns);
 
 /**
- * Get the time that a part of the calls did not exceed.
+ * Get a percentile: the time that `percent` of the calls did not exceed.
  *
  * @param histogram  the histogram.
  * @param percent    50 for the median.
@@ -2856,8 +2869,17 @@ struct hg_cb_info {
     hg_return_t ret;   /**< the result of the operation */
 };
 
-/** A callback: HG_Trigger() runs it once the operation has completed. The
- * library ignores the return value. */
+/**
+ * Runs when an operation has completed: see HG_Trigger().
+ *
+ * It runs exactly once if the operation was started with HG_SUCCESS, and never
+ * inside the function that starts the operation. It may call every function,
+ * except HG_Context_destroy() of its context and HG_Finalize2() of its class.
+ * See hg-threads(7).
+ *
+ * @param callback_info  the operation and its result, borrowed.
+ * @return anything: the library ignores it.
+ */
 typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 
 /* ---- Options ---- */
@@ -3037,10 +3059,11 @@ HG_EXPORT void HG_Free_na_protocol_info(
     struct na_protocol_info *na_protocol_info);
 
 /**
- * Do nothing: a run that crashed leaves nothing to remove.
+ * Do nothing. Mercury removes files of processes that crashed.
  *
- * The next server takes the place of a socket of zmq+ipc. For the files of
- * ofi+shm in /dev/shm it is not known whether they are still in use.
+ * Over sm:// a process that crashed leaves no files. The next listener replaces
+ * a socket file of zmq+ipc://. Files of ofi+shm:// in /dev/shm stay: see
+ * hg-cluster(7).
  */
 HG_EXPORT void HG_Cleanup(void);
 
@@ -3059,6 +3082,8 @@ HG_EXPORT void HG_Cleanup(void);
 /**
  * Set the log level, as HG_Set_log_level() does.
  *
+ * With HG_API_VERSION 2 the name is HG_Set_log_level.
+ *
  * @param level  "none", "error", "warning", "info" or "debug"; NULL is "none".
  */
 HG_EXPORT void HG_Set_log_level2(const char *level);
@@ -3066,14 +3091,17 @@ HG_EXPORT void HG_Set_log_level2(const char *level);
 /**
  * Select the subsystems that log, as HG_Set_log_subsys() does.
  *
+ * With HG_API_VERSION 2 the name is HG_Set_log_subsys.
+ *
  * @param subsys  the list of subsystems; NULL or "" selects all.
  */
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
 
 /**
- * Deliver the lines of the log to a function.
+ * Pass log lines to a function instead of stderr.
  *
- * The library calls it as fprintf(), with a newline at the end.
+ * The library calls it as fprintf(), with a newline at the end. With
+ * HG_API_VERSION 2 the name is HG_Set_log_func.
  *
  * @param log_func  the function; NULL restores the default. It may run on any
  *                  thread, during any call, under locks of the library, and
@@ -3093,6 +3121,8 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
 /**
  * Get the name of a code: "HG_TIMEOUT".
  *
+ * With HG_API_VERSION 2 the name is HG_Error_to_string.
+ *
  * @param errnum  the code.
  * @return the name that Mercury gives it; "HG_DISCONNECT" for 23; NULL for a
  *         number that is no code.
@@ -3102,6 +3132,9 @@ HG_EXPORT const char *HG_Error_to_string2(
 
 /**
  * Get the release of Mercury whose interface this is: 2.4.1.
+ *
+ * With HG_API_VERSION 2 the name is HG_Version_get. The version of this library
+ * is HG_Version_get() of HG_API_VERSION 1.
  *
  * @param[out] major_p  2; NULL is allowed.
  * @param[out] minor_p  4; NULL is allowed.
@@ -4263,14 +4296,17 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 /**
  * Run the callbacks of completed operations, and calls that arrived.
  *
- * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0.
+ * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0. It
+ * makes no progress. A callback or handler that it runs may call every
+ * function, except HG_Context_destroy() of its context and HG_Finalize2() of
+ * its class.
  *
  * @param context              the context.
  * @param timeout              milliseconds to wait for the first one.
- * @param max_count            the largest number to run.
+ * @param max_count            run at most this number.
  * @param[out] actual_count_p  the number that ran; NULL is allowed.
  * @retval HG_SUCCESS      at least one ran, or `max_count` is 0.
- * @retval HG_TIMEOUT      none ran.
+ * @retval HG_TIMEOUT      none ran, or a signal ended the wait.
  * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  * @retval HG_FAULT        the context belongs to the parent process.
  */
@@ -4318,7 +4354,7 @@ HG_EXPORT hg_return_t HG_Event_progress(
  * Run callbacks and calls, without waiting.
  *
  * @param context              the context.
- * @param max_count            the largest number to run.
+ * @param max_count            run at most this number.
  * @param[out] actual_count_p  the number that ran; NULL is allowed.
  * @retval HG_SUCCESS      done, also if none ran.
  * @retval HG_INVALID_ARG  the context is NULL or destroyed.
@@ -4819,6 +4855,9 @@ HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 
 /**
  * Pass log lines to a function instead of stderr.
+ *
+ * With HG_API_VERSION 2 this name is HG_Set_log_func2(), which has Mercury's
+ * signature.
  *
  * The function runs in any thread, during any call, under locks of the library.
  * It must not call the library.

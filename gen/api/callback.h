@@ -138,8 +138,17 @@ struct hg_cb_info {
     hg_return_t ret;   /**< the result of the operation */
 };
 
-/** A callback: HG_Trigger() runs it once the operation has completed. The
- * library ignores the return value. */
+/**
+ * Runs when an operation has completed: see HG_Trigger().
+ *
+ * It runs exactly once if the operation was started with HG_SUCCESS, and never
+ * inside the function that starts the operation. It may call every function,
+ * except HG_Context_destroy() of its context and HG_Finalize2() of its class.
+ * See hg-threads(7).
+ *
+ * @param callback_info  the operation and its result, borrowed.
+ * @return anything: the library ignores it.
+ */
 typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 
 /* ---- Options ---- */
@@ -319,10 +328,11 @@ HG_EXPORT void HG_Free_na_protocol_info(
     struct na_protocol_info *na_protocol_info);
 
 /**
- * Do nothing: a run that crashed leaves nothing to remove.
+ * Do nothing. Mercury removes files of processes that crashed.
  *
- * The next server takes the place of a socket of zmq+ipc. For the files of
- * ofi+shm in /dev/shm it is not known whether they are still in use.
+ * Over sm:// a process that crashed leaves no files. The next listener replaces
+ * a socket file of zmq+ipc://. Files of ofi+shm:// in /dev/shm stay: see
+ * hg-cluster(7).
  */
 HG_EXPORT void HG_Cleanup(void);
 
@@ -341,6 +351,8 @@ HG_EXPORT void HG_Cleanup(void);
 /**
  * Set the log level, as HG_Set_log_level() does.
  *
+ * With HG_API_VERSION 2 the name is HG_Set_log_level.
+ *
  * @param level  "none", "error", "warning", "info" or "debug"; NULL is "none".
  */
 HG_EXPORT void HG_Set_log_level2(const char *level);
@@ -348,14 +360,17 @@ HG_EXPORT void HG_Set_log_level2(const char *level);
 /**
  * Select the subsystems that log, as HG_Set_log_subsys() does.
  *
+ * With HG_API_VERSION 2 the name is HG_Set_log_subsys.
+ *
  * @param subsys  the list of subsystems; NULL or "" selects all.
  */
 HG_EXPORT void HG_Set_log_subsys2(const char *subsys);
 
 /**
- * Deliver the lines of the log to a function.
+ * Pass log lines to a function instead of stderr.
  *
- * The library calls it as fprintf(), with a newline at the end.
+ * The library calls it as fprintf(), with a newline at the end. With
+ * HG_API_VERSION 2 the name is HG_Set_log_func.
  *
  * @param log_func  the function; NULL restores the default. It may run on any
  *                  thread, during any call, under locks of the library, and
@@ -375,6 +390,8 @@ HG_EXPORT void HG_Set_log_stream(const char *level, FILE *stream);
 /**
  * Get the name of a code: "HG_TIMEOUT".
  *
+ * With HG_API_VERSION 2 the name is HG_Error_to_string.
+ *
  * @param errnum  the code.
  * @return the name that Mercury gives it; "HG_DISCONNECT" for 23; NULL for a
  *         number that is no code.
@@ -384,6 +401,9 @@ HG_EXPORT const char *HG_Error_to_string2(
 
 /**
  * Get the release of Mercury whose interface this is: 2.4.1.
+ *
+ * With HG_API_VERSION 2 the name is HG_Version_get. The version of this library
+ * is HG_Version_get() of HG_API_VERSION 1.
  *
  * @param[out] major_p  2; NULL is allowed.
  * @param[out] minor_p  4; NULL is allowed.

@@ -886,14 +886,17 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 /**
  * Run the callbacks of completed operations, and calls that arrived.
  *
- * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0.
+ * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0. It
+ * makes no progress. A callback or handler that it runs may call every
+ * function, except HG_Context_destroy() of its context and HG_Finalize2() of
+ * its class.
  *
  * @param context              the context.
  * @param timeout              milliseconds to wait for the first one.
- * @param max_count            the largest number to run.
+ * @param max_count            run at most this number.
  * @param[out] actual_count_p  the number that ran; NULL is allowed.
  * @retval HG_SUCCESS      at least one ran, or `max_count` is 0.
- * @retval HG_TIMEOUT      none ran.
+ * @retval HG_TIMEOUT      none ran, or a signal ended the wait.
  * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  * @retval HG_FAULT        the context belongs to the parent process.
  */
@@ -941,7 +944,7 @@ HG_EXPORT hg_return_t HG_Event_progress(
  * Run callbacks and calls, without waiting.
  *
  * @param context              the context.
- * @param max_count            the largest number to run.
+ * @param max_count            run at most this number.
  * @param[out] actual_count_p  the number that ran; NULL is allowed.
  * @retval HG_SUCCESS      done, also if none ran.
  * @retval HG_INVALID_ARG  the context is NULL or destroyed.

@@ -134,8 +134,9 @@ struct na_init_info {
      * 2,000 where the transport has no descriptor to sleep on (MPI, some
      * providers of libfabric). Default: 200. */
     unsigned int spin_us;
-    /** A thread of the library serves the RMA of peers while the application
-     * computes. */
+    /** A thread of the library serves the RMA of peers and receives messages,
+     * such as cancellations, while the application computes. It runs no handler
+     * and no callback. */
     na_bool_t progress_thread;
     /** Bytes of messages that wait for a receive, and about 80 more for each.
      * Peers share it: one alone may use all of it, all together at most twice

@@ -154,6 +154,10 @@ HG_EXPORT const char *HG_Get_last_error_text(void);
 /**
  * Get the version of the library, which may be newer than the header.
  *
+ * With HG_API_VERSION 2 this name is HG_Version_get2(), which gives the version
+ * of Mercury's interface. A file with HG_API_VERSION 1 can be part of the same
+ * program.
+ *
  * @param[out] major_p  the first number.
  * @param[out] minor_p  the second number.
  * @param[out] patch_p  the third number.

@@ -110,9 +110,10 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
 /**
  * Test whether nobody waits for a call that has arrived.
  *
- * It does not make progress. If the only thread computes, call
- * HG_Progress(context, 0) from time to time, which runs no callback and no
- * handler.
+ * It does not make progress. A cancellation arrives while another thread makes
+ * progress, or that of the option progress_thread. In the callback model a
+ * handler can also call HG_Progress() with a timeout of 0 from time to time,
+ * which runs no callback and no handler. See hg-errors(7).
  *
  * @param handle  of the server.
  * @return HG_TRUE if the client canceled the call or died, or the deadline is
@@ -288,9 +289,10 @@ HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout);
  *
  * A line for the class and for each context, then one for each call and each
  * transfer that may take time: the function, the peer, the state, the age. It
- * can be called at any time, also while other threads hang. If the lock of a
- * class is not free, a note stands instead. The class must not be finalized
- * meanwhile.
+ * can be called in any thread at any time, also while other threads hang, but
+ * not in a signal handler. If the lock of a class is not free, the text says so
+ * and has no details of the class. The class must not be finalized meanwhile.
+ * See hg-debug(7).
  *
  * @param hg_class  the class; NULL: all classes of both models.
  * @param stream    where to write.
@@ -487,7 +489,7 @@ HG_EXPORT hg_return_t HG_Histogram_add(
     struct hg_histogram *histogram, uint64_t ns);
 
 /**
- * Get the time that a part of the calls did not exceed.
+ * Get a percentile: the time that `percent` of the calls did not exceed.
  *
  * @param histogram  the histogram.
  * @param percent    50 for the median.

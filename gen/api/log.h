@@ -94,6 +94,9 @@ HG_EXPORT hg_return_t HG_Set_log_subsys(const char *subsys);
 /**
  * Pass log lines to a function instead of stderr.
  *
+ * With HG_API_VERSION 2 this name is HG_Set_log_func2(), which has Mercury's
+ * signature.
+ *
  * The function runs in any thread, during any call, under locks of the library.
  * It must not call the library.
  *

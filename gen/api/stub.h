@@ -270,7 +270,9 @@ typedef struct hg_memory {
 /**
  * Read memory of the caller into a buffer, and wait.
  *
- * A function calls it while it executes a call, in either model. The transfer
+ * A function calls it while it executes a call, in either model, or another
+ * thread before the handle of the call is freed. Only memory of the caller can
+ * be moved: see HG_Bulk_transfer() for memory of another process. The transfer
  * may take as long as the option bulk_ms says.
  *
  * A client that stops making progress during the transfer delays this thread

@@ -107,6 +107,9 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
  * HG_TIMEOUT, HG_INTR and numbers that are no code travel as HG_OTHER_ERROR
  * (logged), since the first two tell a caller that its call has not completed.
  *
+ * In the callback model it may call every function, except HG_Context_destroy()
+ * of its context and HG_Finalize2() of its class. See hg-threads(7).
+ *
  * Prefer a field of the output for results of the application, and return codes
  * for failures.
  *

@@ -49,7 +49,8 @@
  *   include hg.c.
  *
  * HG_VERSION_MAJOR, HG_VERSION_MINOR and HG_VERSION_PATCH are the version of
- * this header. HG_Version_get() gives the version of the library.
+ * this header, and HG_Version_get() gives that of the library. With
+ * HG_API_VERSION 2 these names give the version of Mercury, as in Mercury.
  * @{
  */
 

@@ -1,8 +1,8 @@
 <?xml version="1.0"?>
 <!-- SPDX-License-Identifier: BSD-3-Clause -->
 <!--
-  Man pages of section 3 from the XML of doxygen: one for each function, public
-  macro and struct with a contract. Input: a group's XML. Parameters: `dir`,
+  Man pages of section 3 from the XML of doxygen: one for each function, type of
+  a function, public macro and struct with a contract. Input: a group's XML. Parameters: `dir`,
   where the pages go; `xml`, where the other XML files are; `version`.
 
   doxygen's own man pages hold a whole group each; doxygen2man drops what
@@ -26,6 +26,7 @@
   <xsl:apply-templates select="//compounddef[@kind='group']/innerclass"/>
   <xsl:apply-templates mode="page" select="//memberdef[
       normalize-space(briefdescription) and (@kind='function' or
+      (@kind='typedef' and contains(type, '(*')) or
       (@kind='define' and param))] | $aliases"/>
 </xsl:template>
 
@@ -38,7 +39,8 @@
       <xsl:with-param name="name" select="name"/>
     </xsl:call-template>
     <xsl:if test="../../@kind='group'">
-      <xsl:if test="contains(../../@id, 'callback')">
+      <xsl:if test="contains(../../@id, 'callback') and
+          not(contains(../../@id, 'transports'))">
         <xsl:text>#define HG_API_VERSION 2&#10;</xsl:text>
       </xsl:if>
       <xsl:if test="contains(../../@id, 'plugin')">
@@ -47,7 +49,7 @@
     </xsl:if>
     <xsl:text>#include &lt;hg.h&gt;&#10;&#10;</xsl:text>
     <xsl:choose>
-      <xsl:when test="@kind='function' or param">
+      <xsl:when test="@kind='function' or @kind='typedef' or param">
         <xsl:call-template name="prototype"/>
         <xsl:text>.fi&#10;</xsl:text>
         <xsl:call-template name="contract"/>
@@ -121,6 +123,10 @@
       <xsl:when test="@kind='define'">
         <xsl:value-of select="name"/>
       </xsl:when>
+      <xsl:when test="@kind='typedef'">
+        <xsl:value-of select="concat('typedef ',
+            normalize-space(substring-before(type, '(*')), ' (*', name)"/>
+      </xsl:when>
       <xsl:otherwise>
         <xsl:value-of select="type"/>
         <xsl:if test="substring(type, string-length(type)) != '*'">
@@ -134,7 +140,16 @@
       &gt; 72"/>
   <xsl:variable name="all">
     <xsl:value-of select="$start"/>
-    <xsl:if test="param or argsstring">
+    <xsl:if test="@kind='typedef'">
+      <xsl:choose>
+        <xsl:when test="$long">
+          <xsl:value-of select="str:replace(string(argsstring), ', ',
+              ',&#10;    ')"/>
+        </xsl:when>
+        <xsl:otherwise><xsl:value-of select="argsstring"/></xsl:otherwise>
+      </xsl:choose>
+    </xsl:if>
+    <xsl:if test="@kind!='typedef' and (param or argsstring)">
       <xsl:text>(</xsl:text>
       <xsl:for-each select="param">
         <xsl:if test="$long"><xsl:text>&#10;    </xsl:text></xsl:if>
@@ -161,7 +176,7 @@
       </xsl:for-each>
       <xsl:text>)</xsl:text>
     </xsl:if>
-    <xsl:if test="@kind='function'"><xsl:text>;</xsl:text></xsl:if>
+    <xsl:if test="@kind!='define'"><xsl:text>;</xsl:text></xsl:if>
     <xsl:text>&#10;</xsl:text>
   </xsl:variable>
   <xsl:call-template name="text">
