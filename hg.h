@@ -752,10 +752,10 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  *
  * It needs no context and runs no callback of the application.
  *
- * A peer that does not reply ends the lookup when the first of two times is
- * over: timeout_ms gives NA_TIMEOUT, and lookup_ms of the class (up to 500 ms
- * later) gives NA_HOSTUNREACH. A peer that makes no progress does not reply,
- * and one that nobody listens at does not over most providers of libfabric. If
+ * A peer that makes no progress does not reply. Over most providers of
+ * libfabric, an address where nobody listens gives no reply, either. Then the
+ * lookup ends when the first of two times is over: timeout_ms gives NA_TIMEOUT,
+ * and lookup_ms of the class (up to 500 ms later) gives NA_HOSTUNREACH. If
  * another lookup of the peer is waiting already, lookup_ms counts from its
  * start.
  *
@@ -2769,7 +2769,7 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
  * **Errors.** NULL and other wrong arguments give HG_INVALID_ARG. Functions
  * that return no code give NULL, 0, false or -1. To free a NULL class, handle,
  * address, bulk handle or proc does nothing. Output arguments are set only on
- * success. Each failure logs one line.
+ * success. The log has a line for each mistake of this process.
  *
  * **Fork.** In a child of fork() the objects of the parent cannot be used, nor
  * freed: functions return HG_FAULT (or NULL, 0, false, -1) at once. One line is
@@ -4198,6 +4198,7 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @retval HG_SUCCESS      the call is started.
  * @retval HG_BUSY         the call of the handle is not over.
  * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
+ * @retval HG_DISCONNECT   the address is dead: look the peer up again.
  * @retval HG_NOENTRY      the function was deregistered, or the input has a
  *                         bulk handle that was freed.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has

@@ -38,7 +38,7 @@
  * **Errors.** NULL and other wrong arguments give HG_INVALID_ARG. Functions
  * that return no code give NULL, 0, false or -1. To free a NULL class, handle,
  * address, bulk handle or proc does nothing. Output arguments are set only on
- * success. Each failure logs one line.
+ * success. The log has a line for each mistake of this process.
  *
  * **Fork.** In a child of fork() the objects of the parent cannot be used, nor
  * freed: functions return HG_FAULT (or NULL, 0, false, -1) at once. One line is

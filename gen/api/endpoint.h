@@ -291,10 +291,10 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  *
  * It needs no context and runs no callback of the application.
  *
- * A peer that does not reply ends the lookup when the first of two times is
- * over: timeout_ms gives NA_TIMEOUT, and lookup_ms of the class (up to 500 ms
- * later) gives NA_HOSTUNREACH. A peer that makes no progress does not reply,
- * and one that nobody listens at does not over most providers of libfabric. If
+ * A peer that makes no progress does not reply. Over most providers of
+ * libfabric, an address where nobody listens gives no reply, either. Then the
+ * lookup ends when the first of two times is over: timeout_ms gives NA_TIMEOUT,
+ * and lookup_ms of the class (up to 500 ms later) gives NA_HOSTUNREACH. If
  * another lookup of the peer is waiting already, lookup_ms counts from its
  * start.
  *
