@@ -1204,7 +1204,7 @@ HG_EXPORT hg_return_t HG_Bulk_pull(
  * @param buf     the data; borrowed.
  * @param size    bytes; 0 is allowed.
  * @retval HG_SUCCESS  all bytes are in the caller's memory.
- * @retval other       as HG_Bulk_pull().
+ * @retval others      as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size);
@@ -1221,7 +1221,7 @@ HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
  * @param size      bytes; 0 is allowed.
  * @param timeout   milliseconds for the whole transfer; 0: no limit.
  * @retval HG_SUCCESS  all bytes are in `buf`.
- * @retval other       as HG_Bulk_pull().
+ * @retval others      as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, void *buf, size_t size, unsigned int timeout);
@@ -1238,7 +1238,7 @@ HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
  * @param size     bytes; 0 is allowed.
  * @param timeout  milliseconds for the whole transfer; 0: no limit.
  * @retval HG_SUCCESS  all bytes are in the caller's memory.
- * @retval other       as HG_Bulk_pull().
+ * @retval others      as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size, unsigned int timeout);
@@ -1533,7 +1533,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  *                         function has an input.
  * @retval HG_MSGSIZE      the input is larger than max_args_size.
  * @retval HG_NOMEM        out of memory.
- * @retval other           the code that the proc of the input, or a hook,
+ * @retval others          the code that the proc of the input, or a hook,
  *                         returned.
  * @lifetime What the output points to lives until HG_Request_free().
  * @source Mercury design report, "Mercury API (client)"
@@ -1608,7 +1608,7 @@ HG_EXPORT hg_return_t HG_Wait(
  * @retval HG_INTR         a signal ended the wait.
  * @retval HG_BUSY         as for HG_Wait().
  * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait.
- * @retval other           the first error of a completed call, in the order of
+ * @retval others          the first error of a completed call, in the order of
  *                         the array.
  * @source Mercury design report, "Mercury API (client)"
  */
@@ -1690,7 +1690,7 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
  *                            NULL.
  * @retval HG_NOMEM           out of memory.
- * @retval other              the code that the proc returned.
+ * @retval others             the code that the proc returned.
  * @lifetime Nothing stays allocated on failure.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -1726,7 +1726,7 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
  * @retval HG_INVALID_ARG  the handle is NULL, or out_struct is NULL and the
  *                         function has an output.
  * @retval HG_NOMEM        out of memory.
- * @retval other           the code that the proc returned.
+ * @retval others          the code that the proc returned.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_start_output(
@@ -2149,7 +2149,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
  * @param flags        HG_BULK_...
  * @param[out] handle  for HG_Bulk_handle_free().
  * @retval HG_SUCCESS  the handle is created.
- * @retval other       as HG_Bulk_handle_create().
+ * @retval others      as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
@@ -2164,7 +2164,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
  * @param flags              HG_BULK_...
  * @param[out] block_handle  for HG_Bulk_block_handle_free().
  * @retval HG_SUCCESS  the handle is created.
- * @retval other       as HG_Bulk_handle_create().
+ * @retval others      as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
@@ -2200,7 +2200,7 @@ HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
  * @param size          bytes.
  * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
  * @retval HG_SUCCESS  the transfer has begun.
- * @retval other       as HG_Bulk_transfer1().
+ * @retval others      as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
@@ -2218,7 +2218,7 @@ HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
  * @param size          bytes.
  * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
  * @retval HG_SUCCESS  the transfer has begun.
- * @retval other       as HG_Bulk_transfer1().
+ * @retval others      as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,
@@ -2309,7 +2309,7 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *                         function has an input.
  * @retval HG_MSGSIZE      the input is larger than max_args_size.
  * @retval HG_NOMEM        out of memory.
- * @retval other           the code that the proc of the input, or a hook,
+ * @retval others          the code that the proc of the input, or a hook,
  *                         returned.
  * @lifetime What the output points to lives until HG_Request_free().
  */
@@ -2579,7 +2579,7 @@ typedef struct hg_builtin {
  * @param proc  the proc object.
  * @param data  the hg_builtin_t.
  * @retval HG_SUCCESS  it is done.
- * @retval other       as hg_proc_hg_string_t().
+ * @retval others      as hg_proc_hg_string_t().
  */
 HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 
@@ -3165,6 +3165,8 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * @param na_listen       true for a server, false for a client.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
  *         cause).
+ * @lifetime Until HG_Finalize2(), which needs all contexts, addresses and bulk
+ * handles of the class to be freed.
  */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
@@ -3217,6 +3219,7 @@ HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
  *                         left: nothing has changed, and the log has the first.
  * @retval HG_INVALID_ARG  no such class is open.
  * @retval HG_FAULT        the class belongs to the parent process.
+ * @threads No other thread uses the class meanwhile or afterwards.
  */
 HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 
@@ -3430,6 +3433,7 @@ HG_EXPORT hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
  * @return the context, for HG_Context_destroy(); NULL on failure: the class has
  *         max_contexts, or the process has 4,096 NA classes and contexts, of
  *         which each class and each context of this model takes two.
+ * @lifetime Until HG_Context_destroy(), before HG_Finalize2().
  */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -3725,6 +3729,7 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  *                         NULL.
  * @retval HG_HOSTUNREACH  there is no such host.
  * @retval HG_NOMEM        out of memory.
+ * @lifetime Until HG_Addr_free(), before HG_Finalize2().
  */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
@@ -3844,6 +3849,7 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
  *                         class.
  * @retval HG_NOMEM        out of memory.
+ * @lifetime Until HG_Destroy() has dropped the last reference.
  */
 HG_EXPORT hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p);
@@ -4004,6 +4010,7 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * @retval HG_INVALID_ARG     the handle is of HG_Create(), or an argument is
  *                            NULL.
  * @retval others             the code of a proc function of the application.
+ * @lifetime What was decoded lives until HG_Free_input().
  */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 
@@ -4050,6 +4057,7 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * @retval HG_INVALID_ARG     the handle is of a call that arrived, or an
  *                            argument is NULL.
  * @retval others             the code of a proc function of the application.
+ * @lifetime What was decoded lives until HG_Free_output().
  */
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
 
@@ -4449,6 +4457,8 @@ struct hg_bulk_attr {
  * @retval HG_OPNOTSUPPORT  the transport is one of the application's and takes
  *                          fewer segments (max_segments).
  * @retval HG_FAULT         the class belongs to the parent process.
+ * @lifetime Until HG_Bulk_free() has dropped the last reference. Until then the
+ * memory stays valid and is not moved.
  */
 HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,

@@ -6,6 +6,9 @@
  *
  * It prints the address for the clients and nothing else. demo_serve.c has the
  * functions that it serves.
+ *
+ * The server has one thread: a client that lives but stops in the middle of a
+ * transfer holds up the others until the transfer times out, after 10 s.
  */
 #include "demo_serve.h"
 #include "peer.h"

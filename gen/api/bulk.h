@@ -307,7 +307,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
  * @param flags        HG_BULK_...
  * @param[out] handle  for HG_Bulk_handle_free().
  * @retval HG_SUCCESS  the handle is created.
- * @retval other       as HG_Bulk_handle_create().
+ * @retval others      as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
@@ -322,7 +322,7 @@ HG_EXPORT hg_return_t HG_Bulk_handle_create_segments(
  * @param flags              HG_BULK_...
  * @param[out] block_handle  for HG_Bulk_block_handle_free().
  * @retval HG_SUCCESS  the handle is created.
- * @retval other       as HG_Bulk_handle_create().
+ * @retval others      as HG_Bulk_handle_create().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_block_handle_create(
@@ -358,7 +358,7 @@ HG_EXPORT size_t HG_Bulk_block_handle_get_size(hg_bulk_block_t block_handle);
  * @param size          bytes.
  * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
  * @retval HG_SUCCESS  the transfer has begun.
- * @retval other       as HG_Bulk_transfer1().
+ * @retval others      as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
@@ -376,7 +376,7 @@ HG_EXPORT hg_return_t HG_Bulk_read(na_addr_t addr, hg_bulk_t handle,
  * @param size          bytes.
  * @param[out] request  for HG_Bulk_wait(); HG_BULK_REQUEST_NULL on failure.
  * @retval HG_SUCCESS  the transfer has begun.
- * @retval other       as HG_Bulk_transfer1().
+ * @retval others      as HG_Bulk_transfer1().
  * @source Mercury paper (2013), Section IV-A
  */
 HG_EXPORT hg_return_t HG_Bulk_write(na_addr_t addr, hg_bulk_t handle,

@@ -434,6 +434,8 @@ HG_EXPORT hg_return_t HG_Version_get2(
  * @param na_listen       true for a server, false for a client.
  * @return the class, for HG_Finalize2(); NULL on failure (the log has the
  *         cause).
+ * @lifetime Until HG_Finalize2(), which needs all contexts, addresses and bulk
+ * handles of the class to be freed.
  */
 HG_EXPORT hg_class_t *HG_Init2(
     const char *na_info_string, uint8_t na_listen) HG_WARN_UNUSED_RESULT;
@@ -486,6 +488,7 @@ HG_EXPORT hg_class_t *HG_Init_opt2(const char *na_info_string,
  *                         left: nothing has changed, and the log has the first.
  * @retval HG_INVALID_ARG  no such class is open.
  * @retval HG_FAULT        the class belongs to the parent process.
+ * @threads No other thread uses the class meanwhile or afterwards.
  */
 HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
 

@@ -64,6 +64,8 @@ struct hg_bulk_attr {
  * @retval HG_OPNOTSUPPORT  the transport is one of the application's and takes
  *                          fewer segments (max_segments).
  * @retval HG_FAULT         the class belongs to the parent process.
+ * @lifetime Until HG_Bulk_free() has dropped the last reference. Until then the
+ * memory stays valid and is not moved.
  */
 HG_EXPORT hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,
     void **buf_ptrs, const hg_size_t *buf_sizes, uint8_t flags,

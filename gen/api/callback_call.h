@@ -20,6 +20,7 @@
  * @return the context, for HG_Context_destroy(); NULL on failure: the class has
  *         max_contexts, or the process has 4,096 NA classes and contexts, of
  *         which each class and each context of this model takes two.
+ * @lifetime Until HG_Context_destroy(), before HG_Finalize2().
  */
 HG_EXPORT hg_context_t *HG_Context_create(
     hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
@@ -315,6 +316,7 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  *                         NULL.
  * @retval HG_HOSTUNREACH  there is no such host.
  * @retval HG_NOMEM        out of memory.
+ * @lifetime Until HG_Addr_free(), before HG_Finalize2().
  */
 HG_EXPORT hg_return_t HG_Addr_lookup2(
     hg_class_t *hg_class, const char *name, hg_addr_t *addr_p);
@@ -434,6 +436,7 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * @retval HG_INVALID_ARG  an argument is NULL, or the address is of another
  *                         class.
  * @retval HG_NOMEM        out of memory.
+ * @lifetime Until HG_Destroy() has dropped the last reference.
  */
 HG_EXPORT hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p);
@@ -594,6 +597,7 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * @retval HG_INVALID_ARG     the handle is of HG_Create(), or an argument is
  *                            NULL.
  * @retval others             the code of a proc function of the application.
+ * @lifetime What was decoded lives until HG_Free_input().
  */
 HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 
@@ -640,6 +644,7 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * @retval HG_INVALID_ARG     the handle is of a call that arrived, or an
  *                            argument is NULL.
  * @retval others             the code of a proc function of the application.
+ * @lifetime What was decoded lives until HG_Free_output().
  */
 HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
 

@@ -81,7 +81,7 @@ HG_EXPORT uint32_t HG_Get_time_left(hg_handle_t handle);
  *                         function has an input.
  * @retval HG_MSGSIZE      the input is larger than max_args_size.
  * @retval HG_NOMEM        out of memory.
- * @retval other           the code that the proc of the input, or a hook,
+ * @retval others          the code that the proc of the input, or a hook,
  *                         returned.
  * @lifetime What the output points to lives until HG_Request_free().
  */
@@ -351,7 +351,7 @@ typedef struct hg_builtin {
  * @param proc  the proc object.
  * @param data  the hg_builtin_t.
  * @retval HG_SUCCESS  it is done.
- * @retval other       as hg_proc_hg_string_t().
+ * @retval others      as hg_proc_hg_string_t().
  */
 HG_EXPORT hg_return_t hg_proc_hg_builtin_t(hg_proc_t proc, void *data);
 

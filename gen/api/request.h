@@ -287,7 +287,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
  *                         function has an input.
  * @retval HG_MSGSIZE      the input is larger than max_args_size.
  * @retval HG_NOMEM        out of memory.
- * @retval other           the code that the proc of the input, or a hook,
+ * @retval others          the code that the proc of the input, or a hook,
  *                         returned.
  * @lifetime What the output points to lives until HG_Request_free().
  * @source Mercury design report, "Mercury API (client)"
@@ -362,7 +362,7 @@ HG_EXPORT hg_return_t HG_Wait(
  * @retval HG_INTR         a signal ended the wait.
  * @retval HG_BUSY         as for HG_Wait().
  * @retval HG_INVALID_ARG  a request is NULL or was freed, before any wait.
- * @retval other           the first error of a completed call, in the order of
+ * @retval others          the first error of a completed call, in the order of
  *                         the array.
  * @source Mercury design report, "Mercury API (client)"
  */
@@ -444,7 +444,7 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
  *                            NULL.
  * @retval HG_NOMEM           out of memory.
- * @retval other              the code that the proc returned.
+ * @retval others             the code that the proc returned.
  * @lifetime Nothing stays allocated on failure.
  * @source Mercury design report, "Mercury handler API (server)"
  */
@@ -480,7 +480,7 @@ HG_EXPORT hg_return_t HG_Handler_free_input(
  * @retval HG_INVALID_ARG  the handle is NULL, or out_struct is NULL and the
  *                         function has an output.
  * @retval HG_NOMEM        out of memory.
- * @retval other           the code that the proc returned.
+ * @retval others          the code that the proc returned.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_start_output(

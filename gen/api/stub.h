@@ -322,7 +322,7 @@ HG_EXPORT hg_return_t HG_Bulk_pull(
  * @param buf     the data; borrowed.
  * @param size    bytes; 0 is allowed.
  * @retval HG_SUCCESS  all bytes are in the caller's memory.
- * @retval other       as HG_Bulk_pull().
+ * @retval others      as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size);
@@ -339,7 +339,7 @@ HG_EXPORT hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk,
  * @param size      bytes; 0 is allowed.
  * @param timeout   milliseconds for the whole transfer; 0: no limit.
  * @retval HG_SUCCESS  all bytes are in `buf`.
- * @retval other       as HG_Bulk_pull().
+ * @retval others      as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, void *buf, size_t size, unsigned int timeout);
@@ -356,7 +356,7 @@ HG_EXPORT hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk,
  * @param size     bytes; 0 is allowed.
  * @param timeout  milliseconds for the whole transfer; 0: no limit.
  * @retval HG_SUCCESS  all bytes are in the caller's memory.
- * @retval other       as HG_Bulk_pull().
+ * @retval others      as HG_Bulk_pull().
  */
 HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
     size_t offset, const void *buf, size_t size, unsigned int timeout);
