@@ -1351,8 +1351,8 @@ struct hg_map {
 };
 
 HG_PRIVATE void hg_map_init(struct hg_map *map);
-HG_PRIVATE void hg_map_fini(
-    struct hg_map *map); /* the owner frees the values */
+/* The owner frees the values. */
+HG_PRIVATE void hg_map_fini(struct hg_map *map);
 
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
@@ -3180,8 +3180,8 @@ struct na_op_core {
 
 /* Counts of the emulation of RMA for an address. */
 struct na_emul_peer {
-    struct na_link
-        parked; /* transfers that wait until answers to other requests arrive */
+    /* Transfers that wait until answers to other requests arrive. */
+    struct na_link parked;
     uint64_t outstanding; /* bytes of unanswered requests to the peer */
     uint32_t requests;    /* their number */
     uint32_t answers;     /* unanswered requests of the peer */
@@ -3190,8 +3190,8 @@ struct na_emul_peer {
 struct na_addr_core {
     struct na_link link; /* in the class's list */
     _Atomic uint32_t refs;
-    uint32_t
-        uses; /* guarded by the class's lock; together they are one of refs */
+    /* Guarded by the class's lock; together they are one of refs. */
+    uint32_t uses;
     _Atomic uint32_t given; /* references of the application */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* The name that the application uses, if it is not the class's prefix and
@@ -3201,9 +3201,9 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     struct na_emul_peer emul;
     uint64_t used[NA_CORE_USES]; /* counts of a layer above */
-    uint64_t
-        window; /* bytes of calls that the peer accepts at a time, according
-                   to its answers; UINT64_MAX: unknown */
+    /* Bytes of calls that the peer accepts at a time, according to its
+     * answers; UINT64_MAX: unknown. */
+    uint64_t window;
     uint64_t queued_bytes; /* total weight of its queued messages */
     _Alignas(max_align_t) struct na_addr pub;
 };
@@ -3213,8 +3213,8 @@ struct na_mem_core {
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for binary search */
     struct na_mem_core *next; /* the same memory for the next part */
-    struct na_link
-        link; /* in the class's list; if withdrawn, in the emulation's */
+    /* In the class's list; if withdrawn, in the emulation's. */
+    struct na_link link;
     /* Of the emulation: references of the owner, while registered, and of
      * transfers. For withdrawn memory: the peer it was registered for (a
      * reference), and the block to free with it. */
@@ -3296,8 +3296,8 @@ struct na_class_core {
     struct na_emul *emul; /* NULL: the transport moves memory itself */
     uint64_t due; /* when the transport must be polled, regardless of its
                 descriptor; HG_CLOCK_NEVER */
-    _Atomic unsigned
-        layers; /* layers that use the class, so that it cannot be closed */
+    /* Layers that use the class, so that it cannot be closed. */
+    _Atomic unsigned layers;
     struct na_class_core *head; /* the first part, possibly this one */
     struct na_class_core *next; /* next part, or NULL */
     /* Bytes sent and moved by this part of several; else NULL. */
@@ -3320,8 +3320,8 @@ struct na_class_core {
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
-    _Atomic bool
-        forked; /* this process is a fork of the one that opened the class */
+    /* This process is a fork of the one that opened the class. */
+    _Atomic bool forked;
     _Atomic bool fork_logged;
     _Atomic bool thread_stop; /* the thread must end */
     struct na_context *thread_context;
@@ -4432,8 +4432,8 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
-    op->id +=
-        NA_OP_NUMBERS + 1; /* identifiers returned so far become invalid */
+    /* Identifiers returned so far become invalid. */
+    op->id += NA_OP_NUMBERS + 1;
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);
@@ -4633,8 +4633,8 @@ struct na_msg_in {
 /* A queued copy of a message, which waits for a receive or a sink. */
 struct na_msg_kept {
     struct na_link link;
-    struct na_msg_in
-        in; /* its source is a reference, its data belongs to this struct */
+    /* Its source is a reference, its data belongs to this struct. */
+    struct na_msg_in in;
     unsigned char data[];
 };
 
@@ -6513,8 +6513,8 @@ struct na_emul {
     struct hg_map xfers; /* by their ids */
     struct na_link ready;
     struct na_link stalled;
-    struct na_link
-        touched; /* withdrawn memory that the transport itself still moves */
+    /* Withdrawn memory that the transport itself still moves. */
+    struct na_link touched;
     uint64_t look_at;      /* when to poll without being woken */
     _Atomic bool unpinned; /* the last pin of a transfer was released */
 };
@@ -6532,9 +6532,9 @@ struct na_emul_xfer {
     na_size_t length;
     na_size_t sent;     /* bytes requested, or answered, so far */
     na_size_t answered; /* initiator: bytes of these that were answered */
-    uint32_t
-        requests; /* initiator: unanswered requests. Target: 1 until the last
-                     answer was sent */
+    /* Initiator: unanswered requests. Target: 1 until the last answer was
+     * sent. */
+    uint32_t requests;
     _Atomic uint32_t pins; /* frames that use the memory */
     na_return_t status;
     bool origin;
@@ -6888,8 +6888,8 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
     }
-    atomic_fetch_add(
-        &xfer->pins, 1); /* keeps it until the end of this function */
+    /* Keeps it until the end of this function. */
+    atomic_fetch_add(&xfer->pins, 1);
     ret = na_emul_make(xfer, &plan);
     na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
@@ -7021,8 +7021,8 @@ static bool na_emul_end_some(struct na_emul *emul,
 
         if (!na_emul_uses(xfer, context, mem))
             continue;
-        atomic_fetch_add(
-            &xfer->pins, 1); /* the transport may release the other pins */
+        /* The transport may release the other pins. */
+        atomic_fetch_add(&xfer->pins, 1);
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
         if (held && late && !xfer->abandoned && !xfer->addr->self) {
@@ -7140,9 +7140,8 @@ HG_PRIVATE bool na_emul_withdraw(
     if (touched) {
         hg_list_push(&emul->touched, &mem->link);
         core->count(handle->na_class, "rma_touched", 1);
-        core->wake(
-            handle
-                ->na_class); /* a sleeping thread must recompute its deadline */
+        /* A sleeping thread must recompute its deadline. */
+        core->wake(handle->na_class);
     } else {
         na_emul_unref_mem(mem);
     }
@@ -13334,8 +13333,8 @@ static unsigned na_sm_handle_socket(
     self->look = self->look || ret != NA_AGAIN; /* there may be more */
     if (ret != NA_DISCONNECT)
         return 0;
-    na_sm_flow_drain(
-        self, addr); /* its last records may close the connection */
+    /* Its last records may close the connection. */
+    na_sm_flow_drain(self, addr);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     return 1;
 }
@@ -18528,8 +18527,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_bulk *local = args->local;
     bool pull = args->op == HG_BULK_PULL;
     bool remote;
-    const char *side =
-        "origin's"; /* the handle with the wrong range or access */
+    /* The handle with the wrong range or access. */
+    const char *side = "origin's";
     hg_return_t ret;
 
     if (origin == NULL || local == NULL)
@@ -19143,8 +19142,8 @@ enum hg_request_state {
 
 /* The part of an outgoing call that belongs to the module request. */
 struct hg_request_part {
-    _Atomic enum hg_request_state
-        state; /* OVER and NONE are set without the lock */
+    /* OVER and NONE are set without the lock. */
+    _Atomic enum hg_request_state state;
     _Atomic bool ended;
     void *out_struct; /* NULL: no decoded output, or none to free */
 };
@@ -19159,8 +19158,8 @@ struct hg_call_part {
     uint8_t target_context;
     hg_cb_t callback; /* of the current operation */
     void *arg;
-    struct na_completion
-        left; /* queues the callback when the answer was sent */
+    /* Queues the callback when the answer was sent. */
+    struct na_completion left;
     hg_return_t left_ret;
     struct hg_info info;
     void *data;
@@ -19298,22 +19297,22 @@ struct hg_context {
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    _Atomic size_t
-        pool_bytes; /* of large buffers in the pool; written with the lock */
+    /* Of large buffers in the pool; written with the lock. */
+    _Atomic size_t pool_bytes;
     struct na_link origins; /* outgoing calls */
     struct na_link targets; /* incoming calls */
-    struct hg_map
-        by_call; /* of incoming calls, by origin and number; see cancel.h */
-    struct hg_slots
-        sequences; /* outgoing calls, current or former, by number */
+    /* Of incoming calls, by origin and number; see cancel.h. */
+    struct hg_map by_call;
+    /* Outgoing calls, current or former, by number. */
+    struct hg_slots sequences;
     struct hg_deadline deadline;
     unsigned waits;             /* threads in hg_wait_until */
     unsigned quota_waits;       /* those of them in HG_Wait_room() */
     _Atomic bool quota_changed; /* a call has ended */
     bool ending;                /* it is being destroyed: no call may start */
-    _Atomic bool
-        raised;    /* a flag was raised since this was last set to false */
-    uint32_t live; /* handles out of the pool */
+    /* A flag was raised since this was last set to false. */
+    _Atomic bool raised;
+    uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends in progress */
     _Atomic uint32_t lookups; /* lookups of the callback model in progress */
     _Atomic bool closing;     /* refuses incoming calls */
@@ -19969,8 +19968,8 @@ HG_PRIVATE void hg_handle_change_addr(
 {
     struct na_addr *before;
 
-    hg_enter(handle->context
-                 ->lock); /* another thread may scan for calls to a dead peer */
+    /* Another thread may scan for calls to a dead peer. */
+    hg_enter(handle->context->lock);
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);
@@ -21898,9 +21897,8 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
             "\"%s\" cannot be called: %s is dead: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        if (!handle->context
-                 ->callbacks) /* in the callback model the callback reports
-                                 it */
+        /* In the callback model the callback reports it. */
+        if (!handle->context->callbacks)
             return ret;
     }
     handle->deadline =
@@ -22182,8 +22180,8 @@ static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = HG_HEADER_MIN + header->payload_size;
-    hg_return_t ret =
-        header->code; /* becomes the result when the call is finished */
+    /* Becomes the result when the call is finished. */
+    hg_return_t ret = header->code;
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);
@@ -22806,9 +22804,9 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
         ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
+    /* The application has not seen it. */
     if (callbacks)
-        (void) hg_handle_take_back(
-            handle, false); /* the application has not seen it */
+        (void) hg_handle_take_back(handle, false);
     return ret;
 }
 
@@ -23260,8 +23258,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    assert(callback == NULL ||
-        handle->left == left); /* the callback was not run */
+    /* The callback was not run. */
+    assert(callback == NULL || handle->left == left);
     handle->left = NULL;
     hg_cancel_reopen(handle);
     if (callback != NULL)
@@ -28497,8 +28495,8 @@ hg_return_t hg_stub_wait(hg_request_t request)
 hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p)
 {
-    void *address =
-        (void *) (uintptr_t) memory; /* the flags make it read-only */
+    /* The flags make it read-only. */
+    void *address = (void *) (uintptr_t) memory;
     hg_size_t bytes = size;
     hg_return_t ret;
 

@@ -563,9 +563,9 @@ struct na_mpi_inbox {
 
 struct na_mpi_addr {
     struct na_addr base;
-    struct na_link
-        link; /* in class->addrs, with one reference, from HELLO until it is
-                 idle or dead */
+    /* In class->addrs, with one reference, from HELLO until it is idle or
+     * dead. */
+    struct na_link link;
     struct na_link timed;     /* class->timed: `deadline` counts */
     struct na_link receiving; /* class->receiving: an inbox is not empty */
     struct na_link bucket;    /* class->buckets, until dead */

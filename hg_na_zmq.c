@@ -500,9 +500,8 @@ struct na_zmq_table {
 
 struct na_zmq_addr {
     struct na_addr base;
-    struct na_link
-        link; /* in class->addrs, with one reference, from the first dial or
-                 accept */
+    /* In class->addrs, with one reference, from the first dial or accept. */
+    struct na_link link;
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
@@ -595,14 +594,13 @@ struct na_zmq_class {
     uint64_t death;        /* timeout of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
-    uint64_t
-        hello_round; /* round of polling in which hello_check had passed; or
-                        0 */
-    _Atomic bool
-        frame_retry; /* a refused frame may be sent; without the lock */
-    bool touched;    /* the readiness of the socket's descriptor may have been
+    /* Round of polling in which hello_check had passed; or 0. */
+    uint64_t hello_round;
+    /* A refused frame may be sent; without the lock. */
+    _Atomic bool frame_retry;
+    bool touched;   /* the readiness of the socket's descriptor may have been
                     consumed */
-    bool rejecting;  /* connections are being rejected, and that was logged */
+    bool rejecting; /* connections are being rejected, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;
@@ -2166,11 +2164,9 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
+    /* The own address by another name is connected, too. */
     if (good && na_plug_get64(body) == self->base.incarnation)
-        result =
-            self->base
-                .self_addr; /* the own address by another name is connected,
-                               too */
+        result = self->base.self_addr;
     if (good) {
         atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;
@@ -2480,8 +2476,8 @@ static unsigned na_zmq_poll(struct na_context *context)
     unsigned n = 0;
 
     na_plug_list_init(&batch);
-    atomic_store(
-        &self->frame_retry, false); /* the core retries it afterwards */
+    /* The core retries it afterwards. */
+    atomic_store(&self->frame_retry, false);
     na_zmq_lock(self);
     while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {
@@ -2794,8 +2790,8 @@ static struct na_zmq_addr *na_zmq_known(
     if (addr->state == NA_ZMQ_LEAVING ||
         (addr->state == NA_ZMQ_DYING && !addr->closing && !addr->failed)) {
         na_zmq_lose(self, addr, NA_DISCONNECT);
-        na_zmq_pump(self); /* its messages would be lost when the connection is
-                      closed */
+        /* Its messages would be lost when the connection is closed. */
+        na_zmq_pump(self);
         na_zmq_hang_up(self, addr);
     } else if (self->base.core->addr_try_ref(&addr->base)) {
         return addr;
@@ -3248,8 +3244,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
-        self->socket =
-            NULL; /* addresses released from here on are in no table */
+        /* Addresses released from here on are in no table. */
+        self->socket = NULL;
     }
     if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
         na_zmq_inproc_leave(self);

@@ -28,8 +28,8 @@ struct hg_map {
 };
 
 HG_PRIVATE void hg_map_init(struct hg_map *map);
-HG_PRIVATE void hg_map_fini(
-    struct hg_map *map); /* the owner frees the values */
+/* The owner frees the values. */
+HG_PRIVATE void hg_map_fini(struct hg_map *map);
 
 /* The value under `key`, or NULL. */
 HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);

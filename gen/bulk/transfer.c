@@ -56,8 +56,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_bulk *local = args->local;
     bool pull = args->op == HG_BULK_PULL;
     bool remote;
-    const char *side =
-        "origin's"; /* the handle with the wrong range or access */
+    /* The handle with the wrong range or access. */
+    const char *side = "origin's";
     hg_return_t ret;
 
     if (origin == NULL || local == NULL)

@@ -63,8 +63,8 @@ struct na_emul {
     struct hg_map xfers; /* by their ids */
     struct na_link ready;
     struct na_link stalled;
-    struct na_link
-        touched; /* withdrawn memory that the transport itself still moves */
+    /* Withdrawn memory that the transport itself still moves. */
+    struct na_link touched;
     uint64_t look_at;      /* when to poll without being woken */
     _Atomic bool unpinned; /* the last pin of a transfer was released */
 };
@@ -82,9 +82,9 @@ struct na_emul_xfer {
     na_size_t length;
     na_size_t sent;     /* bytes requested, or answered, so far */
     na_size_t answered; /* initiator: bytes of these that were answered */
-    uint32_t
-        requests; /* initiator: unanswered requests. Target: 1 until the last
-                     answer was sent */
+    /* Initiator: unanswered requests. Target: 1 until the last answer was
+     * sent. */
+    uint32_t requests;
     _Atomic uint32_t pins; /* frames that use the memory */
     na_return_t status;
     bool origin;
@@ -438,8 +438,8 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
     }
-    atomic_fetch_add(
-        &xfer->pins, 1); /* keeps it until the end of this function */
+    /* Keeps it until the end of this function. */
+    atomic_fetch_add(&xfer->pins, 1);
     ret = na_emul_make(xfer, &plan);
     na_emul_wire_encode(&plan.wire, header);
     if (ret == NA_SUCCESS)
@@ -571,8 +571,8 @@ static bool na_emul_end_some(struct na_emul *emul,
 
         if (!na_emul_uses(xfer, context, mem))
             continue;
-        atomic_fetch_add(
-            &xfer->pins, 1); /* the transport may release the other pins */
+        /* The transport may release the other pins. */
+        atomic_fetch_add(&xfer->pins, 1);
         na_emul_end(xfer, status);
         held = atomic_load(&xfer->pins) > 1;
         if (held && late && !xfer->abandoned && !xfer->addr->self) {
@@ -690,9 +690,8 @@ HG_PRIVATE bool na_emul_withdraw(
     if (touched) {
         hg_list_push(&emul->touched, &mem->link);
         core->count(handle->na_class, "rma_touched", 1);
-        core->wake(
-            handle
-                ->na_class); /* a sleeping thread must recompute its deadline */
+        /* A sleeping thread must recompute its deadline. */
+        core->wake(handle->na_class);
     } else {
         na_emul_unref_mem(mem);
     }

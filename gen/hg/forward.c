@@ -448,9 +448,8 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
             "\"%s\" cannot be called: %s is dead: %s; look it up again",
             hg_handle_function(handle), hg_handle_peer(handle),
             HG_Error_to_string(ret));
-        if (!handle->context
-                 ->callbacks) /* in the callback model the callback reports
-                                 it */
+        /* In the callback model the callback reports it. */
+        if (!handle->context->callbacks)
             return ret;
     }
     handle->deadline =
@@ -732,8 +731,8 @@ static hg_return_t hg_forward_keep_answer(
     struct hg_handle *handle, const struct hg_header *header)
 {
     size_t size = HG_HEADER_MIN + header->payload_size;
-    hg_return_t ret =
-        header->code; /* becomes the result when the call is finished */
+    /* Becomes the result when the call is finished. */
+    hg_return_t ret = header->code;
 
     if (HG_UNLIKELY(ret != HG_SUCCESS)) {
         hg_forward_keep_text(handle, header);

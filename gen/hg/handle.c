@@ -435,8 +435,8 @@ HG_PRIVATE void hg_handle_change_addr(
 {
     struct na_addr *before;
 
-    hg_enter(handle->context
-                 ->lock); /* another thread may scan for calls to a dead peer */
+    /* Another thread may scan for calls to a dead peer. */
+    hg_enter(handle->context->lock);
     before = handle->addr;
     handle->addr = NULL;
     hg_handle_set_addr(handle, addr);

@@ -77,8 +77,8 @@ enum hg_request_state {
 
 /* The part of an outgoing call that belongs to the module request. */
 struct hg_request_part {
-    _Atomic enum hg_request_state
-        state; /* OVER and NONE are set without the lock */
+    /* OVER and NONE are set without the lock. */
+    _Atomic enum hg_request_state state;
     _Atomic bool ended;
     void *out_struct; /* NULL: no decoded output, or none to free */
 };
@@ -93,8 +93,8 @@ struct hg_call_part {
     uint8_t target_context;
     hg_cb_t callback; /* of the current operation */
     void *arg;
-    struct na_completion
-        left; /* queues the callback when the answer was sent */
+    /* Queues the callback when the answer was sent. */
+    struct na_completion left;
     hg_return_t left_ret;
     struct hg_info info;
     void *data;
@@ -232,22 +232,22 @@ struct hg_context {
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    _Atomic size_t
-        pool_bytes; /* of large buffers in the pool; written with the lock */
+    /* Of large buffers in the pool; written with the lock. */
+    _Atomic size_t pool_bytes;
     struct na_link origins; /* outgoing calls */
     struct na_link targets; /* incoming calls */
-    struct hg_map
-        by_call; /* of incoming calls, by origin and number; see cancel.h */
-    struct hg_slots
-        sequences; /* outgoing calls, current or former, by number */
+    /* Of incoming calls, by origin and number; see cancel.h. */
+    struct hg_map by_call;
+    /* Outgoing calls, current or former, by number. */
+    struct hg_slots sequences;
     struct hg_deadline deadline;
     unsigned waits;             /* threads in hg_wait_until */
     unsigned quota_waits;       /* those of them in HG_Wait_room() */
     _Atomic bool quota_changed; /* a call has ended */
     bool ending;                /* it is being destroyed: no call may start */
-    _Atomic bool
-        raised;    /* a flag was raised since this was last set to false */
-    uint32_t live; /* handles out of the pool */
+    /* A flag was raised since this was last set to false. */
+    _Atomic bool raised;
+    uint32_t live;            /* handles out of the pool */
     _Atomic uint32_t sending; /* sends in progress */
     _Atomic uint32_t lookups; /* lookups of the callback model in progress */
     _Atomic bool closing;     /* refuses incoming calls */

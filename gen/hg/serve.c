@@ -221,9 +221,9 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
         ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
         return handle->rpc.callback(handle);
+    /* The application has not seen it. */
     if (callbacks)
-        (void) hg_handle_take_back(
-            handle, false); /* the application has not seen it */
+        (void) hg_handle_take_back(handle, false);
     return ret;
 }
 
@@ -675,8 +675,8 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
         ret = hg_serve_send_output(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    assert(callback == NULL ||
-        handle->left == left); /* the callback was not run */
+    /* The callback was not run. */
+    assert(callback == NULL || handle->left == left);
     handle->left = NULL;
     hg_cancel_reopen(handle);
     if (callback != NULL)

@@ -197,8 +197,8 @@ hg_return_t hg_stub_wait(hg_request_t request)
 hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p)
 {
-    void *address =
-        (void *) (uintptr_t) memory; /* the flags make it read-only */
+    /* The flags make it read-only. */
+    void *address = (void *) (uintptr_t) memory;
     hg_size_t bytes = size;
     hg_return_t ret;
 

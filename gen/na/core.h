@@ -68,8 +68,8 @@ struct na_op_core {
 
 /* Counts of the emulation of RMA for an address. */
 struct na_emul_peer {
-    struct na_link
-        parked; /* transfers that wait until answers to other requests arrive */
+    /* Transfers that wait until answers to other requests arrive. */
+    struct na_link parked;
     uint64_t outstanding; /* bytes of unanswered requests to the peer */
     uint32_t requests;    /* their number */
     uint32_t answers;     /* unanswered requests of the peer */
@@ -78,8 +78,8 @@ struct na_emul_peer {
 struct na_addr_core {
     struct na_link link; /* in the class's list */
     _Atomic uint32_t refs;
-    uint32_t
-        uses; /* guarded by the class's lock; together they are one of refs */
+    /* Guarded by the class's lock; together they are one of refs. */
+    uint32_t uses;
     _Atomic uint32_t given; /* references of the application */
     _Atomic int dead;       /* NA_SUCCESS while alive */
     /* The name that the application uses, if it is not the class's prefix and
@@ -89,9 +89,9 @@ struct na_addr_core {
     _Atomic uint64_t lingering;
     struct na_emul_peer emul;
     uint64_t used[NA_CORE_USES]; /* counts of a layer above */
-    uint64_t
-        window; /* bytes of calls that the peer accepts at a time, according
-                   to its answers; UINT64_MAX: unknown */
+    /* Bytes of calls that the peer accepts at a time, according to its
+     * answers; UINT64_MAX: unknown. */
+    uint64_t window;
     uint64_t queued_bytes; /* total weight of its queued messages */
     _Alignas(max_align_t) struct na_addr pub;
 };
@@ -101,8 +101,8 @@ struct na_mem_core {
     _Atomic bool registered;
     na_offset_t *starts; /* logical offset of each segment, for binary search */
     struct na_mem_core *next; /* the same memory for the next part */
-    struct na_link
-        link; /* in the class's list; if withdrawn, in the emulation's */
+    /* In the class's list; if withdrawn, in the emulation's. */
+    struct na_link link;
     /* Of the emulation: references of the owner, while registered, and of
      * transfers. For withdrawn memory: the peer it was registered for (a
      * reference), and the block to free with it. */
@@ -184,8 +184,8 @@ struct na_class_core {
     struct na_emul *emul; /* NULL: the transport moves memory itself */
     uint64_t due; /* when the transport must be polled, regardless of its
                 descriptor; HG_CLOCK_NEVER */
-    _Atomic unsigned
-        layers; /* layers that use the class, so that it cannot be closed */
+    /* Layers that use the class, so that it cannot be closed. */
+    _Atomic unsigned layers;
     struct na_class_core *head; /* the first part, possibly this one */
     struct na_class_core *next; /* next part, or NULL */
     /* Bytes sent and moved by this part of several; else NULL. */
@@ -208,8 +208,8 @@ struct na_class_core {
     struct na_counter counters[NA_CORE_COUNTERS];
     pthread_t thread; /* the optional progress thread */
     bool thread_runs;
-    _Atomic bool
-        forked; /* this process is a fork of the one that opened the class */
+    /* This process is a fork of the one that opened the class. */
+    _Atomic bool forked;
     _Atomic bool fork_logged;
     _Atomic bool thread_stop; /* the thread must end */
     struct na_context *thread_context;

@@ -25,8 +25,8 @@ struct na_msg_in {
 /* A queued copy of a message, which waits for a receive or a sink. */
 struct na_msg_kept {
     struct na_link link;
-    struct na_msg_in
-        in; /* its source is a reference, its data belongs to this struct */
+    /* Its source is a reference, its data belongs to this struct. */
+    struct na_msg_in in;
     unsigned char data[];
 };
 

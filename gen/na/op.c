@@ -184,8 +184,8 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->name = NULL;
     assert(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
-    op->id +=
-        NA_OP_NUMBERS + 1; /* identifiers returned so far become invalid */
+    /* Identifiers returned so far become invalid. */
+    op->id += NA_OP_NUMBERS + 1;
     op->next_free = core->op_free;
     core->op_free = op;
     na_context_leave(core);

@@ -244,8 +244,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         addr->often = na_ofi_often(self, intro);
         na_plug_list_move(&lookups, &addr->lookups);
         addr->hello = true; /* with the token, which proves this class */
-        na_ofi_push_due(
-            self, addr); /* to send its messages, too, and open it */
+        /* To send its messages, too, and open it. */
+        na_ofi_push_due(self, addr);
         if (intro->incarnation == self->base.incarnation)
             result = self->base.self_addr; /* the own address by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)

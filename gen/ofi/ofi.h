@@ -165,13 +165,11 @@ struct na_ofi_op;
 
 struct na_ofi_addr {
     struct na_addr base;
-    struct na_link
-        link; /* in class->addrs, with one reference while asked, accepted or
-                 ready */
+    /* In class->addrs, with one reference while asked, accepted or ready. */
+    struct na_link link;
     struct na_link named; /* class->named: can be found by its name */
-    struct na_link
-        due; /* in class->due: has something to send that could not be sent
-                at once */
+    /* In class->due: has something to send that could not be sent at once. */
+    struct na_link due;
     _Atomic int state; /* enum na_ofi_state */
     _Atomic bool open; /* ready, and `sends` is empty */
     bool reached;      /* it was ready before */
@@ -193,8 +191,8 @@ struct na_ofi_addr {
                      peer sent BYE; else NA_OFI_NEVER */
     uint64_t often;    /* ticks between keep-alives */
     _Atomic unsigned flight; /* pieces of puts and gets */
-    _Atomic unsigned
-        suspects; /* puts and gets that are retried alone; see rma.c */
+    /* Puts and gets that are retried alone; see rma.c. */
+    _Atomic unsigned suspects;
     _Atomic(struct na_ofi_op *) turn; /* the one that is retried now */
     struct na_link lookups;
     struct na_link sends;
@@ -205,8 +203,8 @@ struct na_ofi_addr {
 struct na_ofi_mem {
     struct na_mem_handle base;
     struct fid_mr **mrs; /* for peers: one a segment; NULL: not registered */
-    _Atomic(struct fid_mr **)
-        local; /* for own puts and gets; kept as long as the handle */
+    /* For own puts and gets; kept as long as the handle. */
+    _Atomic(struct fid_mr **) local;
     struct na_ofi_piece *there; /* remote: base.segment_count of them */
 };
 
@@ -262,8 +260,8 @@ struct na_ofi_end {
     struct na_ofi_class *na_class;
     uint8_t id;
     struct fid_ep *ep;
-    _Atomic(struct fid_ep *)
-        rma; /* for puts and gets; NULL: none yet; may equal `ep` */
+    /* For puts and gets; NULL: none yet; may equal `ep`. */
+    _Atomic(struct fid_ep *) rma;
     struct fid_cq *cq;
     int fd;                    /* of the queue, or NA_POLL_FD_NONE */
     unsigned contexts;         /* that use it; guarded by clock_lock */
@@ -282,8 +280,8 @@ struct na_ofi_end {
     unsigned flight;       /* pieces in flight */
     unsigned posting;      /* threads that start a piece */
     bool renewing;         /* no thread may start a piece */
-    uint64_t
-        renewed;    /* time of the last renewal, in ns; guarded by clock_lock */
+    /* Time of the last renewal, in ns; guarded by clock_lock. */
+    uint64_t renewed;
     uint64_t pause; /* minimum time until the next; guarded by clock_lock */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
@@ -315,9 +313,9 @@ struct na_ofi_class {
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
-    _Atomic bool
-        hurry; /* something could not be sent at once: the clock ticks every
-                  millisecond */
+    /* Something could not be sent at once: the clock ticks every
+     * millisecond. */
+    _Atomic bool hurry;
     struct na_ofi_slot *slots;
     uint32_t slot_count;
     /* The clock. */
@@ -326,11 +324,11 @@ struct na_ofi_class {
     bool ticking;
     bool stopping;
     bool full; /* out of descriptors; logged */
-    pthread_mutex_t
-        clock_lock;  /* held while the clock polls endpoints, and while one is
-                       opened or closed; outermost */
-    uint64_t period; /* of a tick, in ns */
-    uint64_t turn;   /* number of ticks */
+    /* Held while the clock polls endpoints, and while one is opened or
+     * closed; outermost. */
+    pthread_mutex_t clock_lock;
+    uint64_t period;      /* of a tick, in ns */
+    uint64_t turn;        /* number of ticks */
     uint64_t death_ticks; /* ticks of silence after which a peer is dead */
     uint64_t lookup_ticks;
 };

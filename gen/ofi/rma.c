@@ -449,8 +449,8 @@ static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
     op->busy = false;
     ended = op->flight == 0 &&
         (op->ret != NA_SUCCESS || (op->left == 0 && !op->broken));
-    waits = op->flight == 0 &&
-        !ended; /* otherwise the end of a piece continues it */
+    /* Otherwise the end of a piece continues it. */
+    waits = op->flight == 0 && !ended;
     op->waiting = waits;
     if (waits)
         na_plug_list_push(&end->due, &op->due);

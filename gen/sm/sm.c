@@ -450,8 +450,8 @@ static unsigned na_sm_handle_socket(
     self->look = self->look || ret != NA_AGAIN; /* there may be more */
     if (ret != NA_DISCONNECT)
         return 0;
-    na_sm_flow_drain(
-        self, addr); /* its last records may close the connection */
+    /* Its last records may close the connection. */
+    na_sm_flow_drain(self, addr);
     na_sm_peer_lose(self, addr, NA_DISCONNECT);
     return 1;
 }

@@ -161,11 +161,9 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     assert(!good || (addr->dialled && addr->endpoint != NULL));
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
+    /* The own address by another name is connected, too. */
     if (good && na_plug_get64(body) == self->base.incarnation)
-        result =
-            self->base
-                .self_addr; /* the own address by another name is connected,
-                               too */
+        result = self->base.self_addr;
     if (good) {
         atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;

@@ -30,8 +30,8 @@ static struct na_zmq_addr *na_zmq_known(
     if (addr->state == NA_ZMQ_LEAVING ||
         (addr->state == NA_ZMQ_DYING && !addr->closing && !addr->failed)) {
         na_zmq_lose(self, addr, NA_DISCONNECT);
-        na_zmq_pump(self); /* its messages would be lost when the connection is
-                      closed */
+        /* Its messages would be lost when the connection is closed. */
+        na_zmq_pump(self);
         na_zmq_hang_up(self, addr);
     } else if (self->base.core->addr_try_ref(&addr->base)) {
         return addr;

@@ -342,8 +342,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     if (self->socket != NULL) {
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
-        self->socket =
-            NULL; /* addresses released from here on are in no table */
+        /* Addresses released from here on are in no table. */
+        self->socket = NULL;
     }
     if (self->protocol == NA_ZMQ_INPROC && self->context != NULL)
         na_zmq_inproc_leave(self);

@@ -15,8 +15,8 @@ static unsigned na_zmq_poll(struct na_context *context)
     unsigned n = 0;
 
     na_plug_list_init(&batch);
-    atomic_store(
-        &self->frame_retry, false); /* the core retries it afterwards */
+    /* The core retries it afterwards. */
+    atomic_store(&self->frame_retry, false);
     na_zmq_lock(self);
     while ((link = na_plug_list_pop(&self->spent)) != NULL) {
         if (self->spare_count < NA_ZMQ_KEEP) {

@@ -139,9 +139,8 @@ struct na_zmq_table {
 
 struct na_zmq_addr {
     struct na_addr base;
-    struct na_link
-        link; /* in class->addrs, with one reference, from the first dial or
-                 accept */
+    /* In class->addrs, with one reference, from the first dial or accept. */
+    struct na_link link;
     struct na_link dying; /* class->dying */
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
@@ -234,14 +233,13 @@ struct na_zmq_class {
     uint64_t death;        /* timeout of a silent connection, in ns */
     uint64_t hello_limit;  /* from accept to HELLO, in ns */
     uint64_t hello_check;  /* when to look for connections past it */
-    uint64_t
-        hello_round; /* round of polling in which hello_check had passed; or
-                        0 */
-    _Atomic bool
-        frame_retry; /* a refused frame may be sent; without the lock */
-    bool touched;    /* the readiness of the socket's descriptor may have been
+    /* Round of polling in which hello_check had passed; or 0. */
+    uint64_t hello_round;
+    /* A refused frame may be sent; without the lock. */
+    _Atomic bool frame_retry;
+    bool touched;   /* the readiness of the socket's descriptor may have been
                     consumed */
-    bool rejecting;  /* connections are being rejected, and that was logged */
+    bool rejecting; /* connections are being rejected, and that was logged */
     unsigned sleepers;
     int epoll_fd;
     int timer_fd;

@@ -625,8 +625,8 @@ static void death_abandoned(unsigned scheme)
     HG_CHECK(endpoint_ms() - start >= GIVE_UP_MS);
     pair.end.context = other.context;
     HG_CHECK_RET(conform_wait(&other, &recv), NA_DISCONNECT);
-    HG_CHECK(
-        endpoint_ms() - start < LONG_MS / 2); /* not because it was silent */
+    /* Not because it was silent. */
+    HG_CHECK(endpoint_ms() - start < LONG_MS / 2);
     HG_CHECK_OK(endpoint_ask(&other, addr, 1, got, sizeof(got), NULL));
     HG_CHECK_OK(NA_Mem_handle_free(pair.end.na_class, local));
     endpoint_unmap(memory, ENDPOINT_MEMORY);

@@ -139,8 +139,8 @@ static hg_return_t args_twice(hg_handle_t handle)
     HG_CHECK_OK(HG_Free_input(handle, &in));
     if (!args_early)
         HG_CHECK_OK(HG_Release_input_buf(handle));
-    out.value =
-        (int32_t) HG_Get_input(handle, &in); /* in both cases it is gone */
+    /* In both cases it is gone. */
+    out.value = (int32_t) HG_Get_input(handle, &in);
     HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
     return HG_Destroy(handle);
 }

@@ -254,8 +254,8 @@ HG_TEST(class_without_a_descriptor_reports_it)
     unsigned k;
 
     hg_test_expect_log("Too many open files");
-    endpoint_open(
-        &end, "ofi+tcp://127.0.0.1:0", 2000); /* loads the providers */
+    /* Loads the providers. */
+    endpoint_open(&end, "ofi+tcp://127.0.0.1:0", 2000);
     conform_close(&end);
     HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (k = 1; k < 12; k++) {
