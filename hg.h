@@ -1332,7 +1332,8 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  * @retval HG_NOENTRY     the function is not registered, or the input has a
  *                        bulk handle that was freed.
  * @retval HG_AGAIN       too many calls are in flight: HG_Wait_room().
- * @retval HG_DISCONNECT  the address is dead: look the peer up again.
+ * @retval HG_DISCONNECT  the address is dead: look the peer up again. In the
+ *                        callback model the callback gets this code.
  * @retval HG_MSGSIZE     the input is larger than max_args_size.
  */
 #define HG_Forward HG_Forward1
@@ -4206,7 +4207,6 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @retval HG_SUCCESS      the call is started.
  * @retval HG_BUSY         the call of the handle is not over.
  * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
- * @retval HG_DISCONNECT   the address is dead: look the peer up again.
  * @retval HG_NOENTRY      the function was deregistered, or the input has a
  *                         bulk handle that was freed.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has

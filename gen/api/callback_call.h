@@ -793,7 +793,6 @@ HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
  * @retval HG_SUCCESS      the call is started.
  * @retval HG_BUSY         the call of the handle is not over.
  * @retval HG_AGAIN        too many calls are in flight: see HG_Wait_room().
- * @retval HG_DISCONNECT   the address is dead: look the peer up again.
  * @retval HG_NOENTRY      the function was deregistered, or the input has a
  *                         bulk handle that was freed.
  * @retval HG_OVERFLOW     the input does not fit a message, and the class has

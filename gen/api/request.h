@@ -86,7 +86,8 @@
  * @retval HG_NOENTRY     the function is not registered, or the input has a
  *                        bulk handle that was freed.
  * @retval HG_AGAIN       too many calls are in flight: HG_Wait_room().
- * @retval HG_DISCONNECT  the address is dead: look the peer up again.
+ * @retval HG_DISCONNECT  the address is dead: look the peer up again. In the
+ *                        callback model the callback gets this code.
  * @retval HG_MSGSIZE     the input is larger than max_args_size.
  */
 #define HG_Forward HG_Forward1
