@@ -891,8 +891,9 @@ HG_EXPORT hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 /**
  * Run the callbacks of completed operations, and calls that arrived.
  *
- * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0. It
- * makes no progress. A callback or handler that it runs may call every
+ * It makes no progress. `actual_count_p` is also set with HG_TIMEOUT, to 0.
+ *
+ * A callback or handler that it runs may call every
  * function, except HG_Context_destroy() of its context and HG_Finalize2() of
  * its class.
  *
