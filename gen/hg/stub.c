@@ -204,7 +204,7 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
 
     if (memory == NULL && size > 0)
         return hg_log_misuse(
-            "rpc", "the stub", "memory is NULL, its size is not 0");
+            "rpc", "the stub", "a memory argument is NULL, its size is not 0");
     if (size == 0) {
         *bulk_p = HG_BULK_NULL;
         return HG_SUCCESS;

@@ -25,11 +25,17 @@ static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
 static na_return_t na_lookup_refuse(
     struct na_class *na_class, const char *name, na_bool_t from_peer)
 {
-    char self[NA_MAX_ADDR_LEN];
+    const struct na_class_core *part = na_class_core_of(na_class);
+    char parts[NA_MAX_ADDR_LEN] = "";
+    size_t used;
 
-    (void) na_addr_print(na_class->self_addr, self, sizeof(self));
+    for (; part != NULL; part = part->next) {
+        used = strlen(parts);
+        (void) snprintf(parts + used, sizeof(parts) - used, "%s%s",
+            used > 0 ? ", " : "", part->tag);
+    }
     HG_LOG_AT(na_addr_name_level(from_peer), "addr",
-        "'%s': this class was opened for %s", name, self);
+        "'%s': this class was opened for %s", name, parts);
     return NA_PROTONOSUPPORT;
 }
 
@@ -133,7 +139,8 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     if (waiter.done)
         ret = waiter.ret;
     else if (ret == NA_TIMEOUT)
-        hg_log_error("addr", "no answer of '%s' in %u ms", name, timeout_ms);
+        hg_log_error(
+            "addr", "no response from '%s' in %u ms", name, timeout_ms);
     /* Destroying the context cancels a pending lookup. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)

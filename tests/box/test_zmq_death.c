@@ -150,7 +150,7 @@ static void death_meet(bool garbage)
     death_start_listener(&listener);
     endpoint_open_with(&end, "zmq+tcp://", 1000, 300);
     if (!garbage) { /* its timeout differs from that of the lookup */
-        hg_test_expect_log("no answer of");
+        hg_test_expect_log("no response from");
         HG_CHECK_RET(
             NA_Addr_lookup_wait(end.na_class, listener.name, 300, &addr),
             NA_TIMEOUT);

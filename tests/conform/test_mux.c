@@ -568,7 +568,7 @@ HG_TEST_WHERE(mux_refuses_malformed_lists, mux_is_zmq)
     hg_test_expect_log("zmq+tcp is in the list twice");
     hg_test_expect_log("no transport here speaks nosuch");
     hg_test_expect_log("a list has 4 transports at most");
-    hg_test_expect_log("this class was opened for zmq+tcp://");
+    hg_test_expect_log("this class was opened for zmq+tcp, sm");
     hg_test_expect_log("zmq+tcp://127.0.0.1:1 cannot be reached");
     HG_CHECK(NA_Initialize("zmq+tcp://;zmq+tcp://", NA_FALSE) == NULL);
     HG_CHECK(NA_Initialize("zmq+tcp://;nosuch://", NA_FALSE) == NULL);

@@ -217,7 +217,7 @@ HG_TEST(stub_memory_stays_within_its_bounds)
     uint64_t sum = 1;
     int32_t ret = -1;
 
-    hg_test_expect_log("the stub: memory is NULL");
+    hg_test_expect_log("the stub: a memory argument is NULL");
     hg_test_allow_log("");
     rpc_open(&end);
     HG_CHECK_OK(stubs_store_call(end.target, 0, 0, NULL, 0, &sum, &ret));
