@@ -487,8 +487,13 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  * NULL and "" mean "sm://" where sm is compiled in, else "self://". To open a
  * class, "://" may be omitted if nothing follows it. Without a port, or with
  * port 0, the system chooses one; without a name sm chooses one. Over ZeroMQ no
- * host means loopback. A class that does not listen ignores the name. See
- * hg-transports(7) for each transport, and for classes with several.
+ * host means loopback. A name of sm has 1 to 64 characters.
+ *
+ * A class that does not listen needs only the scheme, such as "zmq+tcp://".
+ * Over zmq+tcp and libfabric a host selects its interface, and the class is not
+ * opened if that host is not found. Over sm, zmq+ipc, zmq+inproc and MPI the
+ * name is ignored. See hg-transports(7) for each transport, and for classes
+ * with several.
  *
  * These rules hold for all functions of NA and HG:
  *
@@ -610,9 +615,11 @@ struct na_init_info {
      * connection that sends no HELLO within 500 ms more. Default: 5,000. */
     unsigned int lookup_ms;
     /** Milliseconds until a silent connection is dead; at least 1,000 over
-     * libfabric. sm and ZeroMQ notice the end of a process at once, libfabric
-     * only by this silence. Over sm a peer lives as long as its process.
-     * Default: 5,000. */
+     * libfabric. A stopped process is silent (SIGSTOP, a debugger). Each side
+     * uses its own value for its peers. Over ZeroMQ a shorter value of the peer
+     * may count, too. sm and ZeroMQ notice the end of a process at once,
+     * libfabric only by this silence. Over sm a peer lives as long as its
+     * process. Default: 5,000. */
     unsigned int death_ms;
     /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI. Default: 512
      * KiB. */
@@ -1011,8 +1018,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  *     ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
  * @endcode
  *
- * The server defines the plain function that this line declares. Its outputs
- * are pointers:
+ * The server defines the plain function that this line declares. A client does
+ * not define it. Outputs are pointers:
  *
  * @code
  * int32_t divide(int32_t a, int32_t b, int32_t *rest);
@@ -1090,10 +1097,14 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * - hg_memory_in_t: the function reads it. The caller passes two arguments,
  *   `const void *x, size_t x_size`. NULL is allowed with a size of 0.
  * - hg_memory_out_t: the function writes it. The caller passes `void *x, size_t
- *   x_size`.
+ *   x_size`. NULL is allowed with a size of 0.
  * - hg_bulk_t: a bulk handle that the caller creates and frees.
  *
  * After divide_start the memory stays in use until divide_end.
+ *
+ * The member `call` of hg_memory_t is the handle of the call, for
+ * HG_Is_canceled(), HG_Get_time_left() and HG_Handler_get_addr(). A function
+ * without such an input cannot get the handle: use the request model for it.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the
@@ -1157,11 +1168,14 @@ typedef struct hg_memory {
  * be moved: see HG_Bulk_transfer() for memory of another process. The transfer
  * may take as long as the option bulk_ms says.
  *
- * A client that stops making progress during the transfer delays this thread
- * for that time. If the client does not read from the network either, its
+ * A client that is stopped delays this thread for that time. Over ZeroMQ and
+ * MPI a client that makes no progress does so, too. Over sm the server copies
+ * the memory itself and does not need the client, except where it goes through
+ * shared memory (HG_SM_RMA). If the client does not read from the network, its
  * connection is closed 1 s later, and then the function returns.
  *
- * It runs no handler. In the callback model it runs callbacks of the context of
+ * After HG_TIMEOUT the same bytes can be transferred again, while the client is
+ * connected. Signals do not end the wait. It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
  *
  * @param call      the call that this function executes.
@@ -2444,6 +2458,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
 /**
  * Get the identity of a caller, as the transport has proved it.
+ *
+ * Over other transports than sm nothing is proved. NA_Addr_to_string() of
+ * HG_Handler_get_addr() then distinguishes the connections, for a log.
  *
  * @param handle  of the server.
  * @return "uid:1000" over sm; "" over other transports, for a handle of the
@@ -4781,8 +4798,9 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
  * a level and a subsystem. The environment variables HG_LOG_LEVEL and
  * HG_LOG_SUBSYS, or the functions below, select lines.
  *
- * - An error is a mistake of this process, or something that it cannot do, such
- *   as a lookup. A peer causes warnings only, and so does a call that is
+ * - An error is a mistake of this process, or something that it asked for and
+ *   that failed. Each failed lookup is such an error, also if the peer is the
+ *   cause. Messages of peers cause warnings only, and so does a call that is
  *   refused. HG_Get_counters() and NA_Get_counter() count what peers cause.
  * - Each log statement writes its 1st, 2nd, 4th, 8th, ... line, with the count.
  *   A statement of level error also writes its first 64 lines. A call with a

@@ -26,8 +26,13 @@
  * NULL and "" mean "sm://" where sm is compiled in, else "self://". To open a
  * class, "://" may be omitted if nothing follows it. Without a port, or with
  * port 0, the system chooses one; without a name sm chooses one. Over ZeroMQ no
- * host means loopback. A class that does not listen ignores the name. See
- * hg-transports(7) for each transport, and for classes with several.
+ * host means loopback. A name of sm has 1 to 64 characters.
+ *
+ * A class that does not listen needs only the scheme, such as "zmq+tcp://".
+ * Over zmq+tcp and libfabric a host selects its interface, and the class is not
+ * opened if that host is not found. Over sm, zmq+ipc, zmq+inproc and MPI the
+ * name is ignored. See hg-transports(7) for each transport, and for classes
+ * with several.
  *
  * These rules hold for all functions of NA and HG:
  *
@@ -149,9 +154,11 @@ struct na_init_info {
      * connection that sends no HELLO within 500 ms more. Default: 5,000. */
     unsigned int lookup_ms;
     /** Milliseconds until a silent connection is dead; at least 1,000 over
-     * libfabric. sm and ZeroMQ notice the end of a process at once, libfabric
-     * only by this silence. Over sm a peer lives as long as its process.
-     * Default: 5,000. */
+     * libfabric. A stopped process is silent (SIGSTOP, a debugger). Each side
+     * uses its own value for its peers. Over ZeroMQ a shorter value of the peer
+     * may count, too. sm and ZeroMQ notice the end of a process at once,
+     * libfabric only by this silence. Over sm a peer lives as long as its
+     * process. Default: 5,000. */
     unsigned int death_ms;
     /** Emulated RMA: bytes in a frame, at most 16 MiB over MPI. Default: 512
      * KiB. */

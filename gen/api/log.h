@@ -7,8 +7,9 @@
  * a level and a subsystem. The environment variables HG_LOG_LEVEL and
  * HG_LOG_SUBSYS, or the functions below, select lines.
  *
- * - An error is a mistake of this process, or something that it cannot do, such
- *   as a lookup. A peer causes warnings only, and so does a call that is
+ * - An error is a mistake of this process, or something that it asked for and
+ *   that failed. Each failed lookup is such an error, also if the peer is the
+ *   cause. Messages of peers cause warnings only, and so does a call that is
  *   refused. HG_Get_counters() and NA_Get_counter() count what peers cause.
  * - Each log statement writes its 1st, 2nd, 4th, 8th, ... line, with the count.
  *   A statement of level error also writes its first 64 lines. A call with a

@@ -129,8 +129,8 @@
  *     ((int32_t)(a))((int32_t)(b)), ((int32_t)(rest)))
  * @endcode
  *
- * The server defines the plain function that this line declares. Its outputs
- * are pointers:
+ * The server defines the plain function that this line declares. A client does
+ * not define it. Outputs are pointers:
  *
  * @code
  * int32_t divide(int32_t a, int32_t b, int32_t *rest);
@@ -208,10 +208,14 @@
  * - hg_memory_in_t: the function reads it. The caller passes two arguments,
  *   `const void *x, size_t x_size`. NULL is allowed with a size of 0.
  * - hg_memory_out_t: the function writes it. The caller passes `void *x, size_t
- *   x_size`.
+ *   x_size`. NULL is allowed with a size of 0.
  * - hg_bulk_t: a bulk handle that the caller creates and frees.
  *
  * After divide_start the memory stays in use until divide_end.
+ *
+ * The member `call` of hg_memory_t is the handle of the call, for
+ * HG_Is_canceled(), HG_Get_time_left() and HG_Handler_get_addr(). A function
+ * without such an input cannot get the handle: use the request model for it.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the
@@ -275,11 +279,14 @@ typedef struct hg_memory {
  * be moved: see HG_Bulk_transfer() for memory of another process. The transfer
  * may take as long as the option bulk_ms says.
  *
- * A client that stops making progress during the transfer delays this thread
- * for that time. If the client does not read from the network either, its
+ * A client that is stopped delays this thread for that time. Over ZeroMQ and
+ * MPI a client that makes no progress does so, too. Over sm the server copies
+ * the memory itself and does not need the client, except where it goes through
+ * shared memory (HG_SM_RMA). If the client does not read from the network, its
  * connection is closed 1 s later, and then the function returns.
  *
- * It runs no handler. In the callback model it runs callbacks of the context of
+ * After HG_TIMEOUT the same bytes can be transferred again, while the client is
+ * connected. Signals do not end the wait. It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
  *
  * @param call      the call that this function executes.
