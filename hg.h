@@ -2076,9 +2076,10 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * the address of this process the data is copied.
  *
  * Data that needs no action of the peer is moved before the function returns:
- * data of this process and, over sm, up to some 256 KiB. Other transfers end
- * when the peer makes progress, or dies. To end one earlier, free the local
- * handle.
+ * data of this process and, over sm, up to some 256 KiB. Other transfers move
+ * while this process makes progress. Over ZeroMQ and MPI the owner must make
+ * progress, too. Over sm it may even be stopped. To end a transfer, free the
+ * local handle.
  *
  * With the option bulk_checksum, each message of a transfer that this side
  * starts carries a CRC64 of its data. It is for transports that move bulk data
