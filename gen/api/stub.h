@@ -286,7 +286,9 @@ typedef struct hg_memory {
  * connection is closed 1 s later, and then the function returns.
  *
  * After HG_TIMEOUT the same bytes can be transferred again, while the client is
- * connected. Signals do not end the wait. It runs no handler. In the callback model it runs callbacks of the context of
+ * connected. Signals do not end the wait.
+ *
+ * It runs no handler. In the callback model it runs callbacks of the context of
  * the call.
  *
  * @param call      the call that this function executes.
