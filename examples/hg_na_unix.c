@@ -22,6 +22,7 @@
  *
  * Locking: `lock` guards the list of addresses, the lock of the class the rest.
  */
+#define _POSIX_C_SOURCE 200809L
 #define HG_NA_PLUGIN_API 1
 #include "hg.h"
 
@@ -294,6 +295,7 @@ static na_return_t unix_open(struct na_class *na_class, const char *host)
     const struct na_init_info *info = na_class->info;
     struct sockaddr_un place;
     char name[NA_MAX_ADDR_LEN];
+    struct stat file;
     na_return_t ret;
 
     pthread_mutex_init(&self->lock, NULL);
@@ -313,8 +315,9 @@ static na_return_t unix_open(struct na_class *na_class, const char *host)
         return ret;
     place = unix_place(na_class->self_addr);
     self->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    /* Remove the file that a killed process has left. */
-    if (self->fd >= 0 &&
+    /* Remove the socket that a killed process has left, but no other file. */
+    if (self->fd >= 0 && lstat(place.sun_path, &file) == 0 &&
+        S_ISSOCK(file.st_mode) &&
         connect(self->fd, (struct sockaddr *) &place, sizeof(place)) != 0 &&
         errno == ECONNREFUSED)
         (void) unlink(place.sun_path);

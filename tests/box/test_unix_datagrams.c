@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 extern const struct na_plugin hg_na_unix_plugin;
@@ -77,7 +78,8 @@ HG_TEST(malformed_datagrams_are_counted_and_logged)
         {true, 11, 0, 0x68},    /* a part of the header */
         {true, 16, 0, 0x69},    /* another magic number */
         {true, 16, 4, 4},       /* no such plane */
-        {true, 16, 7, 1},       /* a header of 256 bytes in a frame of 0 */
+        {true, 16, 7, 1},       /* a header of 256 bytes in a frame of 4 */
+        {true, 16, 6, 5},       /* a header of 5 bytes */
         {true, 70000, 0, 0x68}, /* larger than any message */
         {false, 16, 0, 0x68},   /* from nobody */
     };
@@ -237,4 +239,30 @@ HG_TEST(path_in_use_is_refused_and_that_of_a_killed_process_is_not)
     conform_close(&client);
     conform_close(&server);
     HG_CHECK(access(place.sun_path, F_OK) != 0);
+}
+
+HG_TEST(file_that_is_no_socket_stays)
+{
+    struct sockaddr_un place = unix_path("server");
+    char string[NA_MAX_ADDR_LEN];
+    FILE *file = fopen(place.sun_path, "w");
+
+    HG_CHECK(file != NULL && fclose(file) == 0);
+    hg_test_expect_log("Address already in use");
+    (void) snprintf(string, sizeof(string), "unix://%s", place.sun_path);
+    HG_CHECK(NA_Initialize(string, NA_TRUE) == NULL);
+    HG_CHECK(access(place.sun_path, F_OK) == 0);
+}
+
+HG_TEST(socket_admits_only_its_owner)
+{
+    struct sockaddr_un place = unix_path("server");
+    struct conform_end server;
+    struct stat status;
+
+    (void) umask(0);
+    unix_open_at(&server, "server");
+    HG_CHECK(stat(place.sun_path, &status) == 0);
+    HG_CHECK_EQ_INT(status.st_mode & 07777, S_IRUSR | S_IWUSR);
+    conform_close(&server);
 }
