@@ -206,6 +206,31 @@ HG_TEST(messages_before_the_confirmation_are_refused)
     hostile_close(&server, &hostile);
 }
 
+/* A name that a HELLO gives is logged, so it must be printable. */
+HG_TEST(hello_with_an_unprintable_name_is_refused)
+{
+    static const char *const names[] = {"zmq+tcp://a\nb:1", "zmq+tcp://a b:1",
+        "zmq+tcp://\x7f:1", "zmq+tcp://\xc3\xa4:1", "zmq+ipc://a:1",
+        "zmq+tcp://"};
+    struct attacked server;
+    struct raw_peer hostile;
+    unsigned char bytes[256];
+    uint64_t i;
+
+    hg_test_expect_log("not a name that a listener can have (zmq_bad_hello)");
+    hostile_open(&server, &hostile);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t size = raw_peer_make(&hostile, bytes, KIND_HELLO);
+
+        memcpy(bytes + size, names[i], strlen(names[i]));
+        raw_peer_send(&hostile, bytes, size + strlen(names[i]), false);
+        while (hostile_refused(&server, KIND_HELLO) == i)
+            (void) conform_turn(server.end.na_class, server.end.context, 1);
+    }
+    attacked_serve(&server);
+    hostile_close(&server, &hostile);
+}
+
 HG_TEST(hello_of_another_version_is_answered_with_our_version)
 {
     struct attacked server;

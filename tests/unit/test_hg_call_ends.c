@@ -198,6 +198,43 @@ HG_TEST(deadline_drops_a_call_that_was_not_executed)
     ends_end(&engine);
 }
 
+/* A hook that takes longer than the call may. */
+static hg_return_t ends_take_long(const struct hg_hook_info *info, void *arg)
+{
+    const uint64_t *until = (const uint64_t *) arg;
+
+    while (info->point == HG_HOOK_FORWARD && hg_clock_now() < *until)
+        (void) sched_yield();
+    return HG_SUCCESS;
+}
+
+/* Its request says so: in the message, 0 means none. */
+HG_TEST(deadline_that_passed_before_the_call_was_sent_is_sent)
+{
+    struct engine_call call;
+    struct engine engine;
+    uint64_t until;
+    hg_id_t id;
+
+    ends_begin(&engine, NULL);
+    id = engine_register(&engine, "keep", ends_keep);
+    until = hg_clock_after_ms(10);
+    hg_watch_set_hook(engine.a.hg_class, ends_take_long, &until);
+    ends_start(&engine, id, 10, 1, &call);
+    (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
+    HG_CHECK_EQ_INT(hg_handle_count_targets(engine.b.context, false), 1);
+    HG_CHECK(
+        HG_CONTAINER_OF(engine.b.context->targets.next, struct hg_handle, link)
+            ->deadline != 0);
+    while (call.ends == 0)
+        engine_turn(&engine.a);
+    HG_CHECK_RET(call.ret, HG_TIMEOUT);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(ends_executed, 0);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
 /* A timer that expired just when its call ended does not end the next call. */
 HG_TEST(deadline_of_an_earlier_call_ends_no_other)
 {

@@ -582,6 +582,26 @@ HG_TEST(forward_ends_with_the_error_of_a_damaged_response)
     engine_end(&engine);
 }
 
+HG_TEST(large_input_that_was_damaged_is_refused_and_counted)
+{
+    struct blob in = engine_new_blob(100000, 1);
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "echo", engine_echo);
+    hg_test_expect_log("100008 bytes of arguments of \"echo\" from loop://");
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    call.handle->in.data[HG_HEADER_MIN + 50000] ^= 1;
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, HG_CHECKSUM_ERROR);
+    HG_CHECK_EQ_U64(engine_refused(&engine.b), 1);
+    engine_forget(&call);
+    free(in.bytes);
+    engine_end(&engine);
+}
+
 static const hg_checksum_level_t engine_levels[] = {
     HG_CHECKSUM_NONE, HG_CHECKSUM_RPC_HEADERS, HG_CHECKSUM_RPC_PAYLOAD};
 
@@ -1421,6 +1441,32 @@ HG_TEST(serve_refuses_a_raw_output_beyond_its_limit)
     engine_settle(&engine);
     HG_CHECK_OK(call.ret);
     HG_CHECK_EQ_U64(call.handle->out_args.size, 1000);
+    engine_forget(&call);
+    engine_end(&engine);
+}
+
+HG_TEST(serve_sends_no_raw_output_of_a_one_way_call)
+{
+    struct engine_trouble trouble = {LOOP_PASS, HG_HEADER_RESPONSE, 0, 0};
+    struct blob in = {0, NULL};
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    engine_begin(&engine, ENGINE_EAGER, NULL);
+    id = engine_register(&engine, "keep", engine_keep);
+    loop_set_tap(engine_tap, &trouble);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(
+        engine_create(engine.a.context, engine.a.peer, id, &call.handle));
+    call.handle->one_way = true;
+    HG_CHECK_OK(engine_send(call.handle, &in, engine_ended, &call));
+    engine_settle(&engine);
+    HG_CHECK_OK(hg_serve_respond_raw(engine_kept[0], "x", 1));
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_EQ_INT(trouble.count, 0);
     engine_forget(&call);
     engine_end(&engine);
 }

@@ -442,6 +442,49 @@ HG_TEST(limit_counts_calls_to_oneself_until_they_are_answered)
     limits_close(&attack);
 }
 
+/* Bytes in flight: a large call needs space for all of its bytes. */
+HG_TEST(limit_of_bytes_in_flight_counts_the_whole_call)
+{
+    struct limits_attack attack;
+    struct engine *engine = &attack.engine;
+    struct blob small = engine_new_blob(10, 3);
+    struct blob large = engine_new_blob(1000, 3);
+    struct engine_call calls[2];
+    struct hg_limit *limit;
+    uint64_t weight;
+
+    hg_test_expect_log("calls may be in flight");
+    limits_open(&attack, 0);
+    limit = &engine->a.hg_class->limits[HG_LIMIT_IN_FLIGHT];
+    HG_CHECK_OK(engine_start(engine, attack.echo, &large, &calls[0]));
+    weight = calls[0].handle->weight;
+    HG_CHECK(weight > HG_LIMIT_CALL);
+    limits_turn(&attack, 3);
+    HG_CHECK_OK(calls[0].ret);
+    engine_forget(&calls[0]);
+    HG_CHECK_OK(engine_start(engine, attack.keep, &small, &calls[0]));
+    HG_CHECK_EQ_U64(limit->used, HG_LIMIT_CALL);
+    limit->max = HG_LIMIT_CALL + weight - 1;
+    HG_CHECK_RET(
+        engine_start(engine, attack.echo, &large, &calls[1]), HG_AGAIN);
+    HG_CHECK_EQ_U64(limit->used, HG_LIMIT_CALL);
+    limit->max++;
+    HG_CHECK_OK(engine_start(engine, attack.echo, &large, &calls[1]));
+    limits_turn(&attack, 3);
+    HG_CHECK_EQ_INT(engine_kept_count, 1);
+    HG_CHECK_OK(engine_answer(engine_kept[0], &small));
+    HG_CHECK_OK(hg_serve_free(engine_kept[0]));
+    limits_turn(&attack, 3);
+    HG_CHECK_OK(calls[0].ret);
+    HG_CHECK_OK(calls[1].ret);
+    HG_CHECK_EQ_U64(limit->used, 0);
+    engine_forget(&calls[0]);
+    engine_forget(&calls[1]);
+    free(small.bytes);
+    free(large.bytes);
+    limits_close(&attack);
+}
+
 /* ---- Codes that are no results ---- */
 
 HG_TEST(response_with_an_invalid_code_ends_the_call)

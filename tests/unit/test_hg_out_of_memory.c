@@ -129,6 +129,37 @@ static unsigned oom_run(bool server, size_t size, hg_rpc_cb_t callback)
     return rounds;
 }
 
+/* A call that could not start for lack of memory leaves no trace. */
+HG_TEST(call_that_finds_no_memory_is_not_counted)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine_call call;
+    struct engine engine;
+    uint64_t granted = 0;
+    hg_return_t ret;
+    hg_id_t id;
+
+    oom_begin(&engine);
+    id = engine_register(&engine, "counted", engine_echo);
+    do {
+        oom_granted = granted++;
+        ret = engine_start(&engine, id, &in, &call);
+        oom_granted = UINT64_MAX;
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_NOMEM);
+        HG_CHECK_EQ_INT(engine.a.hg_class->in_flight, ret == HG_SUCCESS);
+        HG_CHECK_EQ_U64(
+            atomic_load(&engine.a.context->counts[HG_COUNT_REQUESTS_SENT]),
+            ret == HG_SUCCESS);
+    } while (ret != HG_SUCCESS);
+    HG_CHECK(granted > 1);
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    engine_forget(&call);
+    free(in.bytes);
+    engine_check_empty(&engine);
+    engine_close(&engine);
+}
+
 HG_TEST_SECONDS(server_without_memory_answers_calls, 60)
 {
     struct engine engine;
