@@ -199,8 +199,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
-#define HG_NOINLINE \
-    __attribute__((noinline))         /* the rare part of a HG_HOT function */
+/* The rare part of a HG_HOT function. */
+#define HG_NOINLINE __attribute__((noinline))
 #define HG_COLD __attribute__((cold)) /* code that leads to it is rare, too */
 #else
 #define HG_NOINLINE
@@ -3169,8 +3169,8 @@ struct na_op_core {
     na_cb_t callback; /* NULL: none */
     void *arg;
     na_return_t ret;
-    struct na_context_core
-        *home; /* the context it belongs to; pub.context is that of the part */
+    /* The context it belongs to; pub.context is that of the part. */
+    struct na_context_core *home;
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
     char *name; /* lookup: a copy of the application's name, followed by the
@@ -3245,15 +3245,14 @@ struct na_sink {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
-    struct na_context_core
-        *next;        /* the context of the next part, which has no queue and no
-                 operations */
-    bool own;         /* created by the library */
-    bool progressing; /* a thread makes progress */
-    unsigned pokes;   /* counts na_progress_poke */
-    bool poll_armed;  /* the application sleeps on the descriptor */
-    int epoll_fd;     /* for NA_Poll_get_fd(); -1 until the first call */
-    int timer_fd;     /* part of epoll_fd */
+    /* The context of the next part, which has no queue and no operations. */
+    struct na_context_core *next;
+    bool own;            /* created by the library */
+    bool progressing;    /* a thread makes progress */
+    unsigned pokes;      /* counts na_progress_poke */
+    bool poll_armed;     /* the application sleeps on the descriptor */
+    int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
+    int timer_fd;        /* part of epoll_fd */
     uint64_t timer_set;  /* when it expires */
     uint64_t window;     /* time to spin; see progress.h */
     unsigned idle;       /* rounds of progress that found nothing */
@@ -6489,8 +6488,8 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul);
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_GATHER_MAX \
-    (1u << 18) /* maximum size of a frame made of copies */
+/* Maximum size of a frame made of copies. */
+#define NA_EMUL_GATHER_MAX (1u << 18)
 
 #define NA_EMUL_BURST 16 /* maximum number of frames sent in one poll */
 
@@ -8730,8 +8729,8 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 
 #define NA_SM_RING_LINE 64  /* bytes that move together between cores */
 #define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
-#define NA_SM_HAZARDS \
-    8 /* maximum of the other side's memories in use at a time */
+/* Maximum of the other side's memories in use at a time. */
+#define NA_SM_HAZARDS 8
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,
@@ -8836,8 +8835,8 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 
 #if HG_ENABLE_SM
 
-#define NA_SM_RING_LAZY \
-    4 /* a consumed fraction of 1/4 of the ring is published */
+/* A consumed fraction of 1/4 of the ring is published. */
+#define NA_SM_RING_LAZY 4
 
 /* ---- Headers: a word, written and read at once ---- */
 
@@ -9114,8 +9113,8 @@ HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in)
 
 #define NA_SM_PEERS 8192u  /* of a class, at a time */
 #define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
-#define NA_SM_SLOT_WITHDRAWN \
-    1u /* a mark: of withdrawn memory that is still being copied */
+/* A mark: of withdrawn memory that is still being copied. */
+#define NA_SM_SLOT_WITHDRAWN 1u
 
 struct na_sm_slot {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t mark;
@@ -9238,10 +9237,10 @@ enum { NA_SM_ARENA_READ_WRITE, NA_SM_ARENA_READ_ONLY, NA_SM_ARENAS };
 
 #define NA_SM_ARENA_PAGE ((size_t) 4096)
 #define NA_SM_ARENA_SIZE ((size_t) 1 << (sizeof(void *) > 4 ? 32 : 26))
-#define NA_SM_ARENA_STEP \
-    ((size_t) 4 << 20) /* step in which memory becomes accessible */
-#define NA_SM_ARENA_HOLE \
-    ((size_t) 1 << 20) /* blocks of this size are returned to the system */
+/* Step in which memory becomes accessible. */
+#define NA_SM_ARENA_STEP ((size_t) 4 << 20)
+/* Blocks of this size are returned to the system. */
+#define NA_SM_ARENA_HOLE ((size_t) 1 << 20)
 
 struct na_sm_arenas;
 
@@ -10447,11 +10446,11 @@ HG_PRIVATE void na_sm_packet_close(struct na_sm_packet *packet)
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
-#define NA_SM_FRAME_HEADER \
-    128u /* maximum of bytes in front of a frame's data */
+/* Maximum of bytes in front of a frame's data. */
+#define NA_SM_FRAME_HEADER 128u
 #define NA_SM_NEVER UINT64_MAX
-#define NA_SM_RETRY \
-    (2u * HG_CLOCK_MS) /* interval of attempts to connect or close */
+/* Interval of attempts to connect or close. */
+#define NA_SM_RETRY (2u * HG_CLOCK_MS)
 
 enum na_sm_state {
     NA_SM_IDLE, /* no connection; the next use dials */
@@ -11568,10 +11567,10 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self);
 #if HG_ENABLE_SM
 
 #define NA_SM_FLOW_BATCH 64u /* maximum of records of one peer in one visit */
-#define NA_SM_FLOW_IDLE \
-    256u /* visits without records before a hint is cleared */
-#define NA_SM_FLOW_LAST \
-    16384u /* records of a dead peer: more than a ring holds */
+/* Visits without records before a hint is cleared. */
+#define NA_SM_FLOW_IDLE 256u
+/* Records of a dead peer: more than a ring holds. */
+#define NA_SM_FLOW_LAST 16384u
 
 /* ---- Out ---- */
 
@@ -12078,8 +12077,8 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
 #if HG_ENABLE_SM
 
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
-#define NA_SM_MEM_SEGMENTS \
-    ((na_size_t) 1 << 20) /* memory with more segments has no slot */
+/* Memory with more segments has no slot. */
+#define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20)
 
 /* Memory of this process or a peer. */
 struct na_sm_mem {
@@ -15284,15 +15283,15 @@ struct hg_proc {
     bool keeps_const;  /* HG_FREE: const strings and bulk handles stay */
     bool keeps;        /* decoding for the library: record allocated objects */
     const char *function; /* name of the called function for log lines; NULL */
-    struct hg_class
-        *hg_class; /* the class of a call of the callback model; else NULL */
+    /* The class of a call of the callback model; else NULL. */
+    struct hg_class *hg_class;
     struct hg_handle *handle; /* likewise */
-    struct hg_proc_own
-        *own; /* set by hg_proc_create*; NULL: the proc of a call */
-    struct hg_bulk_layer
-        *layer; /* of bulk handles; NULL: that of the request model */
-    struct na_addr
-        *addr; /* address of the other side of a call (borrowed); NULL */
+    /* Set by hg_proc_create*; NULL: the proc of a call. */
+    struct hg_proc_own *own;
+    /* Of bulk handles; NULL: that of the request model. */
+    struct hg_bulk_layer *layer;
+    /* Address of the other side of a call (borrowed); NULL. */
+    struct na_addr *addr;
     struct hg_buf *buf; /* encoding: the buffer to grow; NULL: `end` is final */
     size_t reserve;     /* bytes of *buf in front of `data` */
     size_t kept_count;
@@ -17423,8 +17422,8 @@ struct hg_bulk_layer {
     struct na_link handles;
     struct hg_map ids;    /* published handles by id */
     uint64_t incarnation; /* random; different for each layer */
-    char owner
-        [NA_MAX_ADDR_LEN]; /* own address if descriptions contain it, or "" */
+    /* Own address if descriptions contain it, or "". */
+    char owner[NA_MAX_ADDR_LEN];
     bool mute; /* descriptions need an address, but there is none: nothing is
                  exposed */
     uint64_t bytes_pulled;
@@ -17445,8 +17444,8 @@ struct hg_bulk {
     uint8_t context_id;     /* if bound: the owner's context */
     _Atomic bool withdrawn; /* its owner freed it: no copy starts */
     unsigned holds;         /* copies in progress */
-    struct hg_bulk
-        *original; /* of an alias; the members that follow are shared */
+    /* Of an alias; the members that follow are shared. */
+    struct hg_bulk *original;
     uint64_t id;
     size_t size;
     size_t segment_count;
@@ -18431,9 +18430,8 @@ HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
 /* The arguments of a transfer. */
 struct hg_transfer_args {
     hg_bulk_op_t op;
-    struct na_addr
-        *addr; /* the origin's address on the RPC class; NULL: in the bound
-                 handle */
+    /* The origin's address on the RPC class; NULL: in the bound handle. */
+    struct na_addr *addr;
     struct hg_bulk *origin;
     uint64_t origin_offset;
     struct hg_bulk *local;
@@ -19159,8 +19157,8 @@ struct hg_request_part {
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
     bool answered; /* origin: the last call returned an output */
-    bool
-        own_area; /* the application owns the bytes in front of the arguments */
+    /* The application owns the bytes in front of the arguments. */
+    bool own_area;
     bool dropped; /* target: the request message was freed */
     uint8_t target_context;
     hg_cb_t callback; /* of the current operation */
@@ -19193,8 +19191,8 @@ struct hg_watch_part {
 
 /* Arguments that do not fit a message. */
 struct hg_overflow {
-    struct na_mem_handle
-        *mem; /* local memory: a peer fetches from it, or it receives a fetch */
+    /* Local memory: a peer fetches from it, or it receives a fetch. */
+    struct na_mem_handle *mem;
     struct na_mem_handle *remote; /* the peer's memory that is being fetched */
     unsigned char *data; /* fetched bytes; kept as long as the handle */
     size_t size;
@@ -27081,9 +27079,8 @@ struct hg_bulk_request {
  * transfer. */
 static struct hg_tickets hg_bulk_request_tickets;
 static struct hg_bulk_request *hg_bulk_request_spare;
-static unsigned
-    hg_bulk_request_waits; /* calls of HG_Bulk_wait() for transfers that had
-                              ended */
+/* Calls of HG_Bulk_wait() for transfers that had ended. */
+static unsigned hg_bulk_request_waits;
 
 /* Every so many of these calls make progress. Otherwise a thread whose
  * transfers complete at once would never make any. */

@@ -450,8 +450,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
-#define NA_OFI_TRIES \
-    32 /* attempts of a HELLO; most connections are made within these */
+/* Attempts of a HELLO; most connections are made within these. */
+#define NA_OFI_TRIES 32
 #define NA_OFI_MS ((uint64_t) 1000000)
 #define NA_OFI_NEVER UINT64_MAX
 
@@ -636,8 +636,8 @@ struct na_ofi_end {
     struct na_ofi_buffer *small; /* free, of NA_OFI_SMALL bytes */
     struct na_ofi_buffer *large; /* free, of the largest message */
     struct na_ofi_buffer *spent; /* receive buffers that must be posted again */
-    struct na_ofi_buffer
-        *used; /* used buffers of the current batch; of the polling thread */
+    /* Used buffers of the current batch; of the polling thread. */
+    struct na_ofi_buffer *used;
     struct na_link due;    /* puts and gets whose next piece waits */
     struct na_link active; /* active puts and gets */
     unsigned flight;       /* pieces in flight */
@@ -873,8 +873,8 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 /* Prefix of names of FI_ADDR_STR. libfabric's shm uses what follows unchanged;
  * with its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
-#define NA_OFI_HOST_MAX \
-    92 /* maximum length of a class's name after the prefix */
+/* Maximum length of a class's name after the prefix. */
+#define NA_OFI_HOST_MAX 92
 #define NA_OFI_STR_MAX 104 /* ... of an endpoint, with ":" and a number */
 /* Size of an address of FI_ADDR_STR, padded with zeros: all endpoints in an
  * introduction have addresses of one size. */
@@ -2589,8 +2589,8 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     if (ret != NA_SUCCESS)
         return ret;
     if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
-        na_ofi_mrs_close(
-            self, mrs, base->segment_count); /* another thread was first */
+        /* Another thread was first. */
+        na_ofi_mrs_close(self, mrs, base->segment_count);
     return NA_SUCCESS;
 }
 
@@ -2800,13 +2800,13 @@ static na_return_t na_ofi_mem_deserialize(
  *   the provider ends them.
  */
 
-#define NA_OFI_RMA_TRIES \
-    6 /* attempts of a transfer that breaks the connection */
+/* Attempts of a transfer that breaks the connection. */
+#define NA_OFI_RMA_TRIES 6
 /* The pause after the second attempt; each later pause is longer by this. */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS)
 #define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* ends soon if canceled */
-#define NA_OFI_RMA_STUCK \
-    (1000 * NA_OFI_MS) /* how long an ended transfer may take */
+/* How long an ended transfer may take. */
+#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */

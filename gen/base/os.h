@@ -194,8 +194,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define HG_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HG_PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
-#define HG_NOINLINE \
-    __attribute__((noinline))         /* the rare part of a HG_HOT function */
+/* The rare part of a HG_HOT function. */
+#define HG_NOINLINE __attribute__((noinline))
 #define HG_COLD __attribute__((cold)) /* code that leads to it is rare, too */
 #else
 #define HG_NOINLINE

@@ -59,8 +59,8 @@ struct hg_bulk_layer {
     struct na_link handles;
     struct hg_map ids;    /* published handles by id */
     uint64_t incarnation; /* random; different for each layer */
-    char owner
-        [NA_MAX_ADDR_LEN]; /* own address if descriptions contain it, or "" */
+    /* Own address if descriptions contain it, or "". */
+    char owner[NA_MAX_ADDR_LEN];
     bool mute; /* descriptions need an address, but there is none: nothing is
                  exposed */
     uint64_t bytes_pulled;
@@ -81,8 +81,8 @@ struct hg_bulk {
     uint8_t context_id;     /* if bound: the owner's context */
     _Atomic bool withdrawn; /* its owner freed it: no copy starts */
     unsigned holds;         /* copies in progress */
-    struct hg_bulk
-        *original; /* of an alias; the members that follow are shared */
+    /* Of an alias; the members that follow are shared. */
+    struct hg_bulk *original;
     uint64_t id;
     size_t size;
     size_t segment_count;

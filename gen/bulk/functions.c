@@ -30,9 +30,8 @@ struct hg_bulk_request {
  * transfer. */
 static struct hg_tickets hg_bulk_request_tickets;
 static struct hg_bulk_request *hg_bulk_request_spare;
-static unsigned
-    hg_bulk_request_waits; /* calls of HG_Bulk_wait() for transfers that had
-                              ended */
+/* Calls of HG_Bulk_wait() for transfers that had ended. */
+static unsigned hg_bulk_request_waits;
 
 /* Every so many of these calls make progress. Otherwise a thread whose
  * transfers complete at once would never make any. */

@@ -45,9 +45,8 @@ HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
 /* The arguments of a transfer. */
 struct hg_transfer_args {
     hg_bulk_op_t op;
-    struct na_addr
-        *addr; /* the origin's address on the RPC class; NULL: in the bound
-                 handle */
+    /* The origin's address on the RPC class; NULL: in the bound handle. */
+    struct na_addr *addr;
     struct hg_bulk *origin;
     uint64_t origin_offset;
     struct hg_bulk *local;

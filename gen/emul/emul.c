@@ -39,8 +39,8 @@
 #define NA_EMUL_PIECE 16384u
 
 #define NA_EMUL_FRAME_MIN 4096u
-#define NA_EMUL_GATHER_MAX \
-    (1u << 18) /* maximum size of a frame made of copies */
+/* Maximum size of a frame made of copies. */
+#define NA_EMUL_GATHER_MAX (1u << 18)
 
 #define NA_EMUL_BURST 16 /* maximum number of frames sent in one poll */
 

@@ -87,8 +87,8 @@ struct hg_request_part {
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
     bool answered; /* origin: the last call returned an output */
-    bool
-        own_area; /* the application owns the bytes in front of the arguments */
+    /* The application owns the bytes in front of the arguments. */
+    bool own_area;
     bool dropped; /* target: the request message was freed */
     uint8_t target_context;
     hg_cb_t callback; /* of the current operation */
@@ -121,8 +121,8 @@ struct hg_watch_part {
 
 /* Arguments that do not fit a message. */
 struct hg_overflow {
-    struct na_mem_handle
-        *mem; /* local memory: a peer fetches from it, or it receives a fetch */
+    /* Local memory: a peer fetches from it, or it receives a fetch. */
+    struct na_mem_handle *mem;
     struct na_mem_handle *remote; /* the peer's memory that is being fetched */
     unsigned char *data; /* fetched bytes; kept as long as the handle */
     size_t size;

@@ -57,8 +57,8 @@ struct na_op_core {
     na_cb_t callback; /* NULL: none */
     void *arg;
     na_return_t ret;
-    struct na_context_core
-        *home; /* the context it belongs to; pub.context is that of the part */
+    /* The context it belongs to; pub.context is that of the part. */
+    struct na_context_core *home;
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
     char *name; /* lookup: a copy of the application's name, followed by the
@@ -133,15 +133,14 @@ struct na_sink {
 struct na_context_core {
     unsigned char apart[HG_APART];
     struct na_queue queue;
-    struct na_context_core
-        *next;        /* the context of the next part, which has no queue and no
-                 operations */
-    bool own;         /* created by the library */
-    bool progressing; /* a thread makes progress */
-    unsigned pokes;   /* counts na_progress_poke */
-    bool poll_armed;  /* the application sleeps on the descriptor */
-    int epoll_fd;     /* for NA_Poll_get_fd(); -1 until the first call */
-    int timer_fd;     /* part of epoll_fd */
+    /* The context of the next part, which has no queue and no operations. */
+    struct na_context_core *next;
+    bool own;            /* created by the library */
+    bool progressing;    /* a thread makes progress */
+    unsigned pokes;      /* counts na_progress_poke */
+    bool poll_armed;     /* the application sleeps on the descriptor */
+    int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
+    int timer_fd;        /* part of epoll_fd */
     uint64_t timer_set;  /* when it expires */
     uint64_t window;     /* time to spin; see progress.h */
     unsigned idle;       /* rounds of progress that found nothing */

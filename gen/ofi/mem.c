@@ -239,8 +239,8 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     if (ret != NA_SUCCESS)
         return ret;
     if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
-        na_ofi_mrs_close(
-            self, mrs, base->segment_count); /* another thread was first */
+        /* Another thread was first. */
+        na_ofi_mrs_close(self, mrs, base->segment_count);
     return NA_SUCCESS;
 }
 

@@ -17,8 +17,8 @@
 /* Prefix of names of FI_ADDR_STR. libfabric's shm uses what follows unchanged;
  * with its other prefix, "fi_shm://", it appends numbers. */
 #define NA_OFI_STR "fi_ns://"
-#define NA_OFI_HOST_MAX \
-    92 /* maximum length of a class's name after the prefix */
+/* Maximum length of a class's name after the prefix. */
+#define NA_OFI_HOST_MAX 92
 #define NA_OFI_STR_MAX 104 /* ... of an endpoint, with ":" and a number */
 /* Size of an address of FI_ADDR_STR, padded with zeros: all endpoints in an
  * introduction have addresses of one size. */

@@ -87,8 +87,8 @@
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
-#define NA_OFI_TRIES \
-    32 /* attempts of a HELLO; most connections are made within these */
+/* Attempts of a HELLO; most connections are made within these. */
+#define NA_OFI_TRIES 32
 #define NA_OFI_MS ((uint64_t) 1000000)
 #define NA_OFI_NEVER UINT64_MAX
 
@@ -273,8 +273,8 @@ struct na_ofi_end {
     struct na_ofi_buffer *small; /* free, of NA_OFI_SMALL bytes */
     struct na_ofi_buffer *large; /* free, of the largest message */
     struct na_ofi_buffer *spent; /* receive buffers that must be posted again */
-    struct na_ofi_buffer
-        *used; /* used buffers of the current batch; of the polling thread */
+    /* Used buffers of the current batch; of the polling thread. */
+    struct na_ofi_buffer *used;
     struct na_link due;    /* puts and gets whose next piece waits */
     struct na_link active; /* active puts and gets */
     unsigned flight;       /* pieces in flight */

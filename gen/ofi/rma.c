@@ -37,13 +37,13 @@
  */
 #include "ofi/ofi.h"
 
-#define NA_OFI_RMA_TRIES \
-    6 /* attempts of a transfer that breaks the connection */
+/* Attempts of a transfer that breaks the connection. */
+#define NA_OFI_RMA_TRIES 6
 /* The pause after the second attempt; each later pause is longer by this. */
 #define NA_OFI_RMA_RETRY (5 * NA_OFI_MS)
 #define NA_OFI_PIECE_MAX ((na_size_t) 4 << 20) /* ends soon if canceled */
-#define NA_OFI_RMA_STUCK \
-    (1000 * NA_OFI_MS) /* how long an ended transfer may take */
+/* How long an ended transfer may take. */
+#define NA_OFI_RMA_STUCK (1000 * NA_OFI_MS)
 #define NA_OFI_RMA_PAUSE_MAX (300000 * NA_OFI_MS)
 
 /* ---- Pieces ---- */

@@ -69,15 +69,15 @@ struct hg_proc {
     bool keeps_const;  /* HG_FREE: const strings and bulk handles stay */
     bool keeps;        /* decoding for the library: record allocated objects */
     const char *function; /* name of the called function for log lines; NULL */
-    struct hg_class
-        *hg_class; /* the class of a call of the callback model; else NULL */
+    /* The class of a call of the callback model; else NULL. */
+    struct hg_class *hg_class;
     struct hg_handle *handle; /* likewise */
-    struct hg_proc_own
-        *own; /* set by hg_proc_create*; NULL: the proc of a call */
-    struct hg_bulk_layer
-        *layer; /* of bulk handles; NULL: that of the request model */
-    struct na_addr
-        *addr; /* address of the other side of a call (borrowed); NULL */
+    /* Set by hg_proc_create*; NULL: the proc of a call. */
+    struct hg_proc_own *own;
+    /* Of bulk handles; NULL: that of the request model. */
+    struct hg_bulk_layer *layer;
+    /* Address of the other side of a call (borrowed); NULL. */
+    struct na_addr *addr;
     struct hg_buf *buf; /* encoding: the buffer to grow; NULL: `end` is final */
     size_t reserve;     /* bytes of *buf in front of `data` */
     size_t kept_count;

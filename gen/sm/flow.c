@@ -10,10 +10,10 @@
 #include "na/msg.h"
 
 #define NA_SM_FLOW_BATCH 64u /* maximum of records of one peer in one visit */
-#define NA_SM_FLOW_IDLE \
-    256u /* visits without records before a hint is cleared */
-#define NA_SM_FLOW_LAST \
-    16384u /* records of a dead peer: more than a ring holds */
+/* Visits without records before a hint is cleared. */
+#define NA_SM_FLOW_IDLE 256u
+/* Records of a dead peer: more than a ring holds. */
+#define NA_SM_FLOW_LAST 16384u
 
 /* ---- Out ---- */
 

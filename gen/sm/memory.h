@@ -77,8 +77,8 @@
 
 #define NA_SM_PEERS 8192u  /* of a class, at a time */
 #define NA_SM_SLOTS 32766u /* registrations of a class: 2 MiB, when used */
-#define NA_SM_SLOT_WITHDRAWN \
-    1u /* a mark: of withdrawn memory that is still being copied */
+/* A mark: of withdrawn memory that is still being copied. */
+#define NA_SM_SLOT_WITHDRAWN 1u
 
 struct na_sm_slot {
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t mark;
@@ -201,10 +201,10 @@ enum { NA_SM_ARENA_READ_WRITE, NA_SM_ARENA_READ_ONLY, NA_SM_ARENAS };
 
 #define NA_SM_ARENA_PAGE ((size_t) 4096)
 #define NA_SM_ARENA_SIZE ((size_t) 1 << (sizeof(void *) > 4 ? 32 : 26))
-#define NA_SM_ARENA_STEP \
-    ((size_t) 4 << 20) /* step in which memory becomes accessible */
-#define NA_SM_ARENA_HOLE \
-    ((size_t) 1 << 20) /* blocks of this size are returned to the system */
+/* Step in which memory becomes accessible. */
+#define NA_SM_ARENA_STEP ((size_t) 4 << 20)
+/* Blocks of this size are returned to the system. */
+#define NA_SM_ARENA_HOLE ((size_t) 1 << 20)
 
 struct na_sm_arenas;
 

@@ -65,11 +65,11 @@
 
 #define NA_SM_RING ((uint32_t) 128 << 10)
 #define NA_SM_MSG_MAX ((na_size_t) 32 << 10)
-#define NA_SM_FRAME_HEADER \
-    128u /* maximum of bytes in front of a frame's data */
+/* Maximum of bytes in front of a frame's data. */
+#define NA_SM_FRAME_HEADER 128u
 #define NA_SM_NEVER UINT64_MAX
-#define NA_SM_RETRY \
-    (2u * HG_CLOCK_MS) /* interval of attempts to connect or close */
+/* Interval of attempts to connect or close. */
+#define NA_SM_RETRY (2u * HG_CLOCK_MS)
 
 enum na_sm_state {
     NA_SM_IDLE, /* no connection; the next use dials */

@@ -4,8 +4,8 @@
 
 #if HG_ENABLE_SM
 
-#define NA_SM_RING_LAZY \
-    4 /* a consumed fraction of 1/4 of the ring is published */
+/* A consumed fraction of 1/4 of the ring is published. */
+#define NA_SM_RING_LAZY 4
 
 /* ---- Headers: a word, written and read at once ---- */
 

@@ -54,8 +54,8 @@
 
 #define NA_SM_RING_LINE 64  /* bytes that move together between cores */
 #define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
-#define NA_SM_HAZARDS \
-    8 /* maximum of the other side's memories in use at a time */
+/* Maximum of the other side's memories in use at a time. */
+#define NA_SM_HAZARDS 8
 
 enum na_sm_kind {
     NA_SM_SKIP = 0,

@@ -71,8 +71,8 @@
 #if HG_ENABLE_SM
 
 #define NA_SM_MEM_HANDLE 40u /* bytes of a serialized handle */
-#define NA_SM_MEM_SEGMENTS \
-    ((na_size_t) 1 << 20) /* memory with more segments has no slot */
+/* Memory with more segments has no slot. */
+#define NA_SM_MEM_SEGMENTS ((na_size_t) 1 << 20)
 
 /* Memory of this process or a peer. */
 struct na_sm_mem {

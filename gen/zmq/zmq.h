@@ -68,10 +68,10 @@
 #define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
 #define NA_ZMQ_KEEP 256       /* envelopes kept for reuse */
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
-#define NA_ZMQ_FLIGHT \
-    ((uint64_t) 1 << 20) /* limit of bytes of one peer inside libzmq */
-#define NA_ZMQ_SPARE_FDS \
-    256u /* descriptors that are kept free for the process */
+/* Limit of bytes of one peer inside libzmq. */
+#define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20)
+/* Descriptors that are kept free for the process. */
+#define NA_ZMQ_SPARE_FDS 256u
 #define NA_ZMQ_MS ((uint64_t) 1000000)
 /* The monitored events. ZMQ_EVENT_ACCEPT_FAILED must not be among them: libzmq
  * reports it in an endless loop when no descriptor is left. */
@@ -189,8 +189,8 @@ struct na_zmq_fd {
     bool live;
     bool contested;    /* several peers sent HELLO on it */
     uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
-    struct na_zmq_addr
-        *last_hello; /* the last address that sent HELLO on it, or NULL */
+    /* The last address that sent HELLO on it, or NULL. */
+    struct na_zmq_addr *last_hello;
     struct na_zmq_addr *owner; /* the address that sent CONFIRM, or NULL */
 };
 

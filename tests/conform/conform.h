@@ -17,8 +17,8 @@
 
 #include <stdatomic.h>
 
-#define CONFORM_TIMEOUT \
-    hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
+/* Ms; less than the watchdog's. */
+#define CONFORM_TIMEOUT hg_test_scaled_ms(10000u)
 
 struct conform_end {
     na_class_t *na_class;

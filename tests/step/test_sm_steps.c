@@ -19,8 +19,8 @@
 #define STEPS_BULK ((size_t) 512 << 10)
 #define STEPS_CALLS 3
 #define STEPS_SITES 512
-#define STEPS_TIMEOUT \
-    hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
+/* Ms; less than the watchdog's. */
+#define STEPS_TIMEOUT hg_test_scaled_ms(10000u)
 
 enum { STEPS_HELLO = 7, STEPS_DOWN = 8, STEPS_UP = 9 };
 

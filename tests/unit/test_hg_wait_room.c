@@ -8,8 +8,8 @@
 
 #include "harness.h"
 
-#define ROOM_TIMEOUT \
-    hg_test_scaled_ms(20000u) /* ms; less than the watchdog's */
+/* Ms; less than the watchdog's. */
+#define ROOM_TIMEOUT hg_test_scaled_ms(20000u)
 #define ROOM_PUSHERS 3u
 #define ROOM_CALLS 200u /* of each */
 
