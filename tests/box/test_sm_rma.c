@@ -219,7 +219,7 @@ HG_TEST(memory_in_another_namespace_is_copied)
 /* ---- A reused process id ---- */
 
 #define RMA_SMALL ((size_t) 100000)
-/* Blocks of 64 KiB, to have memory at the owner's * addresses. */
+/* Blocks of 64 KiB, to have memory at the owner's addresses. */
 #define RMA_TOP 256
 
 static unsigned char rma_bytes[RMA_SMALL]; /* at one place in all of them */
