@@ -189,6 +189,79 @@ HG_TEST(messages_wait_for_a_receiver_that_does_not_read)
     conform_close(&server);
 }
 
+static uint32_t unix_executed;
+
+static hg_return_t unix_execute(hg_handle_t handle)
+{
+    uint32_t number;
+
+    HG_CHECK_OK(HG_Get_input(handle, &number));
+    HG_CHECK_EQ_INT(number, unix_executed);
+    unix_executed++;
+    HG_CHECK_OK(HG_Free_input(handle, &number));
+    return HG_Destroy(handle);
+}
+
+static hg_return_t unix_called(const struct hg_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    return HG_Destroy(info->info.forward.handle);
+}
+
+static void unix_turn(hg_context_t *context)
+{
+    unsigned count = 1;
+
+    (void) HG_Progress(context, 0);
+    while (count > 0)
+        if (HG_Trigger(context, 0, 100, &count) != HG_SUCCESS)
+            break;
+}
+
+/* A call that could be sent at once waits behind those that wait. */
+HG_TEST(calls_stay_in_order_while_a_receiver_does_not_read)
+{
+    struct sockaddr_un place = unix_path("server");
+    hg_class_t *classes[2];
+    hg_context_t *contexts[2];
+    char string[NA_MAX_ADDR_LEN];
+    hg_addr_t addr;
+    hg_id_t id = 0;
+    uint32_t number;
+    unsigned i;
+
+    (void) snprintf(string, sizeof(string), "unix://%s", place.sun_path);
+    for (i = 0; i < 2; i++) {
+        classes[i] = HG_Init2(i == 0 ? string : "unix://", i == 0);
+        HG_CHECK(classes[i] != NULL);
+        contexts[i] = HG_Context_create(classes[i]);
+        HG_CHECK(contexts[i] != NULL);
+        id = HG_Register_name(
+            classes[i], "ordered", hg_proc_uint32_t, NULL, unix_execute);
+        HG_CHECK_OK(HG_Registered_disable_response(classes[i], id, HG_TRUE));
+    }
+    HG_CHECK_OK(HG_Addr_lookup2(classes[1], string, &addr));
+    for (number = 0; number <= UNIX_MANY; number++) {
+        hg_handle_t handle;
+
+        if (number == UNIX_MANY) /* now the receiver has space again */
+            unix_turn(contexts[0]);
+        HG_CHECK_OK(HG_Create(contexts[1], addr, id, &handle));
+        HG_CHECK_OK(HG_Forward2(handle, unix_called, NULL, &number));
+    }
+    HG_CHECK(unix_executed > 0 && unix_executed < UNIX_MANY);
+    while (unix_executed <= UNIX_MANY) {
+        unix_turn(contexts[0]);
+        unix_turn(contexts[1]);
+    }
+    unix_turn(contexts[1]);
+    HG_CHECK_OK(HG_Addr_free(classes[1], addr));
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(HG_Context_destroy(contexts[i]));
+        HG_CHECK_OK(HG_Finalize2(classes[i]));
+    }
+}
+
 HG_TEST(sends_fail_while_a_peer_is_absent)
 {
     struct conform_end server, client;
