@@ -224,7 +224,7 @@ uninstall: ## remove what install put there
 	$(Q)rm -f $(addprefix $(DEST_MAN)/man,$(join $(subst .,,$(suffix \
 	    $(MAN_NAMES))),$(addprefix /,$(MAN_NAMES))))
 	$(Q)grep -oE '\b(HG|NA|MERCURY|hg|na)_[A-Za-z0-9_]+' hg.h | sort -u | \
-	    sed 's,.*,$(DEST_MAN)/man3/&.3,' | xargs rm -f
+	    sed 'p; y/_/-/' | sed 's,.*,$(DEST_MAN)/man3/&.3,' | xargs rm -f
 
 # ---- Tests ----
 #

@@ -1,9 +1,10 @@
 <?xml version="1.0"?>
 <!-- SPDX-License-Identifier: BSD-3-Clause -->
 <!--
-  Man pages of section 3 from the XML of doxygen: one for each function, type of
-  a function, public macro and struct with a contract. Input: a group's XML. Parameters: `dir`,
-  where the pages go; `xml`, where the other XML files are; `version`.
+  Man pages of section 3 from the XML of doxygen: one for each section of hg.h,
+  and for each function, type of a function, public macro and struct with a
+  contract. Input: a group's XML. Parameters: `dir`, where the pages go; `xml`,
+  where the other XML files are; `version`.
 
   doxygen's own man pages hold a whole group each; doxygen2man drops what
   follows a constant in a sentence. Hence this stylesheet.
@@ -23,6 +24,7 @@
     concat('|', name, '|'))]"/>
 
 <xsl:template match="/">
+  <xsl:apply-templates mode="section" select="//compounddef[@kind='group']"/>
   <xsl:apply-templates select="//compounddef[@kind='group']/innerclass"/>
   <xsl:apply-templates mode="page" select="//memberdef[
       normalize-space(briefdescription) and (@kind='function' or
@@ -31,6 +33,40 @@
 </xsl:template>
 
 <!-- ==== A page ==== -->
+
+<!-- A section of hg.h: its introduction, and what it declares. -->
+<xsl:template match="compounddef" mode="section">
+  <xsl:variable name="name" select="translate(compoundname, '_', '-')"/>
+  <exsl:document href="{$dir}/{$name}.3" method="text">
+    <xsl:call-template name="title">
+      <xsl:with-param name="name" select="$name"/>
+    </xsl:call-template>
+    <xsl:value-of select="concat($name, ' \- ', title,
+        '&#10;.SH SYNOPSIS&#10;.nf&#10;#include &lt;hg.h&gt;&#10;.fi&#10;')"/>
+    <xsl:call-template name="contract"/>
+    <xsl:if test="innergroup">
+      <xsl:text>.SH SECTIONS&#10;</xsl:text>
+    </xsl:if>
+    <xsl:for-each select="innergroup">
+      <xsl:variable name="id" select="substring-after(@refid, 'group__')"/>
+      <xsl:value-of select="concat('.TP&#10;.BR ',
+          str:replace(str:replace($id, '__', '\-'), '_', ''),
+          ' (3)&#10;', ., '&#10;')"/>
+    </xsl:for-each>
+    <xsl:variable name="pages" select=".//memberdef[
+        normalize-space(briefdescription) and (@kind='function' or
+        (@kind='typedef' and contains(type, '(*')) or
+        (@kind='define' and param))]"/>
+    <xsl:if test="$pages">
+      <xsl:text>.SH FUNCTIONS AND MACROS&#10;</xsl:text>
+    </xsl:if>
+    <xsl:for-each select="$pages">
+      <xsl:value-of select="concat('.TP&#10;.BR ', name, ' (3)&#10;')"/>
+      <xsl:apply-templates select="briefdescription/para"/>
+    </xsl:for-each>
+    <xsl:text>.SH SEE ALSO&#10;.BR hg (7)&#10;</xsl:text>
+  </exsl:document>
+</xsl:template>
 
 <xsl:template match="memberdef" mode="page">
   <xsl:variable name="name" select="name"/>
@@ -101,12 +137,19 @@
   </xsl:for-each>
 </xsl:template>
 
-<xsl:template name="head">
+<xsl:template name="title">
   <xsl:param name="name"/>
-  <xsl:variable name="brief" select="normalize-space(briefdescription)"/>
   <xsl:value-of select="concat('.TH ', $name, ' 3 &quot;&quot; &quot;hg ',
       $version, '&quot; &quot;hg manual&quot;&#10;.nh&#10;.ad l&#10;')"/>
   <xsl:text>.SH NAME&#10;</xsl:text>
+</xsl:template>
+
+<xsl:template name="head">
+  <xsl:param name="name"/>
+  <xsl:variable name="brief" select="normalize-space(briefdescription)"/>
+  <xsl:call-template name="title">
+    <xsl:with-param name="name" select="$name"/>
+  </xsl:call-template>
   <xsl:value-of select="concat($name, ' \- ')"/>
   <xsl:call-template name="text">
     <xsl:with-param name="text" select="concat(
@@ -191,8 +234,10 @@
       normalize-space(.) and (text()[normalize-space()] or
       *[not(self::parameterlist or self::simplesect)])]"/>
   <xsl:text>.SH DESCRIPTION&#10;</xsl:text>
-  <xsl:apply-templates select="briefdescription/para/node()"/>
-  <xsl:text>&#10;</xsl:text>
+  <xsl:if test="briefdescription/para">
+    <xsl:apply-templates select="briefdescription/para/node()"/>
+    <xsl:text>&#10;</xsl:text>
+  </xsl:if>
   <xsl:for-each select="$text">
     <xsl:text>.PP&#10;</xsl:text>
     <xsl:apply-templates select="node()[not(self::parameterlist or
@@ -249,6 +294,10 @@
   </xsl:for-each>
   <xsl:if test="starts-with($self, 'HG_Bulk')">
     <xsl:text>.BR hg\-bulk (7),&#10;</xsl:text>
+  </xsl:if>
+  <xsl:if test="../../@kind='group'">
+    <xsl:value-of select="concat('.BR ', str:replace(string(
+        ../../compoundname), '_', '\-'), ' (3),&#10;')"/>
   </xsl:if>
   <xsl:text>.BR hg (7)&#10;</xsl:text>
 </xsl:template>
