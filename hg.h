@@ -7859,7 +7859,13 @@ enum {
     NA_POLL_FD_IDLE = -2  /**< poll only after core->wake */
 };
 
-/** A transport. */
+/**
+ * A transport.
+ *
+ * Required are `open`, `close`, `addr_resolve`, `msg_send` and `poll`.
+ * NA_Register_plugin() registers the table. See hg-plugin(3) for the rules of
+ * all functions.
+ */
 struct na_plugin {
     uint32_t abi;                 /**< NA_PLUGIN_ABI */
     uint32_t size;                /**< sizeof(struct na_plugin) */
@@ -7867,12 +7873,12 @@ struct na_plugin {
     const char *const *protocols; /**< "tcp", "ipc", ..., NULL */
     uint64_t caps;                /**< bits of enum na_plugin_caps */
     /* Sizes of the transport's objects, which begin with the public struct. 0:
-     * it adds nothing. */
-    size_t class_size;
-    size_t context_size;
-    size_t addr_size;
-    size_t op_size;
-    size_t mem_size;
+     * the transport adds nothing to it. */
+    size_t class_size;   /**< of its struct that begins with struct na_class */
+    size_t context_size; /**< of that with struct na_context */
+    size_t addr_size;    /**< of that with struct na_addr */
+    size_t op_size;      /**< of that with struct na_op */
+    size_t mem_size;     /**< of that with struct na_mem_handle */
 
     /* ---- Classes and contexts ---- */
 
@@ -8111,6 +8117,8 @@ struct na_core {
 
 /**
  * Register a transport under its name.
+ *
+ * See na_plugin(3) for the table, and hg-plugin(3) for the rules.
  *
  * Registering a name again replaces the transport for classes opened later. The
  * table may be shorter than the library's: the missing slots are NULL.

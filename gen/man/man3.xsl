@@ -105,12 +105,16 @@
 </xsl:template>
 
 <xsl:template match="innerclass">
+  <xsl:variable name="plugin" select="contains(../@id, 'plugin')"/>
   <xsl:for-each select="document(concat($xml, '/', @refid, '.xml'))
       //compounddef[normalize-space(briefdescription)]">
     <exsl:document href="{$dir}/{compoundname}.3" method="text">
       <xsl:call-template name="head">
         <xsl:with-param name="name" select="compoundname"/>
       </xsl:call-template>
+      <xsl:if test="$plugin">
+        <xsl:text>#define HG_NA_PLUGIN_API 1&#10;</xsl:text>
+      </xsl:if>
       <xsl:text>#include &lt;hg.h&gt;&#10;&#10;struct </xsl:text>
       <xsl:value-of select="compoundname"/>
       <xsl:text>;&#10;.fi&#10;</xsl:text>
