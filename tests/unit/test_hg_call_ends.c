@@ -9,6 +9,9 @@
 
 #define ENDS_EAGER 4096
 
+/* An input that is fetched in two pieces. */
+#define ENDS_TWO_PIECES (HG_OVERFLOW_PIECE + 1000)
+
 struct ends_tap {
     enum loop_fate fate;
     uint8_t type;
@@ -311,6 +314,54 @@ HG_TEST(fetch_of_an_output_ends_for_the_first_reason)
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_CANCELED);
+    engine_forget(&call);
+    ends_end(&engine);
+}
+
+static hg_return_t ends_measure(hg_handle_t handle)
+{
+    struct blob in = {0, NULL};
+
+    HG_CHECK_OK(hg_handle_decode(handle, &in));
+    HG_CHECK_EQ_U64(in.size, ENDS_TWO_PIECES);
+    (void) hg_handle_release(blob_proc, &in);
+    HG_CHECK_OK(engine_answer_size(handle, 0));
+    return hg_serve_free(handle);
+}
+
+/* The timer of a piece of the input expires when the piece arrives: the fetch
+ * of the next piece, which has its own timer, continues. */
+HG_TEST(deadline_of_a_piece_does_not_end_the_fetch_of_the_next)
+{
+    struct engine_call call;
+    struct engine engine;
+    struct hg_context *context;
+    struct hg_handle *target;
+
+    ends_begin(&engine, NULL);
+    context = engine.b.context;
+    ends_start(&engine, engine_register(&engine, "measure", ends_measure),
+        ENDS_TWO_PIECES, 0, &call);
+    engine_turn(&engine.b);
+    HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 1);
+    target = HG_CONTAINER_OF(context->targets.next, struct hg_handle, link);
+    HG_CHECK(target->in_large.op_id != NA_OP_ID_NULL);
+    /* A thread removes the expired timer, then waits for the lock. */
+    hg_enter(context->lock);
+    HG_CHECK(hg_deadline_pop(&context->deadline, target->timer.when) ==
+        &target->timer);
+    hg_handle_ref(target);
+    hg_leave(context->lock);
+    while (target->in_large.got == 0) {
+        engine_turn(&engine.a);
+        engine_turn(&engine.b);
+    }
+    HG_CHECK_EQ_U64(target->in_large.got, HG_OVERFLOW_PIECE);
+    hg_overflow_expired(target);
+    hg_handle_unref(target);
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(call.ends, 1);
+    HG_CHECK_OK(call.ret);
     engine_forget(&call);
     ends_end(&engine);
 }
