@@ -1110,6 +1110,51 @@ HG_TEST(receive_wakes_a_transport_that_retries)
     HG_CHECK_OK(NA_Finalize(sleeper.na_class));
 }
 
+/* Calls to a context that does not exist yet fill the queue, and stay there.
+ * The call that is held back is for another context: that of the new sink. */
+HG_TEST(new_sink_wakes_a_transport_that_retries)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    static char bytes[1000];
+    struct na_segment segment = {bytes, sizeof(bytes)};
+    _Atomic(na_op_id_t) ids[4];
+    na_class_t *na_class;
+    na_context_t *context;
+    struct na_msg msg;
+    unsigned sent = 0, got = 0, i;
+    uint8_t number;
+
+    info.max_queue_bytes = 4096;
+    na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    memset(&msg, 0, sizeof(msg));
+    msg.addr = na_class->self_addr;
+    msg.segments = &segment;
+    msg.segment_count = 1;
+    msg.size = sizeof(bytes);
+    msg.plane = NA_MSG_RPC;
+    na_context_enter(na_context_core_of(context));
+    for (i = 0; i < 4; i++) {
+        msg.target = i < 3 ? 9 : 5;
+        HG_CHECK_OK(na_msg_queue_rpc(
+            context, &msg, core_count_success, &sent, &ids[i]));
+    }
+    na_context_leave(na_context_core_of(context));
+    for (i = 0; i < 6; i++)
+        (void) NA_Progress(na_class, context, 0);
+    HG_CHECK_EQ_U64(sent, 3);
+    HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_TRUE);
+    HG_CHECK_OK(na_sink_open(na_class, 5, core_count_rpc, NULL, &got, &number));
+    HG_CHECK(NA_Poll_try_wait(na_class, context) == NA_FALSE);
+    (void) NA_Progress(na_class, context, 0);
+    HG_CHECK_EQ_U64(sent, 4);
+    HG_CHECK_EQ_U64(got, 1);
+    na_sink_close(na_class, number);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 static void *core_sleep_in_trigger(void *arg)
 {
     struct core_sleeper *sleeper = (struct core_sleeper *) arg;
