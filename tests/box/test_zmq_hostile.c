@@ -743,39 +743,74 @@ static void mute_dial(struct mute *mute)
     mute_send(mute, KIND_CONFIRM);
 }
 
+/* Open a class, connect the peer, and send it more than it reads. `recv` gets
+ * the peer's address, and `last` ends when the class loses the peer. */
+static void mute_begin(
+    struct mute *mute, struct conform_call *recv, struct conform_call *last)
+{
+    static char flood[MUTE_SIZE], got[256], never[8];
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end *end = &mute->server.end;
+
+    memset(mute, 0, sizeof(*mute));
+    mute->words.random = hg_test_seed();
+    info.death_ms = MUTE_DEATH;
+    info.max_expected_size = MUTE_SIZE;
+    endpoint_open_info(end, "zmq+ipc://*", NA_TRUE, &info);
+    endpoint_name(end, end->self, mute->server.name);
+    mute_dial(mute);
+    HG_CHECK_OK(conform_recv(end, recv, false, got, sizeof(got), 0));
+    mute_send(mute, KIND_MESSAGE);
+    HG_CHECK_OK(conform_wait(end, recv));
+    HG_CHECK_OK(endpoint_post(end, last, never, sizeof(never), recv->addr, 5));
+    HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL, NULL,
+        flood, sizeof(flood), recv->addr, 5, NA_OP_ID_IGNORE));
+}
+
+/* The class loses the peer, which reads nothing. */
+static void mute_end(
+    struct mute *mute, struct conform_call *recv, struct conform_call *last)
+{
+    struct conform_end *end = &mute->server.end;
+
+    HG_CHECK_RET(conform_wait(end, last), NA_DISCONNECT);
+    HG_CHECK_EQ_U64(NA_Get_counter(end->na_class, "zmq_stalled"), 1);
+    conform_free_addr(end, recv);
+    conform_close(end);
+    HG_CHECK(close(mute->fd) == 0);
+}
+
 /* A peer that sends something while a probe is in flight gets as much time
  * again, once: then it is dead, as any peer that reads nothing. */
 HG_TEST(peer_that_reads_nothing_is_dead_although_it_sends)
 {
-    static char flood[MUTE_SIZE];
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct mute mute;
-    struct conform_end *end = &mute.server.end;
     struct conform_call recv, last;
-    char got[256], never[8];
     uint64_t begin;
 
-    memset(&mute, 0, sizeof(mute));
-    mute.words.random = hg_test_seed();
-    info.death_ms = MUTE_DEATH;
-    info.max_expected_size = MUTE_SIZE;
-    endpoint_open_info(end, "zmq+ipc://*", NA_TRUE, &info);
-    endpoint_name(end, end->self, mute.server.name);
-    mute_dial(&mute);
-    HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
-    mute_send(&mute, KIND_MESSAGE);
-    HG_CHECK_OK(conform_wait(end, &recv));
-    HG_CHECK_OK(endpoint_post(end, &last, never, sizeof(never), recv.addr, 5));
-    HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL, NULL,
-        flood, sizeof(flood), recv.addr, 5, NA_OP_ID_IGNORE));
+    mute_begin(&mute, &recv, &last);
     begin = endpoint_ms();
     while (
         endpoint_ms() < begin + MUTE_DEATH / 2) /* a probe is sent after half */
         attacked_turn(&mute.server);
     mute_send(&mute, KIND_MESSAGE);
-    HG_CHECK_RET(conform_wait(end, &last), NA_DISCONNECT);
-    HG_CHECK_EQ_U64(NA_Get_counter(end->na_class, "zmq_stalled"), 1);
-    conform_free_addr(end, &recv);
-    conform_close(end);
-    HG_CHECK(close(mute.fd) == 0);
+    mute_end(&mute, &recv, &last);
+}
+
+/* Every message of the peer gives it more time. */
+HG_TEST(peer_that_reads_nothing_is_alive_while_it_sends)
+{
+    struct mute mute;
+    struct conform_call recv, last;
+    uint64_t begin;
+
+    mute_begin(&mute, &recv, &last);
+    begin = endpoint_ms();
+    while (endpoint_ms() < begin + 3 * MUTE_DEATH) {
+        mute_send(&mute, KIND_PROBE);
+        attacked_turn(&mute.server);
+        HG_CHECK_EQ_INT(last.ends, 0);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(mute.server.end.na_class, "zmq_stalled"), 0);
+    mute_end(&mute, &recv, &last);
 }
