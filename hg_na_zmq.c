@@ -3242,6 +3242,10 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     }
     assert(atomic_load(&self->parts) == 0);
     if (self->socket != NULL) {
+        /* libzmq closes in the background: another class may need the name
+         * now. */
+        if (self->protocol == NA_ZMQ_INPROC && self->endpoint[0] != '\0')
+            (void) zmq_unbind(self->socket, self->endpoint);
         (void) na_zmq_set(self->socket, ZMQ_LINGER, (int) linger_ms);
         (void) zmq_close(self->socket);
         /* Addresses released from here on are in no table. */

@@ -361,6 +361,20 @@ HG_TEST(address_in_use_is_refused)
     conform_close(&one);
 }
 
+/* libzmq closes sockets in the background; the name is free before that. */
+HG_TEST(name_of_a_closed_class_is_free)
+{
+    struct conform_end other, one;
+    unsigned i;
+
+    endpoint_open(&other, "zmq+inproc://*", 1000); /* keeps libzmq's threads */
+    for (i = 0; i < 500; i++) {
+        endpoint_open(&one, "zmq+inproc://free", 1000);
+        conform_close(&one);
+    }
+    conform_close(&other);
+}
+
 HG_TEST(stale_path_is_reused)
 {
     struct sockaddr_un where;
