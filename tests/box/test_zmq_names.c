@@ -487,6 +487,37 @@ HG_TEST(two_listeners_exchange_messages)
     names_two_ways("zmq+inproc://*");
 }
 
+/* The server closes while the client dials it. A server that is opened later at
+ * the same address is the peer that the client's address stands for. */
+HG_TEST(address_that_was_not_reached_stands_for_the_next_server)
+{
+    struct conform_end server, client;
+    struct conform_call send;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr, back, seen;
+
+    hg_test_expect_log("zmq+inproc://next cannot be reached");
+    endpoint_open(&client, "zmq+inproc://*", 1000);
+    endpoint_open(&server, "zmq+inproc://next", 1000);
+    endpoint_name(&server, server.self, name);
+    HG_CHECK_OK(NA_Addr_resolve(client.na_class, name, &addr));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &send, "x", 1, addr, 0, &send.id));
+    conform_close(&server);
+    HG_CHECK_RET(conform_wait(&client, &send), NA_HOSTUNREACH);
+    endpoint_open(&server, name, 1000);
+    endpoint_name(&client, client.self, name);
+    back = endpoint_lookup_both(&server, &client, name);
+    seen = names_introduce(&server, &client, back);
+    HG_CHECK(NA_Addr_cmp(client.na_class, addr, seen) == NA_TRUE);
+    HG_CHECK_OK(NA_Addr_free(server.na_class, back));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, seen));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
 /* ---- Many messages ---- */
 
 /* The number of polls that receive so many messages that are all available:
