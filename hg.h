@@ -428,9 +428,14 @@ typedef struct hg_checksum *hg_checksum_t;
  * the same code. The call then ends with that code, even if this function
  * returns HG_SUCCESS.
  *
+ * It may call the library, but must not end the class, the context or the call
+ * that it works for.
+ *
  * @param proc  what to do, and with which bytes.
  * @param data  the value.
  * @return HG_SUCCESS, or the code that the call ends with.
+ * @threads It runs in the thread that encodes, decodes or frees the value, with
+ * no lock held.
  */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
@@ -582,9 +587,9 @@ struct na_init_info {
     /** The longest expected message. Default: 64 KiB. */
     size_t max_expected_size;
     uint8_t progress_mode; /**< NA_NO_BLOCK or 0 */
-    /** The family of a host name, of no host, and of "*": for zmq+tcp and
-     * libfabric over IP. Default: NA_ADDR_IPV4; over libfabric NA_ADDR_IPV6
-     * if there is no IPv4. */
+    /** The address family to use if the host is a name, is "*", or is missing:
+     * for zmq+tcp and libfabric over IP. Default: NA_ADDR_IPV4; over libfabric
+     * NA_ADDR_IPV6 if there is no IPv4. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
     uint8_t max_contexts;
@@ -1100,7 +1105,9 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  *   x_size`. NULL is allowed with a size of 0.
  * - hg_bulk_t: a bulk handle that the caller creates and frees.
  *
- * After divide_start the memory stays in use until divide_end.
+ * After divide_start the memory of the first two stays in use until
+ * divide_end. The memory of an hg_bulk_t stays in use until
+ * HG_Bulk_handle_free().
  *
  * The member `call` of hg_memory_t is the handle of the call, for
  * HG_Is_canceled(), HG_Get_time_left() and HG_Handler_get_addr(). A function
@@ -1189,7 +1196,8 @@ typedef struct hg_memory {
  * @retval HG_TIMEOUT         it was canceled after this time; a part may have
  *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
- *                            over, it canceled the call or freed the memory.
+ *                            over, it canceled the call or freed the memory; or
+ *                            the memory is of another process than the caller.
  * @retval HG_DISCONNECT      the client died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.
@@ -3940,7 +3948,9 @@ HG_EXPORT const struct hg_info *HG_Get_info(
 /**
  * Attach data of the application to a handle.
  *
- * HG_Reset() keeps the data.
+ * HG_Reset() keeps the data. `free_callback` runs in the thread that releases
+ * the last reference. That may be a thread that makes progress, in which
+ * functions that wait return HG_BUSY. No lock is held.
  *
  * @param handle         the handle.
  * @param data           the data; it replaces earlier data, which is not freed.
@@ -4819,7 +4829,8 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
 /**
  * The functions that the library allocates memory with.
  *
- * They replace malloc, realloc and free, and must be thread safe.
+ * They replace malloc, realloc and free, and must be thread safe. They run in
+ * any thread, also under locks of the library, and must not call the library.
  */
 struct hg_allocator {
     size_t size; /**< sizeof(struct hg_allocator) */

@@ -506,7 +506,9 @@ HG_EXPORT const struct hg_info *HG_Get_info(
 /**
  * Attach data of the application to a handle.
  *
- * HG_Reset() keeps the data.
+ * HG_Reset() keeps the data. `free_callback` runs in the thread that releases
+ * the last reference. That may be a thread that makes progress, in which
+ * functions that wait return HG_BUSY. No lock is held.
  *
  * @param handle         the handle.
  * @param data           the data; it replaces earlier data, which is not freed.

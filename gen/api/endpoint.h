@@ -121,9 +121,9 @@ struct na_init_info {
     /** The longest expected message. Default: 64 KiB. */
     size_t max_expected_size;
     uint8_t progress_mode; /**< NA_NO_BLOCK or 0 */
-    /** The family of a host name, of no host, and of "*": for zmq+tcp and
-     * libfabric over IP. Default: NA_ADDR_IPV4; over libfabric NA_ADDR_IPV6
-     * if there is no IPv4. */
+    /** The address family to use if the host is a name, is "*", or is missing:
+     * for zmq+tcp and libfabric over IP. Default: NA_ADDR_IPV4; over libfabric
+     * NA_ADDR_IPV6 if there is no IPv4. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
     uint8_t max_contexts;

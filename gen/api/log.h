@@ -25,7 +25,8 @@
 /**
  * The functions that the library allocates memory with.
  *
- * They replace malloc, realloc and free, and must be thread safe.
+ * They replace malloc, realloc and free, and must be thread safe. They run in
+ * any thread, also under locks of the library, and must not call the library.
  */
 struct hg_allocator {
     size_t size; /**< sizeof(struct hg_allocator) */

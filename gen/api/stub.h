@@ -211,7 +211,9 @@
  *   x_size`. NULL is allowed with a size of 0.
  * - hg_bulk_t: a bulk handle that the caller creates and frees.
  *
- * After divide_start the memory stays in use until divide_end.
+ * After divide_start the memory of the first two stays in use until
+ * divide_end. The memory of an hg_bulk_t stays in use until
+ * HG_Bulk_handle_free().
  *
  * The member `call` of hg_memory_t is the handle of the call, for
  * HG_Is_canceled(), HG_Get_time_left() and HG_Handler_get_addr(). A function
@@ -300,7 +302,8 @@ typedef struct hg_memory {
  * @retval HG_TIMEOUT         it was canceled after this time; a part may have
  *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
- *                            over, it canceled the call or freed the memory.
+ *                            over, it canceled the call or freed the memory; or
+ *                            the memory is of another process than the caller.
  * @retval HG_DISCONNECT      the client died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.

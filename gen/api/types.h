@@ -88,9 +88,14 @@ typedef struct hg_checksum *hg_checksum_t;
  * the same code. The call then ends with that code, even if this function
  * returns HG_SUCCESS.
  *
+ * It may call the library, but must not end the class, the context or the call
+ * that it works for.
+ *
  * @param proc  what to do, and with which bytes.
  * @param data  the value.
  * @return HG_SUCCESS, or the code that the call ends with.
+ * @threads It runs in the thread that encodes, decodes or frees the value, with
+ * no lock held.
  */
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
