@@ -22260,10 +22260,14 @@ HG_PRIVATE void hg_forward_explain_failure(
     const struct hg_handle *handle, hg_return_t ret)
 {
     const char *text = handle->text != NULL ? handle->text : "";
+    const char *reason = hg_forward_reason(ret);
 
     assert(!handle->target && ret != HG_SUCCESS);
     if (atomic_load(&handle->misread) == ret && text[0] != '\0')
         hg_log_keep_text("%s", text); /* the text names function and peer */
+    else if (reason != NULL && strcmp(reason, text) == 0)
+        hg_log_keep_text("\"%s\" with %s: %s", hg_handle_function(handle),
+            hg_handle_peer(handle), reason); /* it says what the code says */
     else
         hg_log_keep_text("\"%s\" with %s: %s%s%s", hg_handle_function(handle),
             hg_handle_peer(handle), HG_Error_to_string(ret),

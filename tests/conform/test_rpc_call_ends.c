@@ -140,6 +140,9 @@ HG_TEST(deadline_ends_a_call_with_timeout)
     HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT);
     HG_CHECK(ends_now() - begin >= UINT64_C(30000000));
     HG_CHECK_EQ_STR(HG_Get_error_text(request), "it timed out");
+    /* The text does not repeat the code. */
+    HG_CHECK(strstr(HG_Get_last_error_text(), ": it timed out") != NULL);
+    HG_CHECK(strstr(HG_Get_last_error_text(), ": timed out") == NULL);
     /* Its result does not change. */
     HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT);
     requests[0] = request;
