@@ -1201,8 +1201,8 @@ typedef struct hg_memory {
  * @retval HG_DISCONNECT      the client died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.
- * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a call of
- *                            this process.
+ * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a handle
+ *                            of the client.
  * @retval HG_AGAIN           the client has too many transfers.
  * @retval HG_HOSTUNREACH     no connection to the owner of the memory.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
@@ -1395,15 +1395,16 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  *
  * A limit holds for all contexts of a class together. Peers share
  * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes:
- * the use of one peer plus the use of all peers, this one included, is at most
- * twice the limit. So one peer alone may use the whole limit, and a second one
- * then half of it in addition. Nothing is refused while all peers together use
- * at most the limit. A peer is a connection: a process may have several.
+ * one peer alone may use the whole limit, a second one then half of it in
+ * addition, and a third one a quarter. Nothing is refused while all peers
+ * together use at most the limit, and together they use less than twice the
+ * limit. A peer is a connection: a process may have several.
  *
  * Calls, and bytes of large arguments, past a limit end with HG_AGAIN. An input
  * or output larger than max_args_size ends the call with HG_MSGSIZE. Large
- * arguments that take longer than output_hold_ms end it with HG_CANCELED. If an
- * output exceeds a limit, the handler has run, and both sides get the code.
+ * arguments that take longer than output_hold_ms to arrive or to be fetched end
+ * it with HG_CANCELED. If an output exceeds a limit, the handler has run, and
+ * both sides get the code.
  *
  * A peer that does not read its responses gets its refusals later. When 65,536
  * of them wait, its connection is closed (logged). See hg-limits(7).
@@ -2364,8 +2365,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
 /**
  * Test whether nobody waits for a call that has arrived.
  *
- * It does not make progress. A cancellation arrives while another thread makes
- * progress, or that of the option progress_thread. In the callback model a
+ * The end of the deadline needs no progress. A cancellation, or the death of
+ * the client, arrives while another thread makes progress, or that of the
+ * option progress_thread: this function makes none. In the callback model a
  * handler can also call HG_Progress() with a timeout of 0 from time to time,
  * which runs no callback and no handler. See hg-errors(7).
  *
@@ -2491,9 +2493,9 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  *
  * An accepted call has ended when its response was sent and its handle freed.
  * After the last one the function goes on to refuse new calls until none has
- * arrived for 10 ms, for at most 100 ms. A call that nobody refuses ends with
- * HG_DISCONNECT when the class is closed. Its caller cannot know whether it was
- * executed.
+ * arrived for 10 ms, for at most 100 ms. A call that arrives later, and that no
+ * thread refuses, ends with HG_DISCONNECT when the class is closed. Its caller
+ * cannot know whether it was executed.
  *
  * It makes progress and runs handlers and callbacks in all contexts of the
  * class. Other threads may do so at the same time. No context is created or

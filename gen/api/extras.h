@@ -110,8 +110,9 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
 /**
  * Test whether nobody waits for a call that has arrived.
  *
- * It does not make progress. A cancellation arrives while another thread makes
- * progress, or that of the option progress_thread. In the callback model a
+ * The end of the deadline needs no progress. A cancellation, or the death of
+ * the client, arrives while another thread makes progress, or that of the
+ * option progress_thread: this function makes none. In the callback model a
  * handler can also call HG_Progress() with a timeout of 0 from time to time,
  * which runs no callback and no handler. See hg-errors(7).
  *
@@ -237,9 +238,9 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  *
  * An accepted call has ended when its response was sent and its handle freed.
  * After the last one the function goes on to refuse new calls until none has
- * arrived for 10 ms, for at most 100 ms. A call that nobody refuses ends with
- * HG_DISCONNECT when the class is closed. Its caller cannot know whether it was
- * executed.
+ * arrived for 10 ms, for at most 100 ms. A call that arrives later, and that no
+ * thread refuses, ends with HG_DISCONNECT when the class is closed. Its caller
+ * cannot know whether it was executed.
  *
  * It makes progress and runs handlers and callbacks in all contexts of the
  * class. Other threads may do so at the same time. No context is created or

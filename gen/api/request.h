@@ -125,15 +125,16 @@
  *
  * A limit holds for all contexts of a class together. Peers share
  * max_unanswered, max_fetched_bytes, max_held_bytes and max_in_flight_bytes:
- * the use of one peer plus the use of all peers, this one included, is at most
- * twice the limit. So one peer alone may use the whole limit, and a second one
- * then half of it in addition. Nothing is refused while all peers together use
- * at most the limit. A peer is a connection: a process may have several.
+ * one peer alone may use the whole limit, a second one then half of it in
+ * addition, and a third one a quarter. Nothing is refused while all peers
+ * together use at most the limit, and together they use less than twice the
+ * limit. A peer is a connection: a process may have several.
  *
  * Calls, and bytes of large arguments, past a limit end with HG_AGAIN. An input
  * or output larger than max_args_size ends the call with HG_MSGSIZE. Large
- * arguments that take longer than output_hold_ms end it with HG_CANCELED. If an
- * output exceeds a limit, the handler has run, and both sides get the code.
+ * arguments that take longer than output_hold_ms to arrive or to be fetched end
+ * it with HG_CANCELED. If an output exceeds a limit, the handler has run, and
+ * both sides get the code.
  *
  * A peer that does not read its responses gets its refusals later. When 65,536
  * of them wait, its connection is closed (logged). See hg-limits(7).

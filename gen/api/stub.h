@@ -307,8 +307,8 @@ typedef struct hg_memory {
  * @retval HG_DISCONNECT      the client died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.
- * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a call of
- *                            this process.
+ * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a handle
+ *                            of the client.
  * @retval HG_AGAIN           the client has too many transfers.
  * @retval HG_HOSTUNREACH     no connection to the owner of the memory.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
