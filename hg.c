@@ -22173,8 +22173,8 @@ static HG_NOINLINE void hg_forward_log_code(
     else if (code == HG_NOENTRY)
         hg_log_warning("rpc", "\"%s\" is not served by %s", function, peer);
     else if (code == HG_AGAIN)
-        hg_log_warning(
-            "rpc", "%s refused \"%s\": it is at its limit", peer, function);
+        hg_log_warning("rpc", "%s refused \"%s\": %s", peer, function,
+            text[0] != '\0' ? text : "it is at its limit");
     else
         hg_log_warning("rpc", "%s refused \"%s\": %s%s%s", peer, function,
             HG_Error_to_string(code), text[0] != '\0' ? ": " : "", text);
