@@ -19128,7 +19128,7 @@ struct hg_context;
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
-    HG_HANDLE_SENT,     /* origin: waits for the answer */
+    HG_HANDLE_SENT,     /* origin: waits for the response */
     HG_HANDLE_FETCHING, /* fetches arguments too large for a message */
     HG_HANDLE_ENDED,    /* origin: the result is set */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
@@ -24136,7 +24136,7 @@ static const char *hg_inspect_state(struct hg_handle *handle)
 {
     switch (atomic_load(&handle->state)) {
     case HG_HANDLE_SENT:
-        return handle->one_way ? "is being sent" : "waits for the answer";
+        return handle->one_way ? "is being sent" : "waits for the response";
     case HG_HANDLE_FETCHING:
         return handle->target ? "its input is being fetched"
                               : "fetches its output";

@@ -58,7 +58,7 @@ struct hg_context;
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
-    HG_HANDLE_SENT,     /* origin: waits for the answer */
+    HG_HANDLE_SENT,     /* origin: waits for the response */
     HG_HANDLE_FETCHING, /* fetches arguments too large for a message */
     HG_HANDLE_ENDED,    /* origin: the result is set */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */

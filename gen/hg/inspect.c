@@ -59,7 +59,7 @@ static const char *hg_inspect_state(struct hg_handle *handle)
 {
     switch (atomic_load(&handle->state)) {
     case HG_HANDLE_SENT:
-        return handle->one_way ? "is being sent" : "waits for the answer";
+        return handle->one_way ? "is being sent" : "waits for the response";
     case HG_HANDLE_FETCHING:
         return handle->target ? "its input is being fetched"
                               : "fetches its output";

@@ -154,7 +154,7 @@ HG_TEST(dump_shows_calls)
     HG_CHECK_OK(cb_forward(&kept, handle, NULL));
     text = inspect_at(end.hg_class, HG_SUCCESS);
     HG_CHECK(
-        inspect_has(text, "out \"look keep\" to ", name, " the answer, 0."));
+        inspect_has(text, "out \"look keep\" to ", name, " the response, 0."));
     free(text);
     asking = cb_new_handle(&end, inspect_dump);
     HG_CHECK_OK(cb_do(&end, asking, NULL, &out));

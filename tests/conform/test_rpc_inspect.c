@@ -80,7 +80,7 @@ HG_TEST(dump_shows_calls)
     request = rpc_start_call(&end, inspect_inc, &in, &out);
     text = inspect_at();
     HG_CHECK(strstr(text, "    out \"look inc\" to ") != NULL);
-    HG_CHECK(strstr(text, ": waits for the answer, 0.") != NULL);
+    HG_CHECK(strstr(text, ": waits for the response, 0.") != NULL);
     free(text);
     HG_CHECK_OK(rpc_wait(request));
     HG_CHECK_EQ_INT(out.value, 2);
