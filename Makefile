@@ -136,7 +136,7 @@ $(LIB)/hg_perf: $(call perf_sources,$(NA)) $(wildcard tests/perf/*.h) \
         examples/usage.h $(LIB_OBJS)
 	$(link_tool)
 
-MAN       ?= $(BUILD)/man
+MAN       := $(BUILD)/man
 MAN_PAGES := $(wildcard gen/man/*.[17].md)
 MAN_NAMES := $(basename $(notdir $(MAN_PAGES)))
 DOC_PAGES := README.md $(MAN_PAGES) $(wildcard gen/*.md)
