@@ -187,8 +187,8 @@ MERCURY_GEN_PROC(fwd_setattr_in_t,
         (fwd_time_t) (mtime)))
 /* -> fwd_attr_out_t */
 
-/* fwd.getxattr: the value of `name`, or the list of names if it is "". `size` is
- * the caller's limit; 0 asks for the size, which is in `size` of the output. */
+/* fwd.getxattr: the value of `name`, or the list of names if it is "". `size`
+ * is the caller's limit. 0 asks for the size alone, which is in the output. */
 MERCURY_GEN_PROC(fwd_getxattr_in_t,
     ((uint64_t) (session))((uint64_t) (node))((hg_const_string_t) (name))(
         (uint32_t) (size)))
