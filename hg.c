@@ -17553,9 +17553,13 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
+/* Whether a bound handle came from another process than its owner. */
+HG_PRIVATE bool hg_bulk_is_passed(const struct hg_bulk *bulk);
+
 /* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
  * bound. */
-HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
+HG_PRIVATE hg_return_t hg_bulk_bind(
+    struct hg_bulk *bulk, uint8_t context_id, const char *function);
 
 /* Set the owner's address of a remote handle, with a reference, unless it has
  * one. */
@@ -18002,7 +18006,14 @@ static hg_return_t hg_bulk_make_alias(
 
 /* ---- Where memory is ---- */
 
-HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
+HG_PRIVATE bool hg_bulk_is_passed(const struct hg_bulk *bulk)
+{
+    return bulk->remote &&
+        (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_bind(
+    struct hg_bulk *bulk, uint8_t context_id, const char *function)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
     bool done;
@@ -18016,7 +18027,7 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     hg_leave(bulk->layer->lock);
     if (done)
         return HG_SUCCESS;
-    hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
+    hg_log_error("bulk", "%s: the handle is %s", function,
         bulk->remote ? "of a peer's memory" : "bound already");
     return HG_INVALID_ARG;
 }
@@ -18260,7 +18271,7 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
         hg_bulk_unref(bulk);
         return ret;
     }
-    if ((bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0)
+    if (hg_bulk_is_passed(bulk))
         hg_bulk_recognise(bulk);
     *bulk_p = bulk;
     return HG_SUCCESS;
@@ -18329,8 +18340,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
-        (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
-        na_addr_class(peer) != bulk->layer->na_class)
+        hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
         return;
     if (bulk->owner == NULL || na_addr_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);
@@ -26254,6 +26264,11 @@ hg_return_t HG_Event_trigger(
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
+/* Find the class; NULL stands for the class of the request model. HG_FAULT:
+ * there is none; codes of hg_check_class. All are logged. */
+HG_PRIVATE hg_return_t hg_layer_find_class(
+    struct hg_class **hg_class, const char *function);
+
 /* Set the context; NULL: there is no layer any more. */
 HG_PRIVATE void hg_layer_open(struct hg_context *context);
 
@@ -26312,6 +26327,20 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
     if (HG_UNLIKELY(context == NULL))
         hg_layer_log_none("rpc", function);
     return context;
+}
+
+HG_PRIVATE hg_return_t hg_layer_find_class(
+    struct hg_class **hg_class, const char *function)
+{
+    struct hg_context *context;
+
+    if (*hg_class != NULL)
+        return hg_check_class(*hg_class, function);
+    context = hg_layer_find(function);
+    if (context == NULL)
+        return HG_FAULT;
+    *hg_class = context->hg_class;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_layer_open(struct hg_context *context)
@@ -26411,6 +26440,11 @@ HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
  * arrived while this thread slept) or HG_BUSY (logged: this thread is inside
  * progress). A wait may exceed its deadline by one handler. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline);
+
+/* Wait until *done or `deadline`, as hg_wait_until; a signal does not end the
+ * wait. The lock is not held. */
+HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
 
 /* Wait for any event, then execute queued calls, at most a batch. The lock is
@@ -26549,6 +26583,18 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(context->waits > 0);
     context->waits--;
     return ret;
+}
+
+HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+{
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    do
+        ret = hg_wait_until(context, done, lanes, deadline);
+    while (ret == HG_INTR);
+    hg_leave(context->lock);
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
@@ -27190,6 +27236,14 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
     return ret;
 }
 
+HG_EXPORT hg_return_t HG_Bulk_handle_bind(hg_bulk_t handle)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_handle_bind");
+
+    return ret == HG_SUCCESS ? hg_bulk_bind(handle, 0, "HG_Bulk_handle_bind")
+                             : ret;
+}
+
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
 {
     return handle != NULL ? handle->size : 0;
@@ -27294,7 +27348,7 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     if (context->hg_class->layer != handle->layer)
         return hg_log_misuse("bulk", "HG_Bulk_bind",
             "handle and context are of different classes");
-    return hg_bulk_bind(handle, context->id);
+    return hg_bulk_bind(handle, context->id, "HG_Bulk_bind");
 }
 
 hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
@@ -27433,8 +27487,12 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
         return HG_FAULT;
     if (request == NULL)
         return hg_log_misuse("bulk", "HG_Bulk_transfer", "request is NULL");
-    ret = na_addr_check(
-        context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
+    if (origin_addr == NULL && origin_handle != NULL &&
+        hg_bulk_is_bound(origin_handle))
+        ret = HG_SUCCESS; /* the address is in the handle */
+    else
+        ret = na_addr_check(
+            context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
     if (ret == HG_SUCCESS)
         ret = hg_transfer_check(&context->transfers, &args, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)
@@ -27990,22 +28048,6 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
 /* ---- Traces, hooks, times ---- */
 
-/* Find the class; NULL stands for the class of the request model. HG_FAULT:
- * there is none; codes of hg_check_class. All are logged. */
-static hg_return_t hg_extras_find_class(
-    struct hg_class **hg_class, const char *function)
-{
-    struct hg_context *context;
-
-    if (*hg_class != NULL)
-        return hg_check_class(*hg_class, function);
-    context = hg_layer_find(function);
-    if (context == NULL)
-        return HG_FAULT;
-    *hg_class = context->hg_class;
-    return HG_SUCCESS;
-}
-
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
 {
     if (handle == NULL ||
@@ -28029,7 +28071,7 @@ HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
 HG_EXPORT hg_return_t HG_Set_hook(
     hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
 {
-    hg_return_t ret = hg_extras_find_class(&hg_class, "HG_Set_hook");
+    hg_return_t ret = hg_layer_find_class(&hg_class, "HG_Set_hook");
 
     if (ret == HG_SUCCESS)
         hg_watch_set_hook(hg_class, hook, arg);
@@ -28045,7 +28087,7 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
         return hg_log_misuse("rpc", "HG_Get_histogram",
             "the histogram is NULL, or its size not set");
-    ret = hg_extras_find_class(&hg_class, "HG_Get_histogram");
+    ret = hg_layer_find_class(&hg_class, "HG_Get_histogram");
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
@@ -28173,7 +28215,7 @@ static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 {
     bool layer = hg_class == NULL;
-    hg_return_t ret = hg_extras_find_class(&hg_class, "HG_Drain");
+    hg_return_t ret = hg_layer_find_class(&hg_class, "HG_Drain");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -28313,10 +28355,514 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
     return ret;
 }
 
+/* ==== gen/bulk/blocking.c ==== */
+/*
+ * blocking: the transfers of a server that waits for them, in both models.
+ *
+ * HG_Bulk_pull and HG_Bulk_push move memory of a call's client in one transfer.
+ * A pipeline moves it in pieces, through buffers that are parts of one bulk
+ * handle. Piece i uses buffer i modulo their number:
+ *
+ *     client's memory   |  0  |  1  |  2  |  3  |  4  |  5  |  6 |
+ *                                 in work     in flight
+ *     buffers                       [ 2 ]  [ 3 ][ 4 ][ 5 ]
+ *
+ * A transfer ends early when the caller waits no longer, or when its time is
+ * over. Then the local memory is withdrawn, since this ends a transfer in a
+ * limited time even if the peer does not read from the network. A pipeline
+ * whose buffers were withdrawn allocates them again.
+ *
+ * The waiting thread makes progress and runs callbacks, but no handlers. No
+ * other module includes this one.
+ *
+ * Locking: none; a flag that is waited for is atomic, and so is the flag that
+ * gives a pipeline to one thread.
+ */
+
+/* The longest time between two checks: timers of the context, and the
+ * cancellation of a transfer whose call was canceled, are delayed by that
+ * much. */
+#define HG_BLOCKING_SLICE_MS 5
+
+/* The arguments of one function, and its limits. */
+struct hg_blocking {
+    const char *function;
+    struct hg_handle *call;
+    struct hg_transfer_args args; /* of all bytes */
+    unsigned timeout;             /* ms; 0: none */
+    uint64_t deadline;
+    hg_bulk_piece_cb_t work; /* of a pipeline */
+    void *arg;
+};
+
+/* A transfer that a thread waits for. */
+struct hg_blocking_transfer {
+    struct hg_transfer transfer; /* first */
+    struct hg_context *context;
+    _Atomic bool ended;
+};
+
+/* ---- One transfer ---- */
+
+/* Check the arguments of both directions, and begin: `bulk` is memory of the
+ * caller of `call`, or was passed on by it. The local side is not set. */
+static hg_return_t hg_blocking_init(struct hg_blocking *b, hg_bulk_op_t op,
+    const char *function, struct hg_handle *call, struct hg_bulk *bulk,
+    size_t offset, size_t size)
+{
+    hg_return_t ret;
+
+    memset(b, 0, sizeof(*b));
+    if (call == NULL || (size > 0 && bulk == NULL))
+        return hg_log_misuse("rpc", function, "an argument is NULL");
+    ret = hg_check_side(call, true, function);
+    if (ret == HG_SUCCESS && hg_context_is_driver())
+        ret = hg_wait_refuse();
+    if (ret != HG_SUCCESS || size == 0)
+        return ret;
+    b->function = function;
+    b->call = call;
+    b->args.op = op;
+    b->args.addr = hg_bulk_is_passed(bulk) ? NULL : call->addr;
+    b->args.origin = bulk;
+    b->args.origin_offset = offset;
+    b->args.size = size;
+    return HG_SUCCESS;
+}
+
+static void hg_blocking_limit(struct hg_blocking *b, unsigned timeout)
+{
+    b->timeout = timeout;
+    b->deadline = timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
+}
+
+/* Why to end before all is moved: HG_TIMEOUT, HG_CANCELED or HG_DISCONNECT.
+ * HG_SUCCESS: no reason. */
+static hg_return_t hg_blocking_why_end(const struct hg_blocking *b)
+{
+    if (hg_handle_is_over(b->call))
+        return na_addr_is_dead(b->call->addr) ? HG_DISCONNECT : HG_CANCELED;
+    return hg_clock_is_past(b->deadline) ? HG_TIMEOUT : HG_SUCCESS;
+}
+
+/* Log a result that is an error. Returns the result for the application. */
+static hg_return_t hg_blocking_explain(
+    const struct hg_blocking *b, hg_return_t ret)
+{
+    if (ret == HG_TIMEOUT)
+        hg_log_warning("bulk",
+            "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
+            "canceled",
+            b->function, b->args.size, hg_handle_peer(b->call),
+            hg_handle_function(b->call), b->timeout);
+    else if (ret != HG_SUCCESS)
+        hg_log_keep_text("%s with %s: %s", b->function, hg_handle_peer(b->call),
+            HG_Error_to_string(ret));
+    /* The owner withdrew its memory: it does not wait any more. */
+    return ret == HG_NOENTRY ? HG_CANCELED : ret;
+}
+
+/* Callback of the transfer. */
+static void hg_blocking_moved(struct hg_transfer *transfer)
+{
+    struct hg_blocking_transfer *moved =
+        (struct hg_blocking_transfer *) transfer;
+
+    hg_enter(transfer->home->layer->lock);
+    hg_transfer_fini(transfer);
+    hg_leave(transfer->home->layer->lock);
+    hg_wait_raise(moved->context, &moved->ended);
+}
+
+/* Start a transfer with arguments that were checked. */
+static hg_return_t hg_blocking_start(const struct hg_blocking *b,
+    const struct hg_transfer_args *args, struct hg_blocking_transfer *moved)
+{
+    struct hg_transfer_list *home = &b->call->context->transfers;
+    bool ended = false;
+    hg_return_t ret;
+
+    memset(moved, 0, sizeof(*moved));
+    moved->context = b->call->context;
+    hg_enter(home->layer->lock);
+    ret = hg_transfer_start(
+        &moved->transfer, home, args, hg_blocking_moved, &ended);
+    if (ended) {
+        hg_transfer_fini(&moved->transfer);
+        atomic_store(&moved->ended, true);
+    }
+    hg_leave(home->layer->lock);
+    return ret == HG_NOENTRY ? HG_CANCELED : ret;
+}
+
+/* Wait for the end of a transfer, whose local memory is withdrawn if there is a
+ * reason to end early. Returns its result, or the reason. */
+static hg_return_t hg_blocking_await(
+    const struct hg_blocking *b, const struct hg_blocking_transfer *moved)
+{
+    hg_return_t why = HG_SUCCESS;
+    hg_return_t ret;
+
+    while (!atomic_load(&moved->ended)) {
+        if (why == HG_SUCCESS) {
+            why = hg_blocking_why_end(b);
+            if (why != HG_SUCCESS)
+                hg_bulk_withdraw(b->args.local);
+        }
+        hg_wait_uninterrupted(moved->context, &moved->ended, NA_LANES_DONE,
+            hg_clock_after_ms(HG_BLOCKING_SLICE_MS));
+    }
+    ret = moved->transfer.ret;
+    if (ret != HG_SUCCESS && why == HG_TIMEOUT)
+        return HG_TIMEOUT;
+    return ret == HG_CANCELED && why != HG_SUCCESS ? why : ret;
+}
+
+/* Move `size` bytes between `buf` and the memory `bulk`, within `timeout` ms;
+ * NULL: within the option bulk_ms. */
+static hg_return_t hg_blocking_move(hg_bulk_op_t op, hg_handle_t call,
+    hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
+    const unsigned *timeout)
+{
+    bool pull = op == HG_BULK_PULL;
+    const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
+    void *memory = (void *) (uintptr_t) buf; /* the flags make it read-only */
+    struct hg_blocking_transfer moved;
+    struct hg_blocking b;
+    hg_return_t ret;
+
+    if (size > 0 && buf == NULL)
+        return hg_log_misuse("rpc", function, "an argument is NULL");
+    ret = hg_blocking_init(&b, op, function, call, bulk, offset, size);
+    if (ret != HG_SUCCESS || size == 0)
+        return ret;
+    ret = hg_bulk_create(call->context->hg_class->layer, 1, &memory, &size,
+        pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &b.args.local);
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_blocking_limit(&b,
+        timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms);
+    ret = hg_transfer_check(&call->context->transfers, &b.args, function);
+    if (ret == HG_SUCCESS)
+        ret = hg_blocking_start(&b, &b.args, &moved);
+    if (ret == HG_SUCCESS)
+        ret = hg_blocking_explain(&b, hg_blocking_await(&b, &moved));
+    (void) hg_bulk_take_back(b.args.local);
+    return ret;
+}
+
+hg_return_t HG_Bulk_pull(
+    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
+{
+    return hg_blocking_move(HG_BULK_PULL, call, bulk, offset, buf, size, NULL);
+}
+
+hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    const void *buf, size_t size)
+{
+    return hg_blocking_move(HG_BULK_PUSH, call, bulk, offset, buf, size, NULL);
+}
+
+hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    void *buf, size_t size, unsigned int timeout)
+{
+    return hg_blocking_move(
+        HG_BULK_PULL, call, bulk, offset, buf, size, &timeout);
+}
+
+hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
+    const void *buf, size_t size, unsigned int timeout)
+{
+    return hg_blocking_move(
+        HG_BULK_PUSH, call, bulk, offset, buf, size, &timeout);
+}
+
+/* ---- Pipelines ---- */
+
+struct hg_bulk_pipeline {
+    struct hg_bulk_layer *layer; /* only compared: it may have ended */
+    struct hg_bulk *local; /* all buffers; NULL: they could not be allocated */
+    size_t buffer_size;
+    size_t count;
+    _Atomic bool busy; /* a thread uses the members below */
+    size_t first;      /* the oldest piece in flight */
+    size_t in_flight;
+    struct hg_blocking_transfer pieces[];
+};
+
+/* Allocate the buffers, unless they can be used. */
+static hg_return_t hg_pipeline_allocate(
+    struct hg_bulk_pipeline *pipeline, struct hg_bulk_layer *layer)
+{
+    size_t size = pipeline->count * pipeline->buffer_size;
+
+    if (pipeline->local != NULL && !pipeline->local->withdrawn)
+        return HG_SUCCESS;
+    if (pipeline->local != NULL)
+        (void) hg_bulk_take_back(pipeline->local);
+    pipeline->local = NULL;
+    return hg_bulk_create(
+        layer, 1, NULL, &size, HG_BULK_READWRITE, &pipeline->local);
+}
+
+/* The index of the buffer for the next piece. */
+static size_t hg_pipeline_next(const struct hg_bulk_pipeline *pipeline)
+{
+    return (pipeline->first + pipeline->in_flight) % pipeline->count;
+}
+
+/* The size of the piece at `offset`. */
+static size_t hg_pipeline_piece(const struct hg_bulk_pipeline *pipeline,
+    const struct hg_blocking *b, size_t offset)
+{
+    size_t rest = (size_t) b->args.size - offset;
+
+    return rest < pipeline->buffer_size ? rest : pipeline->buffer_size;
+}
+
+/* Start the transfer of a piece through the next buffer. */
+static hg_return_t hg_pipeline_start(struct hg_bulk_pipeline *pipeline,
+    const struct hg_blocking *b, size_t offset, size_t size)
+{
+    size_t index = hg_pipeline_next(pipeline);
+    struct hg_transfer_args args = b->args;
+    hg_return_t ret;
+
+    assert(pipeline->in_flight < pipeline->count);
+    args.origin_offset += offset;
+    args.local_offset = index * pipeline->buffer_size;
+    args.size = size;
+    ret = hg_blocking_start(b, &args, &pipeline->pieces[index]);
+    pipeline->in_flight += ret == HG_SUCCESS;
+    return ret;
+}
+
+/* Wait for the oldest piece in flight. */
+static hg_return_t hg_pipeline_await(
+    struct hg_bulk_pipeline *pipeline, const struct hg_blocking *b)
+{
+    hg_return_t ret = hg_blocking_await(b, &pipeline->pieces[pipeline->first]);
+
+    assert(pipeline->in_flight > 0);
+    pipeline->first = (pipeline->first + 1) % pipeline->count;
+    pipeline->in_flight--;
+    return ret;
+}
+
+/* Let the application work on the piece in a buffer. It may reduce *size_p. */
+static hg_return_t hg_pipeline_work(const struct hg_bulk_pipeline *pipeline,
+    const struct hg_blocking *b, size_t index, size_t offset, size_t *size_p)
+{
+    char *buffers = (char *) b->args.local->segments[0].address;
+    size_t size = *size_p;
+    hg_return_t ret = hg_blocking_explain(b, hg_blocking_why_end(b));
+
+    if (ret == HG_SUCCESS)
+        ret = b->work(
+            b->arg, buffers + index * pipeline->buffer_size, size_p, offset);
+    if (ret == HG_SUCCESS && *size_p > size)
+        ret = hg_log_misuse(
+            "bulk", b->function, "the callback enlarged the size of a piece");
+    return ret;
+}
+
+static hg_return_t hg_pipeline_pull(
+    struct hg_bulk_pipeline *pipeline, const struct hg_blocking *b)
+{
+    size_t total = (size_t) b->args.size;
+    size_t started = 0;
+    size_t done = 0;
+    hg_return_t ret = HG_SUCCESS;
+
+    while (done < total) {
+        size_t index = pipeline->first;
+        size_t size = hg_pipeline_piece(pipeline, b, done);
+        size_t used = size;
+
+        while (ret == HG_SUCCESS && started < total &&
+            pipeline->in_flight < pipeline->count) {
+            size_t next = hg_pipeline_piece(pipeline, b, started);
+
+            ret = hg_pipeline_start(pipeline, b, started, next);
+            started += next;
+        }
+        if (ret == HG_SUCCESS)
+            ret = hg_blocking_explain(b, hg_pipeline_await(pipeline, b));
+        if (ret == HG_SUCCESS)
+            ret = hg_pipeline_work(pipeline, b, index, done, &used);
+        if (ret != HG_SUCCESS || used < size)
+            break;
+        done += size;
+    }
+    return ret;
+}
+
+static hg_return_t hg_pipeline_push(
+    struct hg_bulk_pipeline *pipeline, const struct hg_blocking *b)
+{
+    size_t total = (size_t) b->args.size;
+    size_t done = 0;
+    hg_return_t ret = HG_SUCCESS;
+
+    while (ret == HG_SUCCESS && done < total) {
+        size_t size = hg_pipeline_piece(pipeline, b, done);
+        size_t used = size;
+
+        if (pipeline->in_flight == pipeline->count)
+            ret = hg_blocking_explain(b, hg_pipeline_await(pipeline, b));
+        if (ret == HG_SUCCESS)
+            ret = hg_pipeline_work(
+                pipeline, b, hg_pipeline_next(pipeline), done, &used);
+        if (ret == HG_SUCCESS && used > 0)
+            ret = hg_pipeline_start(pipeline, b, done, used);
+        done = used == size ? done + size : total;
+    }
+    while (ret == HG_SUCCESS && pipeline->in_flight > 0)
+        ret = hg_blocking_explain(b, hg_pipeline_await(pipeline, b));
+    return ret;
+}
+
+/* Move the data through a pipeline that this thread uses alone. */
+static hg_return_t hg_pipeline_run(
+    struct hg_bulk_pipeline *pipeline, struct hg_blocking *b)
+{
+    struct hg_bulk_layer *layer = b->call->context->transfers.layer;
+    struct hg_transfer_args args;
+    hg_return_t ret;
+
+    if (pipeline->layer != layer)
+        return hg_log_misuse("bulk", b->function,
+            "the pipeline is of another class than the call");
+    ret = hg_pipeline_allocate(pipeline, layer);
+    if (ret != HG_SUCCESS)
+        return ret;
+    b->args.local = pipeline->local;
+    args = b->args;
+    /* The origin must allow all bytes, the buffers those of one piece. */
+    if (hg_bulk_allows(args.origin, args.origin_offset, args.size, 0) ==
+        HG_SUCCESS)
+        args.size = hg_pipeline_piece(pipeline, b, 0);
+    ret = hg_transfer_check(&b->call->context->transfers, &args, b->function);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = args.op == HG_BULK_PULL ? hg_pipeline_pull(pipeline, b)
+                                  : hg_pipeline_push(pipeline, b);
+    if (pipeline->in_flight > 0)
+        hg_bulk_withdraw(pipeline->local);
+    while (pipeline->in_flight > 0)
+        (void) hg_pipeline_await(pipeline, b);
+    (void) hg_pipeline_allocate(pipeline, layer); /* or at the next use */
+    return ret;
+}
+
+static hg_return_t hg_pipeline_move(struct hg_bulk_pipeline *pipeline,
+    struct hg_blocking *b, hg_bulk_piece_cb_t work, void *arg, unsigned timeout)
+{
+    hg_return_t ret;
+
+    if (atomic_exchange(&pipeline->busy, true)) {
+        hg_log_error(
+            "bulk", "%s: another transfer uses the pipeline", b->function);
+        return HG_BUSY;
+    }
+    b->work = work;
+    b->arg = arg;
+    hg_blocking_limit(b, timeout);
+    ret = hg_pipeline_run(pipeline, b);
+    atomic_store(&pipeline->busy, false);
+    return ret;
+}
+
+hg_return_t HG_Bulk_pipeline_create(hg_class_t *hg_class, size_t count,
+    size_t buffer_size, hg_bulk_pipeline_t *pipeline)
+{
+    struct hg_bulk_pipeline *made;
+    hg_return_t ret;
+
+    if (pipeline == NULL || count == 0 || buffer_size == 0)
+        return hg_log_misuse("bulk", "HG_Bulk_pipeline_create",
+            "pipeline is NULL, or an argument is 0");
+    if (count > SIZE_MAX / buffer_size ||
+        count > (SIZE_MAX - sizeof(*made)) / sizeof(made->pieces[0]))
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_pipeline_create", "the sizes overflow");
+    ret = hg_layer_find_class(&hg_class, "HG_Bulk_pipeline_create");
+    if (ret != HG_SUCCESS)
+        return ret;
+    made = (struct hg_bulk_pipeline *) hg_mem_calloc(
+        1, sizeof(*made) + count * sizeof(made->pieces[0]));
+    if (made == NULL) {
+        hg_log_error("bulk", "no memory for a pipeline");
+        return HG_NOMEM;
+    }
+    made->layer = hg_class->layer;
+    made->buffer_size = buffer_size;
+    made->count = count;
+    ret = hg_pipeline_allocate(made, made->layer);
+    if (ret == HG_SUCCESS)
+        *pipeline = made;
+    else
+        hg_mem_free(made);
+    return ret;
+}
+
+hg_return_t HG_Bulk_pipeline_free(hg_bulk_pipeline_t pipeline)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (pipeline == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_pipeline_free", "pipeline is NULL");
+    if (pipeline->busy) {
+        hg_log_error(
+            "bulk", "HG_Bulk_pipeline_free: a transfer uses the pipeline");
+        return HG_BUSY;
+    }
+    if (pipeline->local != NULL)
+        ret = HG_Bulk_free(pipeline->local);
+    if (ret == HG_SUCCESS)
+        hg_mem_free(pipeline);
+    return ret;
+}
+
+hg_return_t HG_Bulk_pipeline_pull(hg_bulk_pipeline_t pipeline, hg_handle_t call,
+    hg_bulk_t bulk, size_t offset, size_t size, hg_bulk_piece_cb_t work,
+    void *arg, unsigned int timeout)
+{
+    struct hg_blocking b;
+    hg_return_t ret;
+
+    if (pipeline == NULL || work == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_pipeline_pull", "an argument is NULL");
+    ret = hg_blocking_init(
+        &b, HG_BULK_PULL, "HG_Bulk_pipeline_pull", call, bulk, offset, size);
+    return ret == HG_SUCCESS && size > 0
+        ? hg_pipeline_move(pipeline, &b, work, arg, timeout)
+        : ret;
+}
+
+hg_return_t HG_Bulk_pipeline_push(hg_bulk_pipeline_t pipeline, hg_handle_t call,
+    hg_bulk_t bulk, size_t offset, size_t size, hg_bulk_piece_cb_t work,
+    void *arg, unsigned int timeout)
+{
+    struct hg_blocking b;
+    hg_return_t ret;
+
+    if (pipeline == NULL || work == NULL)
+        return hg_log_misuse(
+            "bulk", "HG_Bulk_pipeline_push", "an argument is NULL");
+    ret = hg_blocking_init(
+        &b, HG_BULK_PUSH, "HG_Bulk_pipeline_push", call, bulk, offset, size);
+    return ret == HG_SUCCESS && size > 0
+        ? hg_pipeline_move(pipeline, &b, work, arg, timeout)
+        : ret;
+}
+
 /* ==== gen/hg/stub.c ==== */
 /*
- * stub: functions for MERCURY_GEN_RPC_STUB, and blocking functions of both
- * models.
+ * stub: functions for MERCURY_GEN_RPC_STUB, and a blocking call of the callback
+ * model.
  *
  * The functions that the macro generates are compiled into the application.
  * Functions that they need besides those of the two models are here. A blocked
@@ -28326,11 +28872,6 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout)
  *
  * Locking: none; a flag that is waited for is atomic.
  */
-
-/* The longest time between two checks: timers of the context, and the
- * cancellation of a transfer whose call was canceled, are delayed by that
- * much. */
-#define HG_STUB_SLICE_MS 5
 
 /* At least the size of any text of HG_Get_last_error_text(). */
 #define HG_STUB_TEXT_MAX 600
@@ -28353,34 +28894,9 @@ hg_id_t HG_Name_to_id(const char *func_name)
 
 /* ---- Calls in the callback model ---- */
 
-/* A flag, and the context of the thread that waits for it. */
-struct hg_stub_flag {
-    _Atomic bool up;
-    struct hg_context *context;
-};
-
-/* The flag may be freed when it is up. */
-static void hg_stub_raise(struct hg_stub_flag *flag)
-{
-    hg_wait_raise(flag->context, &flag->up);
-}
-
-/* Wait until the flag is up or `deadline` passes. A signal does not end the
- * wait. */
-static void hg_stub_await(
-    const struct hg_stub_flag *flag, unsigned lanes, uint64_t deadline)
-{
-    hg_return_t ret;
-
-    hg_enter(flag->context->lock);
-    do
-        ret = hg_wait_until(flag->context, &flag->up, lanes, deadline);
-    while (ret == HG_INTR);
-    hg_leave(flag->context->lock);
-}
-
 struct hg_stub_forward {
-    struct hg_stub_flag flag;
+    struct hg_context *context;
+    _Atomic bool ended;
     hg_return_t ret;
 };
 
@@ -28389,7 +28905,7 @@ static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
     struct hg_stub_forward *forward = (struct hg_stub_forward *) info->arg;
 
     forward->ret = info->ret;
-    hg_stub_raise(&forward->flag);
+    hg_wait_raise(forward->context, &forward->ended);
     return HG_SUCCESS;
 }
 
@@ -28404,14 +28920,15 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
         ret = hg_wait_refuse();
     if (ret != HG_SUCCESS)
         return ret;
-    atomic_init(&forward.flag.up, false);
-    forward.flag.context = handle->context;
+    atomic_init(&forward.ended, false);
+    forward.context = handle->context;
     ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
     if (ret != HG_SUCCESS) {
         hg_forward_complete_text("HG_Forward_wait", ret);
         return ret;
     }
-    hg_stub_await(&forward.flag, hg_wait_lanes(), HG_CLOCK_NEVER);
+    hg_wait_uninterrupted(
+        handle->context, &forward.ended, hg_wait_lanes(), HG_CLOCK_NEVER);
     hg_forward_explain(handle, forward.ret);
     return forward.ret;
 }
@@ -28522,138 +29039,6 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
         return ret;
     return HG_Bulk_create(
         context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
-}
-
-struct hg_stub_transfer {
-    struct hg_transfer transfer; /* first */
-    struct hg_stub_flag flag;
-};
-
-/* Callback of the transfer. */
-static void hg_stub_moved(struct hg_transfer *transfer)
-{
-    struct hg_stub_transfer *moved = (struct hg_stub_transfer *) transfer;
-
-    hg_enter(transfer->home->layer->lock);
-    hg_transfer_fini(transfer);
-    hg_leave(transfer->home->layer->lock);
-    hg_stub_raise(&moved->flag);
-}
-
-/* Wait for the end of the transfer. It is canceled when the call is canceled
- * (HG_CANCELED) and at `deadline` (HG_TIMEOUT). Returns the reason, or
- * HG_SUCCESS. */
-static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
-    struct hg_handle *call, struct hg_bulk *local, uint64_t deadline)
-{
-    hg_return_t why = HG_SUCCESS;
-
-    while (!atomic_load(&flag->up)) {
-        if (why == HG_SUCCESS) {
-            if (hg_handle_is_over(call))
-                why = HG_CANCELED;
-            else if (hg_clock_is_past(deadline))
-                why = HG_TIMEOUT;
-            if (why != HG_SUCCESS)
-                hg_bulk_withdraw(local);
-        }
-        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_SLICE_MS));
-    }
-    return why;
-}
-
-/* Transfer data within `timeout` ms; 0: no limit. */
-static hg_return_t hg_stub_transfer(struct hg_handle *call,
-    const struct hg_transfer_args *args, unsigned timeout, const char *function)
-{
-    struct hg_transfer_list *home = &call->context->transfers;
-    uint64_t deadline =
-        timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
-    struct hg_stub_transfer moved;
-    hg_return_t ret = hg_transfer_check(home, args, function);
-    bool ended = false;
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    memset(&moved, 0, sizeof(moved));
-    moved.flag.context = call->context;
-    hg_enter(home->layer->lock);
-    ret = hg_transfer_start(&moved.transfer, home, args, hg_stub_moved, &ended);
-    if (ended)
-        hg_transfer_fini(&moved.transfer);
-    hg_leave(home->layer->lock);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (!ended)
-        ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
-    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS) {
-        if (moved.transfer.ret != HG_SUCCESS)
-            hg_log_keep_text("%s with %s: %s", function, hg_handle_peer(call),
-                HG_Error_to_string(moved.transfer.ret));
-        return moved.transfer.ret;
-    }
-    hg_log_warning("bulk",
-        "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
-        "canceled",
-        function, args->size, hg_handle_peer(call), hg_handle_function(call),
-        timeout);
-    return HG_TIMEOUT;
-}
-
-/* Move `size` bytes between `buf` and the memory `bulk` of the caller of
- * `call`, within `timeout` ms; NULL: within the option bulk_ms. */
-static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
-    hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
-    const unsigned *timeout)
-{
-    bool pull = op == HG_BULK_PULL;
-    const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
-    struct hg_transfer_args args = {op, NULL, bulk, offset, NULL, 0, size};
-    void *memory = (void *) (uintptr_t) buf; /* the flags make it read-only */
-    hg_return_t ret;
-
-    if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
-        return hg_log_misuse("rpc", function, "an argument is NULL");
-    ret = hg_check_side(call, true, function);
-    if (ret == HG_SUCCESS && hg_context_is_driver())
-        ret = hg_wait_refuse();
-    if (ret != HG_SUCCESS || size == 0)
-        return ret;
-    ret = hg_bulk_create(call->context->hg_class->layer, 1, &memory, &size,
-        pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &args.local);
-    if (ret != HG_SUCCESS)
-        return ret;
-    args.addr = call->addr;
-    ret = hg_stub_transfer(call, &args,
-        timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms,
-        function);
-    (void) hg_bulk_take_back(args.local);
-    /* The caller withdrew its memory: it does not wait any more. */
-    return ret == HG_NOENTRY ? HG_CANCELED : ret;
-}
-
-hg_return_t HG_Bulk_pull(
-    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
-{
-    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, NULL);
-}
-
-hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    const void *buf, size_t size)
-{
-    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, NULL);
-}
-
-hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    void *buf, size_t size, unsigned int timeout)
-{
-    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, &timeout);
-}
-
-hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    const void *buf, size_t size, unsigned int timeout)
-{
-    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, &timeout);
 }
 
 /* ---- Arguments ---- */

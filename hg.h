@@ -1171,9 +1171,12 @@ typedef struct hg_memory {
  * Read memory of the caller into a buffer, and wait.
  *
  * A function calls it while it executes a call, in either model, or another
- * thread before the handle of the call is freed. Only memory of the caller can
- * be moved: see HG_Bulk_transfer() for memory of another process. The transfer
- * may take as long as the option bulk_ms says.
+ * thread before the handle of the call is freed. The transfer may take as long
+ * as the option bulk_ms says.
+ *
+ * It moves memory of the caller. It also moves memory of another process that
+ * the caller passed on, if its owner called HG_Bulk_handle_bind() or
+ * HG_Bulk_bind().
  *
  * A client that is stopped delays this thread for that time. Over ZeroMQ and
  * MPI a client that makes no progress does so, too. Over sm the server copies
@@ -1188,7 +1191,8 @@ typedef struct hg_memory {
  * the call.
  *
  * @param call      the call that this function executes.
- * @param bulk      the memory of its caller.
+ * @param bulk      the memory of its caller, or memory that its owner has
+ *                  bound.
  * @param offset    where in that memory to begin.
  * @param[out] buf  the data; borrowed.
  * @param size      bytes; 0 is allowed.
@@ -1196,15 +1200,17 @@ typedef struct hg_memory {
  * @retval HG_TIMEOUT         it was canceled after this time; a part may have
  *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
- *                            over, it canceled the call or freed the memory; or
- *                            the memory is of another process than the caller.
- * @retval HG_DISCONNECT      the client died.
+ *                            over, or it canceled the call; or the memory was
+ *                            freed, or is of another process and not bound.
+ * @retval HG_DISCONNECT      the client or the owner of the memory died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.
  * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a handle
  *                            of the client.
  * @retval HG_AGAIN           the client has too many transfers.
- * @retval HG_HOSTUNREACH     no connection to the owner of the memory.
+ * @retval HG_HOSTUNREACH     no connection to the owner of the memory; or the
+ *                            memory was passed on, and its owner does not
+ *                            listen.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
  *                            address.
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (bulk_checksum).
@@ -1878,8 +1884,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
  *
  * Offsets are logical: they count bytes of the concatenated segments.
  *
- * These are the functions of the request model. HG_Bulk_pull() and
- * HG_Bulk_push() are simpler, and serve both models. See hg-bulk(7).
+ * These are the functions of the request model. HG_Bulk_pull(), HG_Bulk_push()
+ * and pipelines are simpler, and serve both models. See hg-bulk(7).
  *
  * Not detected are: a handle that is freed twice, used after that, or freed
  * while another thread uses it.
@@ -2079,12 +2085,33 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
     hg_bulk_t *handle, const void *buf, size_t buf_size);
 
 /**
+ * Put the address of this process into a bulk handle.
+ *
+ * A process that gets the handle may pass it on: a third process then moves the
+ * data directly. It gives HG_Bulk_transfer() NA_ADDR_NULL, or calls
+ * HG_Bulk_pull(), HG_Bulk_push() or a pipeline. See hg-bulk(7).
+ *
+ * The address of a bulk class that does not listen serves only the peer that
+ * got the handle from this process.
+ *
+ * @param handle  of memory of this process.
+ * @retval HG_SUCCESS      the handle is bound: copies that are sent from now on
+ *                         have the address.
+ * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
+ *                         or is HG_BULK_NULL.
+ * @retval HG_FAULT        the bulk layer of the handle has ended, or belongs to
+ *                         the parent process.
+ */
+HG_EXPORT hg_return_t HG_Bulk_handle_bind(hg_bulk_t handle);
+
+/**
  * Start to move bytes between memory of its owner and local memory.
  *
  * The owner is the process that created origin_handle. Mercury, after which the
  * parameters are named, calls it the origin. Its address is that of
- * HG_Handler_get_addr(), or another one if the caller passed a handle on. With
- * the address of this process the data is copied.
+ * HG_Handler_get_addr(), or another one if the caller passed a handle on.
+ * NA_ADDR_NULL stands for the address in a bound handle. With the address of
+ * this process the data is copied.
  *
  * Data that needs no action of the peer is moved before the function returns:
  * data of this process and, over sm, up to some 256 KiB. Other transfers move
@@ -2100,7 +2127,8 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  *
  * @param op             HG_BULK_PULL reads the owner's memory, HG_BULK_PUSH
  *                       writes it.
- * @param origin_addr    the owner's address on the RPC class; borrowed.
+ * @param origin_addr    the owner's address on the RPC class, borrowed; or
+ *                       NA_ADDR_NULL: see HG_Bulk_handle_bind().
  * @param origin_handle  the owner's memory.
  * @param origin_offset  where to begin there.
  * @param local_handle   memory of this process; keep it until the end.
@@ -2164,6 +2192,139 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  */
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
+
+/* ---- Pipelines ---- */
+/**
+ * @defgroup hg_pipeline Bulk data in pieces
+ * @ingroup hg_bulk
+ *
+ * A pipeline moves memory of any size through a few buffers of the server.
+ * While a function of the application works on one piece, the next ones are in
+ * flight. It serves both models.
+ *
+ * A transfer occupies its pipeline. A server that executes calls in several
+ * threads creates a pipeline for each thread.
+ * @{
+ */
+
+/** Buffers of a server for one transfer at a time. */
+typedef struct hg_bulk_pipeline *hg_bulk_pipeline_t;
+
+/**
+ * Works on a piece: uses the data of a pull, or fills the buffer of a push.
+ *
+ * It runs in the thread that called HG_Bulk_pipeline_pull() or
+ * HG_Bulk_pipeline_push(), for one piece after the other. No lock is held: it
+ * may wait, call HG_Bulk_pull(), and use other pipelines.
+ *
+ * To end the transfer early, it reduces `*size`. A push then moves only these
+ * bytes of the piece. The result is HG_SUCCESS.
+ *
+ * @param arg           the argument of the transfer.
+ * @param data          the buffer; borrowed until it returns.
+ * @param[in,out] size  bytes of this piece: those of a buffer, or the rest.
+ * @param offset        where the piece begins, counted from the beginning of
+ *                      the transfer.
+ * @return HG_SUCCESS to go on; any other code ends the transfer with this code.
+ */
+typedef hg_return_t (*hg_bulk_piece_cb_t)(
+    void *arg, void *data, size_t *size, size_t offset);
+
+/**
+ * Create a pipeline, and allocate its buffers.
+ *
+ * Over sm a piece of up to 256 KiB moves at once. Over a network a larger piece
+ * may be faster. With one buffer no piece is in flight while the application
+ * works.
+ *
+ * @param hg_class       the class; NULL: the layer of the request model.
+ * @param count          buffers, at least 1; 2 to 4 are enough.
+ * @param buffer_size    bytes of each, the size of a piece.
+ * @param[out] pipeline  for HG_Bulk_pipeline_free().
+ * @retval HG_SUCCESS       the pipeline is created.
+ * @retval HG_INVALID_ARG   0, NULL, sizes that overflow, or no such class.
+ * @retval HG_NOMEM         out of memory.
+ * @retval HG_FAULT         NULL, and the layer is not running; or it belongs to
+ *                          the parent process.
+ * @retval HG_OPNOTSUPPORT  peers cannot reach a bulk class that does not listen
+ *                          (see HG_Bulk_init()).
+ */
+HG_EXPORT hg_return_t HG_Bulk_pipeline_create(hg_class_t *hg_class,
+    size_t count, size_t buffer_size, hg_bulk_pipeline_t *pipeline);
+
+/**
+ * Free a pipeline.
+ *
+ * Free it before its class ends. Later it is still freed, with a warning of the
+ * class about its buffers.
+ *
+ * @param pipeline  taken.
+ * @retval HG_SUCCESS      the pipeline is freed.
+ * @retval HG_BUSY         a transfer uses it.
+ * @retval HG_INVALID_ARG  NULL.
+ * @retval HG_FAULT        the layer belongs to the parent process.
+ */
+HG_EXPORT hg_return_t HG_Bulk_pipeline_free(hg_bulk_pipeline_t pipeline);
+
+/**
+ * Read memory of the caller piece by piece, and wait.
+ *
+ * `work` gets each piece that has arrived, in order. The last piece may be
+ * shorter than the others. When the function returns, nothing is in flight, and
+ * the pipeline can be used again.
+ *
+ * The rules of HG_Bulk_pull() hold: whose memory it is, how the transfer ends
+ * early, and that signals do not end the wait.
+ *
+ * @param pipeline  of the class of the call.
+ * @param call      the call that this function executes.
+ * @param bulk      the memory of its caller, or memory that its owner has
+ *                  bound.
+ * @param offset    where in that memory to begin.
+ * @param size      bytes; 0 is allowed: `work` does not run.
+ * @param work      runs for each piece.
+ * @param arg       passed to it.
+ * @param timeout   milliseconds for the whole transfer, with the time that
+ *                  `work` takes; 0: no limit.
+ * @retval HG_SUCCESS      `work` got all bytes, or ended the transfer.
+ * @retval HG_BUSY         another transfer uses the pipeline (logged), or this
+ *                         thread makes progress already.
+ * @retval HG_INVALID_ARG  an argument is NULL, `call` is a handle of the client
+ *                         or of another class than the pipeline, or `work`
+ *                         enlarged `*size` (logged).
+ * @retval others          a code of `work`, or as HG_Bulk_pull().
+ * @threads Any thread, while the call is not freed.
+ */
+HG_EXPORT hg_return_t HG_Bulk_pipeline_pull(hg_bulk_pipeline_t pipeline,
+    hg_handle_t call, hg_bulk_t bulk, size_t offset, size_t size,
+    hg_bulk_piece_cb_t work, void *arg, unsigned int timeout);
+
+/**
+ * Write memory of the caller piece by piece, and wait.
+ *
+ * `work` fills each piece, in order. A piece is moved while `work` fills the
+ * next ones. If the transfer fails, any piece that `work` has filled may have
+ * been moved or not. Other rules and return codes are those of
+ * HG_Bulk_pipeline_pull().
+ *
+ * @param pipeline  of the class of the call.
+ * @param call      the call that this function executes.
+ * @param bulk      the memory of its caller, or memory that its owner has
+ *                  bound.
+ * @param offset    where in that memory to begin.
+ * @param size      bytes; 0 is allowed: `work` does not run.
+ * @param work      runs for each piece.
+ * @param arg       passed to it.
+ * @param timeout   milliseconds for the whole transfer, with the time that
+ *                  `work` takes; 0: no limit.
+ * @retval HG_SUCCESS  all bytes that `work` filled are in the memory.
+ * @retval others      as HG_Bulk_pipeline_pull().
+ * @threads Any thread, while the call is not freed.
+ */
+HG_EXPORT hg_return_t HG_Bulk_pipeline_push(hg_bulk_pipeline_t pipeline,
+    hg_handle_t call, hg_bulk_t bulk, size_t offset, size_t size,
+    hg_bulk_piece_cb_t work, void *arg, unsigned int timeout);
+/** @} */
 
 /* ---- Names of the Mercury paper ---- */
 

@@ -277,9 +277,12 @@ typedef struct hg_memory {
  * Read memory of the caller into a buffer, and wait.
  *
  * A function calls it while it executes a call, in either model, or another
- * thread before the handle of the call is freed. Only memory of the caller can
- * be moved: see HG_Bulk_transfer() for memory of another process. The transfer
- * may take as long as the option bulk_ms says.
+ * thread before the handle of the call is freed. The transfer may take as long
+ * as the option bulk_ms says.
+ *
+ * It moves memory of the caller. It also moves memory of another process that
+ * the caller passed on, if its owner called HG_Bulk_handle_bind() or
+ * HG_Bulk_bind().
  *
  * A client that is stopped delays this thread for that time. Over ZeroMQ and
  * MPI a client that makes no progress does so, too. Over sm the server copies
@@ -294,7 +297,8 @@ typedef struct hg_memory {
  * the call.
  *
  * @param call      the call that this function executes.
- * @param bulk      the memory of its caller.
+ * @param bulk      the memory of its caller, or memory that its owner has
+ *                  bound.
  * @param offset    where in that memory to begin.
  * @param[out] buf  the data; borrowed.
  * @param size      bytes; 0 is allowed.
@@ -302,15 +306,17 @@ typedef struct hg_memory {
  * @retval HG_TIMEOUT         it was canceled after this time; a part may have
  *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
- *                            over, it canceled the call or freed the memory; or
- *                            the memory is of another process than the caller.
- * @retval HG_DISCONNECT      the client died.
+ *                            over, or it canceled the call; or the memory was
+ *                            freed, or is of another process and not bound.
+ * @retval HG_DISCONNECT      the client or the owner of the memory died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.
  * @retval HG_INVALID_ARG     NULL with a size above 0, or `call` is a handle
  *                            of the client.
  * @retval HG_AGAIN           the client has too many transfers.
- * @retval HG_HOSTUNREACH     no connection to the owner of the memory.
+ * @retval HG_HOSTUNREACH     no connection to the owner of the memory; or the
+ *                            memory was passed on, and its owner does not
+ *                            listen.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
  *                            address.
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (bulk_checksum).

@@ -430,7 +430,14 @@ static hg_return_t hg_bulk_make_alias(
 
 /* ---- Where memory is ---- */
 
-HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
+HG_PRIVATE bool hg_bulk_is_passed(const struct hg_bulk *bulk)
+{
+    return bulk->remote &&
+        (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_bind(
+    struct hg_bulk *bulk, uint8_t context_id, const char *function)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
     bool done;
@@ -444,7 +451,7 @@ HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id)
     hg_leave(bulk->layer->lock);
     if (done)
         return HG_SUCCESS;
-    hg_log_error("bulk", "HG_Bulk_bind: the handle is %s",
+    hg_log_error("bulk", "%s: the handle is %s", function,
         bulk->remote ? "of a peer's memory" : "bound already");
     return HG_INVALID_ARG;
 }
@@ -688,7 +695,7 @@ static hg_return_t hg_bulk_read_remote(struct hg_bulk_layer *layer,
         hg_bulk_unref(bulk);
         return ret;
     }
-    if ((bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0)
+    if (hg_bulk_is_passed(bulk))
         hg_bulk_recognise(bulk);
     *bulk_p = bulk;
     return HG_SUCCESS;
@@ -757,8 +764,7 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
-        (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0 ||
-        na_addr_class(peer) != bulk->layer->na_class)
+        hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
         return;
     if (bulk->owner == NULL || na_addr_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);

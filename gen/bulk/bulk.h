@@ -190,9 +190,13 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
+/* Whether a bound handle came from another process than its owner. */
+HG_PRIVATE bool hg_bulk_is_passed(const struct hg_bulk *bulk);
+
 /* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
  * bound. */
-HG_PRIVATE hg_return_t hg_bulk_bind(struct hg_bulk *bulk, uint8_t context_id);
+HG_PRIVATE hg_return_t hg_bulk_bind(
+    struct hg_bulk *bulk, uint8_t context_id, const char *function);
 
 /* Set the owner's address of a remote handle, with a reference, unless it has
  * one. */

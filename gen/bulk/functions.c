@@ -137,6 +137,14 @@ HG_EXPORT hg_return_t HG_Bulk_handle_access(hg_bulk_t handle, size_t offset,
     return ret;
 }
 
+HG_EXPORT hg_return_t HG_Bulk_handle_bind(hg_bulk_t handle)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_handle_bind");
+
+    return ret == HG_SUCCESS ? hg_bulk_bind(handle, 0, "HG_Bulk_handle_bind")
+                             : ret;
+}
+
 HG_EXPORT size_t HG_Bulk_handle_get_size(hg_bulk_t handle)
 {
     return handle != NULL ? handle->size : 0;
@@ -241,7 +249,7 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     if (context->hg_class->layer != handle->layer)
         return hg_log_misuse("bulk", "HG_Bulk_bind",
             "handle and context are of different classes");
-    return hg_bulk_bind(handle, context->id);
+    return hg_bulk_bind(handle, context->id, "HG_Bulk_bind");
 }
 
 hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
@@ -380,8 +388,12 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
         return HG_FAULT;
     if (request == NULL)
         return hg_log_misuse("bulk", "HG_Bulk_transfer", "request is NULL");
-    ret = na_addr_check(
-        context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
+    if (origin_addr == NULL && origin_handle != NULL &&
+        hg_bulk_is_bound(origin_handle))
+        ret = HG_SUCCESS; /* the address is in the handle */
+    else
+        ret = na_addr_check(
+            context->hg_class->na_class, origin_addr, "HG_Bulk_transfer");
     if (ret == HG_SUCCESS)
         ret = hg_transfer_check(&context->transfers, &args, "HG_Bulk_transfer");
     if (ret != HG_SUCCESS)

@@ -85,22 +85,6 @@ HG_EXPORT hg_return_t HG_Set_cancel_cb(
 
 /* ---- Traces, hooks, times ---- */
 
-/* Find the class; NULL stands for the class of the request model. HG_FAULT:
- * there is none; codes of hg_check_class. All are logged. */
-static hg_return_t hg_extras_find_class(
-    struct hg_class **hg_class, const char *function)
-{
-    struct hg_context *context;
-
-    if (*hg_class != NULL)
-        return hg_check_class(*hg_class, function);
-    context = hg_layer_find(function);
-    if (context == NULL)
-        return HG_FAULT;
-    *hg_class = context->hg_class;
-    return HG_SUCCESS;
-}
-
 HG_EXPORT uint64_t HG_Get_trace_id(hg_handle_t handle)
 {
     if (handle == NULL ||
@@ -124,7 +108,7 @@ HG_EXPORT hg_return_t HG_Set_trace_id(hg_handle_t handle, uint64_t trace_id)
 HG_EXPORT hg_return_t HG_Set_hook(
     hg_class_t *hg_class, hg_hook_cb_t hook, void *arg)
 {
-    hg_return_t ret = hg_extras_find_class(&hg_class, "HG_Set_hook");
+    hg_return_t ret = hg_layer_find_class(&hg_class, "HG_Set_hook");
 
     if (ret == HG_SUCCESS)
         hg_watch_set_hook(hg_class, hook, arg);
@@ -140,7 +124,7 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
         return hg_log_misuse("rpc", "HG_Get_histogram",
             "the histogram is NULL, or its size not set");
-    ret = hg_extras_find_class(&hg_class, "HG_Get_histogram");
+    ret = hg_layer_find_class(&hg_class, "HG_Get_histogram");
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
@@ -268,7 +252,7 @@ static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
 HG_EXPORT hg_return_t HG_Drain(hg_class_t *hg_class, unsigned int timeout)
 {
     bool layer = hg_class == NULL;
-    hg_return_t ret = hg_extras_find_class(&hg_class, "HG_Drain");
+    hg_return_t ret = hg_layer_find_class(&hg_class, "HG_Drain");
 
     if (ret != HG_SUCCESS)
         return ret;

@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "hg/check.h"
 
 /* NULL: no layer. */
 static _Atomic(struct hg_context *) hg_layer_context;
@@ -32,6 +33,20 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
     if (HG_UNLIKELY(context == NULL))
         hg_layer_log_none("rpc", function);
     return context;
+}
+
+HG_PRIVATE hg_return_t hg_layer_find_class(
+    struct hg_class **hg_class, const char *function)
+{
+    struct hg_context *context;
+
+    if (*hg_class != NULL)
+        return hg_check_class(*hg_class, function);
+    context = hg_layer_find(function);
+    if (context == NULL)
+        return HG_FAULT;
+    *hg_class = context->hg_class;
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_layer_open(struct hg_context *context)

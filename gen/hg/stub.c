@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stub: functions for MERCURY_GEN_RPC_STUB, and blocking functions of both
- * models.
+ * stub: functions for MERCURY_GEN_RPC_STUB, and a blocking call of the callback
+ * model.
  *
  * The functions that the macro generates are compiled into the application.
  * Functions that they need besides those of the two models are here. A blocked
@@ -20,11 +20,6 @@
 #include "hg/wait.h"
 #include "na/context.h"
 #include "na/progress.h"
-
-/* The longest time between two checks: timers of the context, and the
- * cancellation of a transfer whose call was canceled, are delayed by that
- * much. */
-#define HG_STUB_SLICE_MS 5
 
 /* At least the size of any text of HG_Get_last_error_text(). */
 #define HG_STUB_TEXT_MAX 600
@@ -47,34 +42,9 @@ hg_id_t HG_Name_to_id(const char *func_name)
 
 /* ---- Calls in the callback model ---- */
 
-/* A flag, and the context of the thread that waits for it. */
-struct hg_stub_flag {
-    _Atomic bool up;
-    struct hg_context *context;
-};
-
-/* The flag may be freed when it is up. */
-static void hg_stub_raise(struct hg_stub_flag *flag)
-{
-    hg_wait_raise(flag->context, &flag->up);
-}
-
-/* Wait until the flag is up or `deadline` passes. A signal does not end the
- * wait. */
-static void hg_stub_await(
-    const struct hg_stub_flag *flag, unsigned lanes, uint64_t deadline)
-{
-    hg_return_t ret;
-
-    hg_enter(flag->context->lock);
-    do
-        ret = hg_wait_until(flag->context, &flag->up, lanes, deadline);
-    while (ret == HG_INTR);
-    hg_leave(flag->context->lock);
-}
-
 struct hg_stub_forward {
-    struct hg_stub_flag flag;
+    struct hg_context *context;
+    _Atomic bool ended;
     hg_return_t ret;
 };
 
@@ -83,7 +53,7 @@ static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
     struct hg_stub_forward *forward = (struct hg_stub_forward *) info->arg;
 
     forward->ret = info->ret;
-    hg_stub_raise(&forward->flag);
+    hg_wait_raise(forward->context, &forward->ended);
     return HG_SUCCESS;
 }
 
@@ -98,14 +68,15 @@ hg_return_t HG_Forward_wait(hg_handle_t handle, void *in_struct)
         ret = hg_wait_refuse();
     if (ret != HG_SUCCESS)
         return ret;
-    atomic_init(&forward.flag.up, false);
-    forward.flag.context = handle->context;
+    atomic_init(&forward.ended, false);
+    forward.context = handle->context;
     ret = HG_Forward2(handle, hg_stub_forwarded, &forward, in_struct);
     if (ret != HG_SUCCESS) {
         hg_forward_complete_text("HG_Forward_wait", ret);
         return ret;
     }
-    hg_stub_await(&forward.flag, hg_wait_lanes(), HG_CLOCK_NEVER);
+    hg_wait_uninterrupted(
+        handle->context, &forward.ended, hg_wait_lanes(), HG_CLOCK_NEVER);
     hg_forward_explain(handle, forward.ret);
     return forward.ret;
 }
@@ -216,138 +187,6 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
         return ret;
     return HG_Bulk_create(
         context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
-}
-
-struct hg_stub_transfer {
-    struct hg_transfer transfer; /* first */
-    struct hg_stub_flag flag;
-};
-
-/* Callback of the transfer. */
-static void hg_stub_moved(struct hg_transfer *transfer)
-{
-    struct hg_stub_transfer *moved = (struct hg_stub_transfer *) transfer;
-
-    hg_enter(transfer->home->layer->lock);
-    hg_transfer_fini(transfer);
-    hg_leave(transfer->home->layer->lock);
-    hg_stub_raise(&moved->flag);
-}
-
-/* Wait for the end of the transfer. It is canceled when the call is canceled
- * (HG_CANCELED) and at `deadline` (HG_TIMEOUT). Returns the reason, or
- * HG_SUCCESS. */
-static hg_return_t hg_stub_await_transfer(const struct hg_stub_flag *flag,
-    struct hg_handle *call, struct hg_bulk *local, uint64_t deadline)
-{
-    hg_return_t why = HG_SUCCESS;
-
-    while (!atomic_load(&flag->up)) {
-        if (why == HG_SUCCESS) {
-            if (hg_handle_is_over(call))
-                why = HG_CANCELED;
-            else if (hg_clock_is_past(deadline))
-                why = HG_TIMEOUT;
-            if (why != HG_SUCCESS)
-                hg_bulk_withdraw(local);
-        }
-        hg_stub_await(flag, NA_LANES_DONE, hg_clock_after_ms(HG_STUB_SLICE_MS));
-    }
-    return why;
-}
-
-/* Transfer data within `timeout` ms; 0: no limit. */
-static hg_return_t hg_stub_transfer(struct hg_handle *call,
-    const struct hg_transfer_args *args, unsigned timeout, const char *function)
-{
-    struct hg_transfer_list *home = &call->context->transfers;
-    uint64_t deadline =
-        timeout != 0 ? hg_clock_after_ms(timeout) : HG_CLOCK_NEVER;
-    struct hg_stub_transfer moved;
-    hg_return_t ret = hg_transfer_check(home, args, function);
-    bool ended = false;
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    memset(&moved, 0, sizeof(moved));
-    moved.flag.context = call->context;
-    hg_enter(home->layer->lock);
-    ret = hg_transfer_start(&moved.transfer, home, args, hg_stub_moved, &ended);
-    if (ended)
-        hg_transfer_fini(&moved.transfer);
-    hg_leave(home->layer->lock);
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (!ended)
-        ret = hg_stub_await_transfer(&moved.flag, call, args->local, deadline);
-    if (ret != HG_TIMEOUT || moved.transfer.ret == HG_SUCCESS) {
-        if (moved.transfer.ret != HG_SUCCESS)
-            hg_log_keep_text("%s with %s: %s", function, hg_handle_peer(call),
-                HG_Error_to_string(moved.transfer.ret));
-        return moved.transfer.ret;
-    }
-    hg_log_warning("bulk",
-        "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
-        "canceled",
-        function, args->size, hg_handle_peer(call), hg_handle_function(call),
-        timeout);
-    return HG_TIMEOUT;
-}
-
-/* Move `size` bytes between `buf` and the memory `bulk` of the caller of
- * `call`, within `timeout` ms; NULL: within the option bulk_ms. */
-static hg_return_t hg_stub_move(hg_bulk_op_t op, hg_handle_t call,
-    hg_bulk_t bulk, size_t offset, const void *buf, size_t size,
-    const unsigned *timeout)
-{
-    bool pull = op == HG_BULK_PULL;
-    const char *function = pull ? "HG_Bulk_pull" : "HG_Bulk_push";
-    struct hg_transfer_args args = {op, NULL, bulk, offset, NULL, 0, size};
-    void *memory = (void *) (uintptr_t) buf; /* the flags make it read-only */
-    hg_return_t ret;
-
-    if (call == NULL || (size > 0 && (buf == NULL || bulk == NULL)))
-        return hg_log_misuse("rpc", function, "an argument is NULL");
-    ret = hg_check_side(call, true, function);
-    if (ret == HG_SUCCESS && hg_context_is_driver())
-        ret = hg_wait_refuse();
-    if (ret != HG_SUCCESS || size == 0)
-        return ret;
-    ret = hg_bulk_create(call->context->hg_class->layer, 1, &memory, &size,
-        pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &args.local);
-    if (ret != HG_SUCCESS)
-        return ret;
-    args.addr = call->addr;
-    ret = hg_stub_transfer(call, &args,
-        timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms,
-        function);
-    (void) hg_bulk_take_back(args.local);
-    /* The caller withdrew its memory: it does not wait any more. */
-    return ret == HG_NOENTRY ? HG_CANCELED : ret;
-}
-
-hg_return_t HG_Bulk_pull(
-    hg_handle_t call, hg_bulk_t bulk, size_t offset, void *buf, size_t size)
-{
-    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, NULL);
-}
-
-hg_return_t HG_Bulk_push(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    const void *buf, size_t size)
-{
-    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, NULL);
-}
-
-hg_return_t HG_Bulk_pull_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    void *buf, size_t size, unsigned int timeout)
-{
-    return hg_stub_move(HG_BULK_PULL, call, bulk, offset, buf, size, &timeout);
-}
-
-hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk, size_t offset,
-    const void *buf, size_t size, unsigned int timeout)
-{
-    return hg_stub_move(HG_BULK_PUSH, call, bulk, offset, buf, size, &timeout);
 }
 
 /* ---- Arguments ---- */

@@ -124,6 +124,18 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     return ret;
 }
 
+HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+{
+    hg_return_t ret;
+
+    hg_enter(context->lock);
+    do
+        ret = hg_wait_until(context, done, lanes, deadline);
+    while (ret == HG_INTR);
+    hg_leave(context->lock);
+}
+
 HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
     struct hg_context *context, uint64_t deadline)
 {

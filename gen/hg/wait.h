@@ -39,6 +39,11 @@ HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
 
+/* Wait until *done or `deadline`, as hg_wait_until; a signal does not end the
+ * wait. The lock is not held. */
+HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline);
+
 /* Wait for any event, then execute queued calls, at most a batch. The lock is
  * not held, and is not taken after the last call. */
 HG_PRIVATE hg_return_t hg_wait_serve(

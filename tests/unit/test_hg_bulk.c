@@ -107,7 +107,7 @@ static void bulk_compare_bound(struct engine *engine, struct golden *golden)
     uint64_t id = bulk->id;
 
     engine->a.layer->owner[0] = '\0';
-    HG_CHECK_OK(hg_bulk_bind(bulk, 5));
+    HG_CHECK_OK(hg_bulk_bind(bulk, 5, "a test"));
     bulk->id = 0x4847464544434241u;
     bulk->mem->key = 0x5857565554535251u;
     HG_CHECK_EQ_U64(hg_bulk_serialize_size(bulk), want_size);
@@ -202,7 +202,7 @@ HG_TEST(bulk_handle_with_unknown_flags_is_refused)
     bulk_begin(&engine);
     HG_CHECK_OK(hg_bulk_create(
         engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &own));
-    HG_CHECK_OK(hg_bulk_bind(own, 0));
+    HG_CHECK_OK(hg_bulk_bind(own, 0, "a test"));
     size = hg_bulk_serialize_size(own);
     HG_CHECK_OK(hg_bulk_serialize(own, bytes, size));
     for (flags = 0; flags < 256; flags++) {
@@ -238,7 +238,7 @@ HG_TEST(bulk_handle_from_a_third_party_finds_its_owner)
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(hg_bulk_create(
             engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &bulks[i]));
-        HG_CHECK_OK(hg_bulk_bind(bulks[i], 0));
+        HG_CHECK_OK(hg_bulk_bind(bulks[i], 0, "a test"));
         HG_CHECK_OK(hg_bulk_serialize(bulks[i], bytes[i], sizeof(bytes[i])));
     }
     HG_CHECK_OK(hg_bulk_deserialize(
@@ -1189,7 +1189,7 @@ HG_TEST(bulk_transfer_to_a_named_owner_is_canceled)
         engine.a.layer, 1, NULL, &size, HG_BULK_READ_ONLY, &origin));
     HG_CHECK_OK(hg_bulk_create(
         engine.b.layer, 1, NULL, &size, HG_BULK_READWRITE, &args.local));
-    HG_CHECK_OK(hg_bulk_bind(origin, 0));
+    HG_CHECK_OK(hg_bulk_bind(origin, 0, "a test"));
     HG_CHECK_OK(hg_bulk_serialize(origin, bytes, sizeof(bytes)));
     HG_CHECK_OK(hg_bulk_deserialize(
         engine.b.layer, bytes, sizeof(bytes), &args.origin));
