@@ -14,12 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pipeline.h"
-
 #define DEMO_FILES 64
 #define DEMO_IDLE_SECONDS 60
 #define DEMO_BUFFERS 4
 #define DEMO_BUFFER_SIZE ((size_t) 1 << 20)
+#define DEMO_TIMEOUT_MS 60000                /* of a call's transfer */
 #define DEMO_HIDDEN_MAX (DEMO_NAME_MAX + 24) /* .NAME.NUMBER */
 
 struct demo_file {
@@ -36,7 +35,7 @@ struct demo_server {
     int folder;
     uint64_t numbers; /* the last number of a file */
     struct demo_file files[DEMO_FILES];
-    struct pipeline pipeline;
+    hg_bulk_pipeline_t pipeline;
     demo_counts_t counts;
 };
 
@@ -353,14 +352,14 @@ static hg_return_t demo_serve_close(hg_handle_t handle)
 
 /* The pipeline calls this with a piece that has arrived from the client. */
 static hg_return_t demo_write_piece(
-    void *arg, void *data, size_t size, uint64_t offset)
+    void *arg, void *data, size_t *size, size_t offset)
 {
     struct demo_job *job = (struct demo_job *) arg;
     uint64_t start = demo_now_ns();
     size_t done = 0;
 
-    while (done < size) {
-        ssize_t n = pwrite(job->fd, (const char *) data + done, size - done,
+    while (done < *size) {
+        ssize_t n = pwrite(job->fd, (const char *) data + done, *size - done,
             (off_t) (job->offset + offset + done));
 
         if (n < 0 && errno == EINTR)
@@ -376,27 +375,31 @@ static hg_return_t demo_write_piece(
     return HG_SUCCESS;
 }
 
-/* The pipeline calls this to fill a piece for the client. */
+/* The pipeline calls this to fill a piece for the client. At the end of the
+ * file the piece is shorter, and the last one. */
 static hg_return_t demo_read_piece(
-    void *arg, void *data, size_t size, uint64_t offset)
+    void *arg, void *data, size_t *size, size_t offset)
 {
     struct demo_job *job = (struct demo_job *) arg;
     uint64_t start = demo_now_ns();
     size_t done = 0;
 
-    while (done < size) {
-        ssize_t n = pread(job->fd, (char *) data + done, size - done,
+    while (done < *size) {
+        ssize_t n = pread(job->fd, (char *) data + done, *size - done,
             (off_t) (job->offset + offset + done));
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) { /* 0: the file became shorter */
-            job->error = n < 0 ? errno : EIO;
+        if (n < 0) {
+            job->error = errno;
             return HG_IO_ERROR;
         }
+        if (n == 0)
+            break;
         done += (size_t) n;
-        job->moved += (size_t) n;
     }
+    *size = done;
+    job->moved += done;
     job->file_ns += demo_now_ns() - start;
     return HG_SUCCESS;
 }
@@ -413,25 +416,11 @@ static int demo_move_check(const demo_move_in_t *in)
     return 0;
 }
 
-/* How many of `size` bytes at `offset` the file has. */
-static uint64_t demo_read_size(int fd, uint64_t offset, uint64_t size)
-{
-    struct stat status;
-    uint64_t end;
-
-    if (fstat(fd, &status) != 0 || status.st_size < 0)
-        return 0;
-    end = (uint64_t) status.st_size;
-    if (offset >= end)
-        return 0;
-    return end - offset < size ? end - offset : size;
-}
-
 /* Both directions: find the file, check the sizes, move the data, respond. */
 static hg_return_t demo_move(hg_handle_t handle, hg_bulk_op_t op)
 {
     na_addr_t caller = HG_Handler_get_addr(handle);
-    struct pipeline *pipeline = &demo_server.pipeline;
+    hg_bulk_pipeline_t pipeline = demo_server.pipeline;
     demo_move_in_t in;
     demo_move_out_t out = {0, 0, 0, 0};
     struct demo_job job = {-1, 0, 0, 0, 0};
@@ -449,12 +438,11 @@ static hg_return_t demo_move(hg_handle_t handle, hg_bulk_op_t op)
         job.fd = file->fd;
         job.offset = in.offset;
         if (op == HG_BULK_PULL)
-            ret = pipeline_pull(
-                pipeline, caller, in.memory, in.size, demo_write_piece, &job);
+            ret = HG_Bulk_pipeline_pull(pipeline, handle, in.memory, 0,
+                (size_t) in.size, demo_write_piece, &job, DEMO_TIMEOUT_MS);
         else
-            ret = pipeline_push(pipeline, caller, in.memory,
-                demo_read_size(job.fd, in.offset, in.size), demo_read_piece,
-                &job);
+            ret = HG_Bulk_pipeline_push(pipeline, handle, in.memory, 0,
+                (size_t) in.size, demo_read_piece, &job, DEMO_TIMEOUT_MS);
     }
     (void) HG_Handler_free_input(handle, &in);
     if (ret == HG_DISCONNECT)
@@ -534,7 +522,8 @@ hg_return_t demo_serve_begin(na_class_t *na_class, const char *folder)
         (void) fprintf(stderr, "%s: %s\n", folder, strerror(errno));
         return HG_IO_ERROR;
     }
-    ret = pipeline_init(&demo_server.pipeline, DEMO_BUFFERS, DEMO_BUFFER_SIZE);
+    ret = HG_Bulk_pipeline_create(
+        NULL, DEMO_BUFFERS, DEMO_BUFFER_SIZE, &demo_server.pipeline);
     if (ret == HG_SUCCESS && !demo_serve_register())
         ret = HG_OTHER_ERROR;
     if (ret != HG_SUCCESS)
@@ -550,6 +539,7 @@ void demo_serve_end(void)
         if (demo_server.files[i].number != 0)
             (void) demo_file_close(&demo_server.files[i], false);
     }
-    pipeline_fini(&demo_server.pipeline);
+    if (demo_server.pipeline != NULL)
+        (void) HG_Bulk_pipeline_free(demo_server.pipeline);
     (void) close(demo_server.folder);
 }

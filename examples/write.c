@@ -30,14 +30,14 @@
 
 #include "hg.h"
 #include "peer.h"
-#include "pipeline.h"
 #include "usage.h"
 
 #define ROWS 1000
 #define COLUMNS 1021 /* makes the last piece shorter than the others */
-#define PIPELINE_SIZE 4
-#define PIPELINE_BUFFER_SIZE ((size_t) 64 << 10)
-#define WRITE_MAX ((uint64_t) 1 << 30) /* bytes of one call */
+#define BUFFERS 4
+#define BUFFER_SIZE ((size_t) 64 << 10)
+#define WRITE_MAX ((size_t) 1 << 30) /* bytes of one call */
+#define WRITE_TIMEOUT_MS 60000       /* of its transfer */
 
 static const char write_help[] =
     "usage: write [server ADDRESS FILE | client ADDRESS]\n"
@@ -59,7 +59,7 @@ MERCURY_GEN_PROC(write_out_t, ((int32_t) (error))((uint64_t) (written)))
 /* A handler gets nothing but its handle, so the server's state is global. */
 static struct write_server {
     int fd;
-    struct pipeline pipeline;
+    hg_bulk_pipeline_t pipeline;
 } write_server = {.fd = -1};
 
 /* Write a whole piece; 0 or an errno. */
@@ -79,15 +79,15 @@ static int write_all(int fd, const char *data, size_t size)
 }
 
 static hg_return_t write_piece(
-    void *arg, void *data, size_t size, uint64_t offset)
+    void *arg, void *data, size_t *size, size_t offset)
 {
     write_out_t *out = (write_out_t *) arg;
 
     (void) offset; /* pieces arrive in order */
-    out->error = write_all(write_server.fd, (const char *) data, size);
+    out->error = write_all(write_server.fd, (const char *) data, *size);
     if (out->error != 0)
         return HG_IO_ERROR;
-    out->written += size;
+    out->written += *size;
     return HG_SUCCESS;
 }
 
@@ -96,7 +96,7 @@ static hg_return_t rpc_write(hg_handle_t handle)
     write_in_t in;
     write_out_t out = {0, 0};
     hg_return_t ret;
-    uint64_t size;
+    size_t size;
 
     ret = HG_Handler_get_input(handle, &in);
     if (ret != HG_SUCCESS)
@@ -104,9 +104,9 @@ static hg_return_t rpc_write(hg_handle_t handle)
     size = HG_Bulk_handle_get_size(in.bulk_handle);
     if (size > WRITE_MAX)
         ret = HG_MSGSIZE;
-    else if (size > 0)
-        ret = pipeline_pull(&write_server.pipeline, HG_Handler_get_addr(handle),
-            in.bulk_handle, size, write_piece, &out);
+    else
+        ret = HG_Bulk_pipeline_pull(write_server.pipeline, handle,
+            in.bulk_handle, 0, size, write_piece, &out, WRITE_TIMEOUT_MS);
     (void) HG_Handler_free_input(handle, &in);
     /* A failed write to the file is an output; a failed transfer is an error
      * of the call. */
@@ -122,14 +122,14 @@ static hg_return_t write_serve(const struct peer *peer)
 
     if (HG_HANDLER_REGISTER("write", rpc_write, write_in_t, write_out_t) == 0)
         return HG_OTHER_ERROR;
-    ret = pipeline_init(
-        &write_server.pipeline, PIPELINE_SIZE, PIPELINE_BUFFER_SIZE);
+    ret = HG_Bulk_pipeline_create(
+        NULL, BUFFERS, BUFFER_SIZE, &write_server.pipeline);
     if (ret != HG_SUCCESS)
         return ret;
     ret = peer_print_address(peer);
     if (ret == HG_SUCCESS)
         ret = peer_serve();
-    pipeline_fini(&write_server.pipeline);
+    (void) HG_Bulk_pipeline_free(write_server.pipeline);
     return ret;
 }
 
@@ -220,8 +220,8 @@ static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
         return HG_IO_ERROR;
     }
     write_server.fd = fileno(file);
-    ret = pipeline_init(
-        &write_server.pipeline, PIPELINE_SIZE, PIPELINE_BUFFER_SIZE);
+    ret = HG_Bulk_pipeline_create(
+        NULL, BUFFERS, BUFFER_SIZE, &write_server.pipeline);
     if (ret != HG_SUCCESS)
         goto close_file;
     if (HG_HANDLER_REGISTER("write", rpc_write, write_in_t, write_out_t) == 0)
@@ -232,7 +232,7 @@ static hg_return_t write_alone(const struct peer *peer, matrix_t matrix)
         (void) fprintf(stderr, "the file differs from what was sent\n");
         ret = HG_CHECKSUM_ERROR;
     }
-    pipeline_fini(&write_server.pipeline);
+    (void) HG_Bulk_pipeline_free(write_server.pipeline);
 close_file:
     (void) fclose(file);
     return ret;

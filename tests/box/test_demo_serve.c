@@ -5,7 +5,6 @@
  * server continues.
  */
 #include "../../examples/demo_serve.c"
-#include "../../examples/pipeline.c"
 
 #include "harness.h"
 
@@ -424,102 +423,4 @@ HG_TEST(file_belongs_to_the_client_that_opened_it)
     serve_disconnect(&serve);
     hg_test_stop(server);
     free(address);
-}
-
-/* ---- A client that is alive and moves no data ---- */
-
-enum { STALL_PIECE = 4096, STALL_SIZE = 9 * STALL_PIECE + 100 };
-
-static struct pipeline stall_pipeline;
-static hg_return_t stall_ret;
-static unsigned stall_served;
-static time_t stall_seconds; /* seconds that the server was blocked */
-
-static hg_return_t stall_take(
-    void *arg, void *data, size_t size, uint64_t offset)
-{
-    (void) arg;
-    (void) offset;
-    HG_CHECK_EQ_INT(*(char *) data, 's');
-    HG_CHECK(size <= STALL_PIECE);
-    return HG_SUCCESS;
-}
-
-static hg_return_t stall_serve(hg_handle_t handle)
-{
-    hg_bulk_t origin = HG_BULK_NULL;
-    time_t begin = time(NULL);
-
-    HG_CHECK_OK(HG_Handler_get_input(handle, &origin));
-    stall_ret = pipeline_pull(&stall_pipeline, HG_Handler_get_addr(handle),
-        origin, STALL_SIZE, stall_take, NULL);
-    stall_seconds = time(NULL) - begin;
-    HG_CHECK_OK(HG_Handler_free_input(handle, &origin));
-    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
-    stall_served++;
-    return HG_Handler_free(handle);
-}
-
-static void stall_call(
-    struct serve *serve, hg_bulk_t *memory, hg_request_t *request)
-{
-    hg_id_t id = HG_Register("stall", hg_proc_hg_bulk_t, NULL, stall_serve);
-
-    HG_CHECK_OK(HG_Forward(serve->server, id, memory, NULL, request));
-}
-
-/* Calls, is busy until a signal to continue, and calls once more. */
-HG_TEST_ROLE(staller)
-{
-    struct serve serve = serve_connect(argv[0]);
-    static char bytes[STALL_SIZE];
-    size_t size = sizeof(bytes);
-    void *ptr = bytes;
-    hg_bulk_t memory;
-    hg_request_t request;
-    unsigned i;
-
-    HG_CHECK_EQ_INT(argc, 1);
-    memset(bytes, 's', sizeof(bytes));
-    HG_CHECK_OK(
-        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READ_ONLY, &memory));
-    for (i = 0; i < 2; i++) {
-        stall_call(&serve, &memory, &request);
-        if (i == 0)
-            free(hg_test_read_parent());
-        HG_CHECK_OK(HG_Wait(request, SERVE_WAIT_MS, HG_STATUS_IGNORE));
-        HG_CHECK_OK(HG_Request_free(request));
-    }
-    HG_CHECK_OK(HG_Bulk_handle_free(memory));
-    serve_disconnect(&serve);
-}
-
-HG_TEST(stalled_client_is_dropped)
-{
-    struct serve serve = serve_connect(NULL);
-    struct hg_test_peer *staller;
-    char address[NA_MAX_ADDR_LEN];
-
-    HG_CHECK_OK(NA_Finalize(serve.na_class));
-    serve.na_class = NA_Initialize("zmq+tcp://127.0.0.1", NA_TRUE);
-    HG_CHECK_OK(HG_Init(serve.na_class));
-    HG_CHECK(HG_Register("stall", hg_proc_hg_bulk_t, NULL, stall_serve) != 0);
-    HG_CHECK_OK(pipeline_init(&stall_pipeline, 8, STALL_PIECE));
-    HG_CHECK_EQ_INT(stall_pipeline.timeout_s, 10);
-    stall_pipeline.timeout_s = 1;
-    HG_CHECK_OK(NA_Addr_self(serve.na_class, &serve.server));
-    HG_CHECK_OK(NA_Addr_to_string(
-        serve.na_class, address, sizeof(address), serve.server));
-    staller = hg_test_spawn("staller", address, NULL);
-    while (stall_served == 0)
-        (void) HG_Handler_process(100, HG_STATUS_IGNORE);
-    HG_CHECK_RET(stall_ret, HG_CANCELED);
-    HG_CHECK(stall_seconds < 8); /* once, not once for each buffer */
-    hg_test_write_peer(staller, "go on");
-    while (stall_served == 1)
-        (void) HG_Handler_process(100, HG_STATUS_IGNORE);
-    HG_CHECK_OK(stall_ret); /* the buffers can be used again */
-    HG_CHECK_EQ_INT(hg_test_wait(staller), 0);
-    pipeline_fini(&stall_pipeline);
-    serve_disconnect(&serve);
 }
