@@ -66,7 +66,7 @@ SM         := $(filter Linux,$(shell uname -s))
 .PHONY: all lib tools check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-man install-mercury-compat uninstall dist clean help deps programs checked \
-        ranked mpi demo examples bench counts FORCE
+        ranked mpi demo examples bench bench-forward counts FORCE
 
 all: lib ## the library (the default)
 
@@ -451,6 +451,13 @@ counts: $(COUNTS) ## what an echo costs: locks, copies, instructions, ...
 
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
+
+$(BUILD)/examples/forward_meta: tests/perf/forward_meta.c
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $<
+
+bench-forward: $(BUILD)/examples/forward_meta $(FORWARD) ## hg_forward compared with sshfs; BENCHFLAGS='-p passthrough_ll'
+	$(Q)tests/perf/forward $(BUILD)/examples $(BENCHFLAGS)
 
 ranked: $(CONFORM) $(MPI)
 programs: checked $(STEPS) $(EXAMPLES)
