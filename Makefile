@@ -348,6 +348,13 @@ endef
 $(BOX) $(MPI) $(BUILD)/tests/faulty: $(BUILD)/%: %.c $(OBJS) $(TEST_LIB)
 	$(link_test)
 
+# tests/forward runs it.
+FORWARD_OPS := $(if $(SM),$(BUILD)/tests/forward_ops)
+
+$(FORWARD_OPS): tests/forward_ops.c $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_QUICKLY) -o $@ $<
+
 # The example of a transport, which these programs register if it is the one
 # they run on.
 EXAMPLE_NA := $(if $(SM),$(BUILD)/examples/hg_na_unix.o \
@@ -489,7 +496,7 @@ check: ## lint and all tests, also under ASan+UBSan
 
 # The longest compiles come first.
 check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
-        $(EXAMPLES) $(PERF) $(COUNTS) $(BUILD)/tests/faulty \
+        $(EXAMPLES) $(PERF) $(COUNTS) $(BUILD)/tests/faulty $(FORWARD_OPS) \
         check-port-programs $(MPIS:%=check-%-programs)
 	$(Q)$(RUN) $(SCRIPTS) $(COUNTS) $(CHECK_CASES) \
 	    $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \

@@ -46,7 +46,8 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
            $(if $(SM),$(COPIES:%=%@sm-copy) $(EXAMPLE:%=%@unix))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
-           tests/demo tests/docs tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults)
+           tests/demo tests/docs tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults) \
+           $(patsubst %,tests/forward@%,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)))
 
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 programs_of = $(sort $(foreach c,$1,$(firstword $(subst @, ,$c))))
