@@ -39,7 +39,7 @@ EXAMPLE := $(addprefix $(BUILD)/tests/conform/test_, \
 # Tests that also run on a class of several transports.
 MUXED   := $(addprefix $(BUILD)/tests/conform/test_, mux na_msg na_rma bulk \
              rpc_calls rpc_restart cb_calls cb_crc cb_identity cb_drain \
-             cb_third_party cb_lookup rpc_third_party)
+             cb_third_party cb_lookup rpc_third_party rpc_pipeline)
 CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
@@ -96,7 +96,8 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 # - self: the suites above NA;
 # - sm: messages, memory, peers and calls;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
-# - ofi+tcp: messages, memory, peers, calls, and bulk data on another transport;
+# - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
+#   in pieces;
 # - the other providers: messages; the decorated ones (HOOKED): memory.
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
@@ -110,7 +111,7 @@ CHECK_CASES := $(STEPS) $(OFI) \
         na_wait bulk)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
-        bulk_class)) \
+        bulk_class rpc_pipeline)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 

@@ -299,14 +299,26 @@ static hg_return_t hg_pipeline_await(
     return ret;
 }
 
+/* Make progress once. Otherwise a thread whose pieces are moved at once would
+ * never learn that the call was canceled. */
+static void hg_pipeline_progress(struct hg_context *context)
+{
+    hg_enter(context->lock);
+    (void) hg_wait_until(context, NULL, NA_LANES_DONE, 0);
+    hg_leave(context->lock);
+}
+
 /* Let the application work on the piece in a buffer. It may reduce *size_p. */
 static hg_return_t hg_pipeline_work(const struct hg_bulk_pipeline *pipeline,
     const struct hg_blocking *b, size_t index, size_t offset, size_t *size_p)
 {
     char *buffers = (char *) b->args.local->segments[0].address;
     size_t size = *size_p;
-    hg_return_t ret = hg_blocking_explain(b, hg_blocking_why_end(b));
+    hg_return_t ret;
 
+    if (offset > 0)
+        hg_pipeline_progress(b->call->context);
+    ret = hg_blocking_explain(b, hg_blocking_why_end(b));
     if (ret == HG_SUCCESS)
         ret = b->work(
             b->arg, buffers + index * pipeline->buffer_size, size_p, offset);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pipelines in the callback model: see pipelines.h. test_rpc_pipeline.c does
+ * this for the request model.
+ */
+#include "conform/cb.h"
+
+typedef struct cb_end pipe_end_t;
+#include "conform/pipelines.h"
+
+static void cb_register(hg_class_t *hg_class)
+{
+    (void) pipe_move_provide(hg_class); /* a call fails without memory for it */
+    (void) pipe_free_provide(hg_class);
+}
+
+static void pipe_open(pipe_end_t *end)
+{
+    cb_open(end);
+}
+
+static void pipe_close(pipe_end_t *end)
+{
+    cb_close(end);
+}
+
+static bool pipe_try_open(pipe_end_t *end)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
+    memset(end, 0, sizeof(*end));
+    end->na_class = NA_Initialize("self://", NA_TRUE);
+    if (end->na_class == NULL)
+        return false;
+    info.na_class = end->na_class;
+    end->hg_class = HG_Init_opt(NULL, HG_TRUE, &info);
+    if (end->hg_class == NULL)
+        goto close;
+    end->context = HG_Context_create(end->hg_class);
+    if (end->context == NULL)
+        goto finalize;
+    end->contexts[end->count++] = end->context;
+    cb_register(end->hg_class);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
+    return true;
+finalize:
+    HG_CHECK_OK(HG_Finalize(end->hg_class));
+close:
+    HG_CHECK_OK(NA_Finalize(end->na_class));
+    return false;
+}
+
+static void pipe_open_alone(pipe_end_t *end, char address[NA_MAX_ADDR_LEN])
+{
+    cb_start(end, 1);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
+    HG_CHECK_OK(NA_Addr_to_string(
+        end->na_class, address, NA_MAX_ADDR_LEN, end->target));
+}
+
+static void pipe_open_client(pipe_end_t *end, const char *address)
+{
+    cb_start(end, 1);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, address, CB_TIMEOUT, &end->target));
+}
+
+static void pipe_close_alone(pipe_end_t *end)
+{
+    HG_CHECK_OK(NA_Addr_free(end->na_class, end->target));
+    cb_end(end);
+}
+
+static void pipe_turn(pipe_end_t *end)
+{
+    (void) cb_turn(end->context, 1);
+}
+
+static hg_class_t *pipe_class(hg_handle_t call)
+{
+    return HG_Get_info(call)->hg_class;
+}
+
+static hg_bulk_t pipe_expose(pipe_end_t *end, unsigned count, void **ptrs,
+    const size_t *sizes, unsigned long flags)
+{
+    hg_size_t *wide = (hg_size_t *) malloc(count * sizeof(*wide));
+    hg_bulk_t bulk = HG_BULK_NULL;
+    unsigned i;
+
+    HG_CHECK(wide != NULL);
+    for (i = 0; i < count; i++)
+        wide[i] = sizes[i];
+    (void) HG_Bulk_create(
+        end->hg_class, count, ptrs, wide, (uint8_t) flags, &bulk);
+    free(wide);
+    return bulk;
+}
+
+static hg_return_t pipe_call(
+    pipe_end_t *end, pipe_job_t job, hg_bulk_t memory, pipe_done_t *done)
+{
+    return pipe_move_call(
+        end->context, end->target, CB_TIMEOUT, job, memory, done);
+}
+
+static void pipe_call_free(pipe_end_t *end)
+{
+    int32_t ret = 77;
+
+    HG_CHECK_OK(pipe_free_call(end->context, end->target, CB_TIMEOUT, &ret));
+    HG_CHECK_OK(ret);
+}
+
+static void pipe_start(
+    pipe_move_call_t *call, pipe_end_t *end, pipe_job_t job, hg_bulk_t memory)
+{
+    HG_CHECK_OK(pipe_move_start(
+        call, end->context, end->target, 0, job, memory, NULL, NULL));
+}
+
+static void pipe_cancel(pipe_move_call_t *call)
+{
+    HG_CHECK_OK(HG_Cancel(call->handle));
+}
+
+static bool pipe_is_over(const pipe_move_call_t *call)
+{
+    return !call->under_way;
+}
