@@ -62,6 +62,17 @@ MPIS     := $(foreach mpi,$(if $(filter mpi,$(HERE)),ompi mpich), \
 # The transport between the processes of one node is compiled in on Linux.
 SM         := $(filter Linux,$(shell uname -s))
 
+# ---- Forwarding ----
+#
+# hg_forwardd needs Linux.
+
+FORWARDS := $(if $(SM),hg_forwardd)
+FORWARD  := $(FORWARDS:%=$(BUILD)/examples/%)
+FORWARD_HEADERS := $(wildcard examples/forward/*.h) examples/usage.h
+hg_forwardd_sources := examples/forward/hg_forwardd.c \
+    examples/forward/forward.c $(wildcard examples/forward/server_*.c) \
+    examples/usage.c
+
 .DELETE_ON_ERROR:
 .PHONY: all lib tools check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
@@ -115,13 +126,13 @@ $(LIB)/$(SONAME): $(LIB)/libhg.so.$(VERSION)
 	$(Q)ln -sf $(<F) $@ && ln -sf $(@F) $(LIB)/libhg.so
 
 # The tools contain the library, so they run wherever they are copied.
-TOOLS := hg_tool hg_info hg_perf
+TOOLS := hg_tool hg_info hg_perf $(FORWARDS)
 
 # hg_perf has the bare program of each transport that the library has.
 perf_sources = $(wildcard tests/perf/hg_perf*.c) examples/usage.c \
     $(patsubst %,tests/perf/raw_%.c,$1 $(if $(SM),sm))
 
-tools: $(TOOLS:%=$(LIB)/%) ## hg_tool, hg_info and hg_perf, with NA="..." in them
+tools: $(TOOLS:%=$(LIB)/%) ## hg_tool, hg_info, hg_perf, hg_forwardd, with NA="..."
 
 define link_tool
 	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) $(call na_cflags,$(NA)) -o $@ \
@@ -135,6 +146,10 @@ $(LIB)/hg_tool $(LIB)/hg_info: $(LIB)/%: examples/%.c examples/peer.c \
 $(LIB)/hg_perf: $(call perf_sources,$(NA)) $(wildcard tests/perf/*.h) \
         examples/usage.h $(LIB_OBJS)
 	$(link_tool)
+
+$(FORWARDS:%=$(LIB)/%): $(LIB_OBJS) $(FORWARD_HEADERS)
+	$(link_tool)
+$(foreach tool,$(FORWARDS),$(eval $(LIB)/$(tool): $($(tool)_sources)))
 
 MAN       := $(BUILD)/man
 MAN_PAGES := $(wildcard gen/man/*.[17].md)
@@ -389,7 +404,22 @@ $(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) \
 	    $(call na_libs,$(FOUND))
 
-examples: $(EXAMPLES) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
+# The sources of hg_forwardd are compiled for it alone.
+$(patsubst %.c,$(BUILD)/%.o,$(filter examples/forward/%, \
+        $(hg_forwardd_sources))): $(BUILD)/%.o: %.c hg.h $(FORWARD_HEADERS) \
+        $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+
+$(BUILD)/examples/hg_forwardd: $(hg_forwardd_sources:%.c=$(BUILD)/%.o) $(OBJS)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
+
+# These start hg_forwardd.
+FORWARD_TESTS := $(addprefix $(BUILD)/tests/box/test_forward_,calls hostile)
+$(FORWARD_TESTS): HOOK := $(BUILD)/examples/forward/forward.o
+$(FORWARD_TESTS): $(FORWARD) $(FORWARD_HEADERS) tests/box/forward_client.h
+
+examples: $(EXAMPLES) $(FORWARD) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
 
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
@@ -467,7 +497,7 @@ bench-forward: $(BUILD)/examples/forward_meta $(FORWARD) ## hg_forward compared 
 	$(Q)tests/perf/forward $(BUILD)/examples $(BENCHFLAGS)
 
 ranked: $(CONFORM) $(MPI)
-programs: checked $(STEPS) $(EXAMPLES)
+programs: checked $(STEPS) $(EXAMPLES) $(FORWARD)
 checked: $(UNIT) $(BOX) $(OFI) $(CONFORM)
 
 # If the compiler supports it: each process then takes a fifth less time.
@@ -496,7 +526,8 @@ check: ## lint and all tests, also under ASan+UBSan
 
 # The longest compiles come first.
 check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
-        $(EXAMPLES) $(PERF) $(COUNTS) $(BUILD)/tests/faulty $(FORWARD_OPS) \
+        $(EXAMPLES) $(FORWARD) $(PERF) $(COUNTS) $(BUILD)/tests/faulty \
+        $(FORWARD_OPS) \
         check-port-programs $(MPIS:%=check-%-programs)
 	$(Q)$(RUN) $(SCRIPTS) $(COUNTS) $(CHECK_CASES) \
 	    $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \
@@ -604,7 +635,7 @@ coverage: $(BUILD)/run ## lines and branches of gen/ that the tests reach
 # ---- Upkeep ----
 
 SOURCES := $(wildcard hg_na_*.c gen/*/*.[ch] tests/*.[ch] tests/*/*.[ch] \
-             examples/*.[ch])
+             examples/*.[ch] examples/*/*.[ch])
 
 format: ## clang-format in place: gen, tests, examples, transports
 	$(Q)clang-format-14 -i $(SOURCES)

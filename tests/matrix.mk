@@ -22,7 +22,7 @@ STEPS   := $(if $(SM),$(BUILD)/tests/steps)
 WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
            $(if $(filter ofi,$(FOUND)),,$(BUILD)/tests/box/test_ofi_%) \
            $(if $(SM),,$(BUILD)/tests/box/test_sm_% \
-               $(BUILD)/tests/box/test_unix_%)
+               $(BUILD)/tests/box/test_unix_% $(BUILD)/tests/box/test_forward_%)
 # Tests of the decorator, and of the transport under it.
 OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
 BOX     := $(filter-out $(WITHOUT),$(call names,box))

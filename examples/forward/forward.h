@@ -44,6 +44,9 @@
 #define FWD_ENTRIES_MAX 1024u /* entries of one fwd.readdir */
 #define FWD_COPY_MAX ((uint64_t) 64 << 20) /* bytes of one fwd.copy */
 
+/* The `offset` of fwd.write that appends to the file, as O_APPEND does. */
+#define FWD_APPEND UINT64_MAX
+
 /* The server does not know the session, node or file. Not an errno. */
 #define FWD_FORGOTTEN 1000
 

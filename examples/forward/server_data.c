@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* server_data: see server_data.h. */
+#define _GNU_SOURCE
+#include "server_data.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "server_files.h"
+#include "server_sessions.h"
+#include "server_workers.h"
+
+/* The time that a client may take to move the data of one call. */
+#define DATA_BULK_MS 10000u
+
+/* ---- Files ---- */
+
+/* Read up to `size` bytes; fewer only at the end. 0 or an errno. */
+static int data_read_file(
+    int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
+{
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pread(
+            fd, (char *) data + done, size - done, (off_t) (offset + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && done == 0)
+            return errno;
+        if (n <= 0)
+            break;
+        done += (size_t) n;
+    }
+    *done_p = done;
+    return 0;
+}
+
+/* Write `size` bytes; fewer if an error comes later. 0 or an errno. */
+static int data_write_file(
+    int fd, const void *data, size_t size, uint64_t offset, size_t *done_p)
+{
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pwrite(fd, (const char *) data + done, size - done,
+            (off_t) (offset + done));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && done == 0)
+            return errno;
+        if (n <= 0)
+            break;
+        done += (size_t) n;
+    }
+    *done_p = done;
+    return 0;
+}
+
+/* Write at the end of a file. 0 or an errno. */
+static int data_append(int fd, void *data, size_t size, uint32_t *done_p)
+{
+    struct iovec part = {data, size};
+    ssize_t n;
+
+    do
+        n = pwritev2(fd, &part, 1, 0, RWF_APPEND);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno;
+    *done_p = (uint32_t) n;
+    return 0;
+}
+
+/* ---- Data within the call ---- */
+
+/* Read what the page cache has without blocking. False: this can block. */
+static bool data_read_cached(
+    int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
+{
+    struct iovec part = {data, size};
+    ssize_t n = preadv2(fd, &part, 1, (off_t) offset, RWF_NOWAIT);
+
+    *done_p = n > 0 ? (size_t) n : 0;
+    return n == (ssize_t) size;
+}
+
+static int data_read_inline(struct job *job, const struct file *file)
+{
+    const fwd_read_in_t *in = &job->in.read;
+    fwd_read_out_t *out = &job->out.read;
+    size_t done = 0;
+    int error = 0;
+
+    if (in->size > FWD_INLINE_MAX)
+        return EINVAL;
+    out->data.bytes = workers_buffer();
+    if (!data_read_cached(
+            file->fd, out->data.bytes, in->size, in->offset, &done)) {
+        workers_hand_over();
+        error = data_read_file(
+            file->fd, out->data.bytes, in->size, in->offset, &done);
+    }
+    out->size = out->data.size = (uint32_t) done;
+    return error;
+}
+
+static int data_write_inline(struct job *job, const struct file *file)
+{
+    const fwd_write_in_t *in = &job->in.write;
+    size_t done = 0;
+    int error;
+
+    if (in->offset == FWD_APPEND)
+        return data_append(
+            file->fd, in->data.bytes, in->data.size, &job->out.write.size);
+    error = data_write_file(
+        file->fd, in->data.bytes, in->data.size, in->offset, &done);
+    job->out.write.size = (uint32_t) done;
+    return error;
+}
+
+/* ---- Bulk data ---- */
+
+/* The errno that the program of the client gets. */
+static int data_bulk_error(hg_return_t ret)
+{
+    switch (ret) {
+    case HG_SUCCESS: return 0;
+    case HG_OVERFLOW:
+    case HG_PERMISSION:
+    case HG_NOENTRY:
+    case HG_CANCELED: return EFAULT;
+    case HG_AGAIN: return EAGAIN;
+    case HG_NOMEM: return ENOMEM;
+    case HG_TIMEOUT: return ETIMEDOUT;
+    default: return EIO;
+    }
+}
+
+/* A file, and what a pipeline has moved between it and the client. */
+struct data_pieces {
+    int fd;
+    uint64_t offset;
+    size_t moved;
+    int error;
+};
+
+/* Fill a piece; a short one is the last. */
+static hg_return_t data_fill(void *arg, void *data, size_t *size, size_t offset)
+{
+    struct data_pieces *pieces = (struct data_pieces *) arg;
+
+    pieces->error =
+        data_read_file(pieces->fd, data, *size, pieces->offset + offset, size);
+    if (pieces->error != 0)
+        *size = 0;
+    pieces->moved += *size;
+    return HG_SUCCESS;
+}
+
+/* Write a piece that has arrived. */
+static hg_return_t data_store(
+    void *arg, void *data, size_t *size, size_t offset)
+{
+    struct data_pieces *pieces = (struct data_pieces *) arg;
+
+    pieces->error =
+        data_write_file(pieces->fd, data, *size, pieces->offset + offset, size);
+    if (pieces->error != 0)
+        *size = 0;
+    pieces->moved += *size;
+    return HG_SUCCESS;
+}
+
+/* The result of a transfer: an error counts only if nothing was moved before
+ * it, as in read(2) and write(2). */
+static int data_result(
+    const struct data_pieces *pieces, hg_return_t ret, uint32_t *size_p)
+{
+    if (ret != HG_SUCCESS)
+        return data_bulk_error(ret);
+    *size_p = (uint32_t) pieces->moved;
+    return pieces->moved > 0 ? 0 : pieces->error;
+}
+
+/* 0 or an errno. */
+static int data_check_bulk(hg_bulk_t memory, uint64_t at, uint32_t size)
+{
+    size_t all = HG_Bulk_handle_get_size(memory);
+
+    if (size > FWD_IO_MAX)
+        return EINVAL;
+    return at > all || size > all - at ? EFAULT : 0;
+}
+
+static int data_read_bulk(struct job *job, const struct file *file)
+{
+    const fwd_read_in_t *in = &job->in.read;
+    struct data_pieces pieces = {file->fd, in->offset, 0, 0};
+    hg_bulk_pipeline_t pipeline = workers_pipeline();
+    int error = data_check_bulk(in->memory, in->at, in->size);
+
+    if (error != 0)
+        return error;
+    if (pipeline == NULL)
+        return ENOMEM;
+    return data_result(&pieces,
+        HG_Bulk_pipeline_push(pipeline, job->handle, in->memory,
+            (size_t) in->at, in->size, data_fill, &pieces, DATA_BULK_MS),
+        &job->out.read.size);
+}
+
+static int data_write_bulk(struct job *job, const struct file *file)
+{
+    const fwd_write_in_t *in = &job->in.write;
+    struct data_pieces pieces = {file->fd, in->offset, 0, 0};
+    hg_bulk_pipeline_t pipeline = workers_pipeline();
+    int error = data_check_bulk(in->memory, in->at, in->size);
+
+    if (error != 0)
+        return error;
+    if (pipeline == NULL)
+        return ENOMEM;
+    return data_result(&pieces,
+        HG_Bulk_pipeline_pull(pipeline, job->handle, in->memory,
+            (size_t) in->at, in->size, data_store, &pieces, DATA_BULK_MS),
+        &job->out.write.size);
+}
+
+/* Append all bytes at once, so that those of other clients do not come between
+ * them. */
+static int data_append_bulk(struct job *job, const struct file *file)
+{
+    const fwd_write_in_t *in = &job->in.write;
+    int error = data_check_bulk(in->memory, in->at, in->size);
+    void *buffer;
+
+    if (error != 0)
+        return error;
+    buffer = workers_io_buffer();
+    if (buffer == NULL)
+        return ENOMEM;
+    error = data_bulk_error(HG_Bulk_pull_timed(job->handle, in->memory,
+        (size_t) in->at, buffer, in->size, DATA_BULK_MS));
+    return error != 0
+        ? error
+        : data_append(file->fd, buffer, in->size, &job->out.write.size);
+}
+
+/* ---- read and write ---- */
+
+static int32_t data_run_read(struct job *job)
+{
+    struct file *file = files_get(job->session, job->in.read.file);
+    int error;
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    error = job->in.read.memory == HG_BULK_NULL ? data_read_inline(job, file)
+                                                : data_read_bulk(job, file);
+    files_put(job->session, file);
+    return error;
+}
+
+static int32_t data_run_write(struct job *job)
+{
+    struct file *file = files_get(job->session, job->in.write.file);
+    int error;
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    if (job->in.write.memory == HG_BULK_NULL)
+        error = data_write_inline(job, file);
+    else if (job->in.write.offset == FWD_APPEND)
+        error = data_append_bulk(job, file);
+    else
+        error = data_write_bulk(job, file);
+    files_put(job->session, file);
+    return error;
+}
+
+/* Calls of all sessions that move bulk data. */
+static atomic_uint data_moving;
+
+/* Whether a call may move bulk data now; else a copy of it waits. */
+static int data_begin(struct job *job)
+{
+    struct session *session = job->session;
+    unsigned all = atomic_load(&data_moving);
+    struct job *later = NULL;
+    bool now;
+
+    (void) pthread_mutex_lock(&session->lock);
+    now = session->moving == 0 || session->moving + all < workers_max() / 2;
+    if (now) {
+        session->moving++;
+        (void) atomic_fetch_add(&data_moving, 1);
+    } else {
+        later = (struct job *) malloc(sizeof(*later));
+    }
+    if (later != NULL) {
+        *later = *job;
+        later->next = NULL;
+        *session->waiting_end = later;
+        session->waiting_end = &later->next;
+    }
+    (void) pthread_mutex_unlock(&session->lock);
+    if (now)
+        return 0;
+    return later != NULL ? CALLS_LATER : ENOMEM;
+}
+
+/* A call has moved its data. Returns one that waited and moves its data now. */
+static struct job *data_end(struct session *session)
+{
+    struct job *next;
+
+    (void) pthread_mutex_lock(&session->lock);
+    next = session->waiting;
+    if (next != NULL) {
+        session->waiting = next->next;
+        if (session->waiting == NULL)
+            session->waiting_end = &session->waiting;
+    } else {
+        session->moving--;
+        (void) atomic_fetch_sub(&data_moving, 1);
+    }
+    (void) pthread_mutex_unlock(&session->lock);
+    return next;
+}
+
+/* Run a call that moves bulk data, and then those that waited for it. */
+static int32_t data_move(struct job *job)
+{
+    struct job *first = job;
+    int32_t error = data_begin(job);
+
+    if (error != 0)
+        return error;
+    workers_hand_over();
+    while (job != NULL) {
+        struct job *next;
+
+        error = job->run(job);
+        next = data_end(job->session);
+        calls_finish(job, error);
+        if (job != first)
+            free(job);
+        job = next;
+    }
+    return CALLS_LATER;
+}
+
+int32_t data_read(struct job *job)
+{
+    job->run = data_run_read;
+    return job->in.read.memory == HG_BULK_NULL ? data_run_read(job)
+                                               : data_move(job);
+}
+
+int32_t data_write(struct job *job)
+{
+    job->run = data_run_write;
+    return job->in.write.memory == HG_BULK_NULL ? data_run_write(job)
+                                                : data_move(job);
+}
+
+/* ---- Others ---- */
+
+int32_t data_fsync(struct job *job)
+{
+    const fwd_fsync_in_t *in = &job->in.fsync;
+    struct file *file = files_get(job->session, in->file);
+    int error = 0;
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    workers_hand_over();
+    if ((in->data_only != 0 ? fdatasync(file->fd) : fsync(file->fd)) != 0)
+        error = errno;
+    files_put(job->session, file);
+    return error;
+}
+
+int32_t data_fallocate(struct job *job)
+{
+    const fwd_fallocate_in_t *in = &job->in.fallocate;
+    struct file *file = files_get(job->session, in->file);
+    int error = 0;
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    workers_hand_over();
+    if (fallocate(file->fd, (int) in->mode, (off_t) in->offset,
+            (off_t) in->size) != 0)
+        error = errno;
+    files_put(job->session, file);
+    return error;
+}
+
+static int data_copy_files(
+    struct job *job, const struct file *from, const struct file *to)
+{
+    const fwd_copy_in_t *in = &job->in.copy;
+    uint64_t size = in->size < FWD_COPY_MAX ? in->size : FWD_COPY_MAX;
+    off_t offset = (off_t) in->offset;
+    off_t to_offset = (off_t) in->to_offset;
+    ssize_t n;
+
+    workers_hand_over();
+    n = copy_file_range(
+        from->fd, &offset, to->fd, &to_offset, (size_t) size, 0);
+    if (n < 0)
+        return errno;
+    job->out.offset.offset = (uint64_t) n;
+    return 0;
+}
+
+int32_t data_copy(struct job *job)
+{
+    struct session *session = job->session;
+    struct file *from = files_get(session, job->in.copy.file);
+    struct file *to = files_get(session, job->in.copy.to_file);
+    int error = FWD_FORGOTTEN;
+
+    if (from != NULL && to != NULL)
+        error = data_copy_files(job, from, to);
+    if (to != NULL)
+        files_put(session, to);
+    if (from != NULL)
+        files_put(session, from);
+    return error;
+}
+
+/* No call depends on the position of a file. */
+int32_t data_seek(struct job *job)
+{
+    const fwd_seek_in_t *in = &job->in.seek;
+    struct file *file;
+    off_t offset;
+    int error = 0;
+
+    if (in->whence != SEEK_DATA && in->whence != SEEK_HOLE)
+        return EINVAL;
+    file = files_get(job->session, in->file);
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    (void) pthread_mutex_lock(&file->position);
+    offset = lseek(file->fd, (off_t) in->offset, (int) in->whence);
+    if (offset < 0)
+        error = errno;
+    (void) pthread_mutex_unlock(&file->position);
+    job->out.offset.offset = (uint64_t) offset;
+    files_put(job->session, file);
+    return error;
+}

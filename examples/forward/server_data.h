@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * server_data: the calls that move the data of open files.
+ *
+ * A session has at most a quarter of the threads for bulk data: the transfer of
+ * a client that has stopped holds a thread until its time limit. More calls
+ * wait in the session; the thread that finishes one runs the next.
+ */
+#ifndef HG_EXAMPLES_SERVER_DATA_H
+#define HG_EXAMPLES_SERVER_DATA_H
+
+#include "server_calls.h"
+
+int32_t data_read(struct job *job);
+int32_t data_write(struct job *job);
+int32_t data_fsync(struct job *job);
+int32_t data_fallocate(struct job *job);
+int32_t data_copy(struct job *job);
+int32_t data_seek(struct job *job);
+
+#endif

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* server_files: see server_files.h. */
+#define _GNU_SOURCE
+#include "server_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server_locks.h"
+#include "server_names.h"
+#include "server_path.h"
+#include "server_sessions.h"
+
+/* Flags that a client may set; others have no effect. */
+#define FILES_FLAGS \
+    (O_ACCMODE | O_APPEND | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME | \
+        O_DIRECTORY)
+
+#define FILES_MARK_MAX 999999999u
+
+/* How often fwd.create begins again if a name appears and disappears. */
+#define FILES_TRIES 8
+
+/* ---- The table ---- */
+
+struct file *files_get(struct session *session, uint64_t number)
+{
+    struct file *file;
+
+    (void) pthread_mutex_lock(&session->lock);
+    file = (struct file *) table_get(&session->files, number);
+    if (file != NULL)
+        file->uses++;
+    (void) pthread_mutex_unlock(&session->lock);
+    return file;
+}
+
+/* Close a file that is in no table, and that nobody uses. */
+static void files_close(struct session *session, struct file *file)
+{
+    struct node *node = file->node;
+    bool last;
+
+    (void) pthread_mutex_lock(&session->lock);
+    last = --node->files == 0;
+    (void) pthread_mutex_unlock(&session->lock);
+    if (last)
+        locks_free(session, node);
+    (void) close(file->fd);
+    (void) pthread_mutex_destroy(&file->position);
+    free(file);
+    sessions_give(session);
+    nodes_put(session, node);
+}
+
+void files_put(struct session *session, struct file *file)
+{
+    bool over;
+
+    (void) pthread_mutex_lock(&session->lock);
+    over = --file->uses == 0 && file->number == 0;
+    (void) pthread_mutex_unlock(&session->lock);
+    if (over)
+        files_close(session, file);
+}
+
+void files_free(struct session *session)
+{
+    uint32_t i;
+
+    for (i = 0; i < session->files.size; i++) {
+        struct file *file = (struct file *) session->files.slots[i].item;
+
+        if (file != NULL)
+            files_close(session, file);
+    }
+    table_free(&session->files);
+}
+
+/* Enter an open file. Takes `fd`, a count of sessions_take, and the use of the
+ * node. 0 or an errno. */
+static int files_enter(
+    struct session *session, struct node *node, int fd, uint64_t *number_p)
+{
+    struct file *file = (struct file *) calloc(1, sizeof(*file));
+
+    if (file == NULL)
+        goto close_fd;
+    file->fd = fd;
+    file->node = node;
+    (void) pthread_mutex_init(&file->position, NULL);
+    (void) pthread_mutex_lock(&session->lock);
+    file->number = table_add(&session->files, file);
+    node->files += file->number != 0;
+    (void) pthread_mutex_unlock(&session->lock);
+    if (file->number == 0)
+        goto free_file;
+    *number_p = file->number;
+    return 0;
+
+free_file:
+    (void) pthread_mutex_destroy(&file->position);
+    free(file);
+close_fd:
+    (void) close(fd);
+    sessions_give(session);
+    nodes_put(session, node);
+    return ENOMEM;
+}
+
+/* ---- open ---- */
+
+/* 0 or an errno: the server serves for reading only. */
+static int files_check_flags(uint32_t flags)
+{
+    bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
+
+    return server.read_only && writes ? EROFS : 0;
+}
+
+/* Open what a node is. A fifo or device is not opened: that could block. */
+static int files_open_node(const struct node *node, uint32_t flags)
+{
+    int known = (int) (flags & FILES_FLAGS);
+    int fd;
+
+    if (node->type == S_IFLNK)
+        return -ELOOP;
+    if (node->type != S_IFREG && node->type != S_IFDIR)
+        return -ENXIO;
+    if (server.read_only)
+        known |= O_NOATIME;
+    fd = path_reopen(node->fd, known);
+    if (fd == -EPERM && (known & O_NOATIME) != 0)
+        fd = path_reopen(node->fd, known & ~O_NOATIME);
+    return fd;
+}
+
+/* Whether the node still has this name; "": it need not have one. */
+static int files_check_name(
+    struct session *session, const struct node *node, const fwd_open_in_t *in)
+{
+    struct node *parent;
+    fwd_attr_t attr;
+    fwd_id_t id;
+    int error = -path_check(in->name);
+
+    if (in->name != NULL && in->name[0] == '\0')
+        return 0;
+    if (error != 0)
+        return error;
+    parent = nodes_get(session, in->parent);
+    if (parent == NULL)
+        return FWD_FORGOTTEN;
+    error = -path_status(parent->fd, in->name, &attr, &id);
+    nodes_put(session, parent);
+    if (error == 0 && memcmp(&id, &node->id, sizeof(id)) != 0)
+        error = ESTALE;
+    return error == ENOENT || error == ENOTDIR ? ESTALE : error;
+}
+
+/* Open a node. Takes the use of it. 0 or an errno. */
+static int files_open_used(struct session *session, struct node *node,
+    uint32_t flags, fwd_open_out_t *out)
+{
+    int error = EMFILE;
+    int fd;
+
+    if (!sessions_take(session))
+        goto put_node;
+    fd = files_open_node(node, flags);
+    error = fd < 0 ? -fd : -path_status(fd, "", &out->attr, NULL);
+    if (error == 0)
+        return files_enter(session, node, fd, &out->file);
+    if (fd >= 0)
+        (void) close(fd);
+    sessions_give(session);
+put_node:
+    nodes_put(session, node);
+    return error;
+}
+
+int32_t files_open(struct job *job)
+{
+    const fwd_open_in_t *in = &job->in.open;
+    struct session *session = job->session;
+    struct node *node;
+    int error = files_check_flags(in->flags);
+
+    if (error != 0)
+        return error;
+    node = nodes_get(session, in->node);
+    if (node == NULL)
+        return FWD_FORGOTTEN;
+    error = files_check_name(session, node, in);
+    if (error == 0)
+        return files_open_used(session, node, in->flags, &job->out.open);
+    nodes_put(session, node);
+    return error;
+}
+
+/* ---- create ---- */
+
+/* Set the mark of a file that fwd.create has made. */
+static void files_set_mark(int fd, uint32_t mark)
+{
+    struct timespec times[2] = {{0, 0}, {0, UTIME_OMIT}};
+
+    (void) clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_nsec = (long) mark;
+    (void) futimens(fd, times);
+}
+
+/* Make the file and open it. Returns a descriptor or a negative errno. */
+static int files_make(const fwd_create_in_t *in, const struct node *parent)
+{
+    uint64_t flags = (in->flags & FILES_FLAGS & ~(uint32_t) O_DIRECTORY) |
+        O_CREAT | O_EXCL | O_NOCTTY;
+    int fd;
+
+    names_become(in->uid, in->gid);
+    fd = path_open(parent->fd, in->name, flags, in->mode & 07777);
+    names_become(0, 0);
+    if (fd >= 0 && (in->flags & O_EXCL) != 0)
+        files_set_mark(fd, in->mark);
+    return fd;
+}
+
+/* Enter a file that was made, and its node. Takes `fd` and a count of
+ * sessions_take. 0 or an errno. */
+static int files_enter_made(
+    struct session *session, int fd, fwd_create_out_t *out)
+{
+    int node_fd = path_reopen(fd, O_PATH);
+    struct node *node;
+    int error = node_fd < 0
+        ? -node_fd
+        : -path_status(node_fd, "", &out->entry.attr, &out->entry.id);
+
+    if (error == 0)
+        error = nodes_enter(session, node_fd, &out->entry);
+    else if (node_fd >= 0)
+        (void) close(node_fd);
+    node = error == 0 ? nodes_get(session, out->entry.node) : NULL;
+    if (node != NULL)
+        return files_enter(session, node, fd, &out->file);
+    (void) close(fd);
+    sessions_give(session);
+    return error != 0 ? error : FWD_FORGOTTEN;
+}
+
+/* The name exists. Open the file unless the call must make it; a call that
+ * comes again may have made it. ENOENT: it does not exist any more. */
+static int files_create_existing(
+    struct job *job, const struct node *parent, fwd_create_out_t *out)
+{
+    const fwd_create_in_t *in = &job->in.create;
+    struct session *session = job->session;
+    fwd_open_out_t opened = {0};
+    struct node *node;
+    int error = names_enter(session, parent, in->name, &out->entry);
+
+    if (error != 0)
+        return error;
+    if ((in->flags & O_EXCL) != 0 &&
+        (in->again == 0 || out->entry.attr.atime.nanoseconds != in->mark))
+        error = EEXIST;
+    else if (S_ISDIR(out->entry.attr.mode))
+        error = EISDIR;
+    node = error == 0 ? nodes_get(session, out->entry.node) : NULL;
+    if (node != NULL)
+        error = files_open_used(session, node, in->flags, &opened);
+    else if (error == 0)
+        error = FWD_FORGOTTEN;
+    if (error != 0) {
+        nodes_forget(session, out->entry.node, 1);
+        return error;
+    }
+    out->file = opened.file;
+    out->entry.attr = opened.attr;
+    return 0;
+}
+
+static int files_create_in(struct job *job, const struct node *parent)
+{
+    const fwd_create_in_t *in = &job->in.create;
+    struct session *session = job->session;
+    int tries = FILES_TRIES;
+    int error;
+
+    do {
+        int fd;
+
+        if (!sessions_take(session))
+            return EMFILE;
+        fd = files_make(in, parent);
+        if (fd >= 0)
+            return files_enter_made(session, fd, &job->out.create);
+        sessions_give(session);
+        if (fd != -EEXIST)
+            return -fd;
+        error = files_create_existing(job, parent, &job->out.create);
+    } while (error == ENOENT && tries-- > 0);
+    return error;
+}
+
+int32_t files_create(struct job *job)
+{
+    const fwd_create_in_t *in = &job->in.create;
+    struct node *parent;
+    int error = -path_check(in->name);
+
+    if (error == 0 && in->mark > FILES_MARK_MAX)
+        error = EINVAL;
+    if (error != 0)
+        return error;
+    parent = nodes_get(job->session, in->parent);
+    if (parent == NULL)
+        return FWD_FORGOTTEN;
+    error = files_create_in(job, parent);
+    nodes_put(job->session, parent);
+    return error;
+}
+
+/* ---- release ---- */
+
+int32_t files_release(struct job *job)
+{
+    struct session *session = job->session;
+    struct file *file = files_get(session, job->in.file.file);
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    (void) pthread_mutex_lock(&session->lock);
+    if (file->number != 0) /* another thread may have been faster */
+        table_remove(&session->files, file->number);
+    file->number = 0;
+    (void) pthread_mutex_unlock(&session->lock);
+    files_put(session, file);
+    return 0;
+}

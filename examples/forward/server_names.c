@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* server_names: see server_names.h. */
+#define _GNU_SOURCE
+#include "server_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server_path.h"
+#include "server_sessions.h"
+#include "server_workers.h"
+
+#define NAMES_RENAME_FLAGS ((uint32_t) (RENAME_NOREPLACE | RENAME_EXCHANGE))
+
+/* ---- lookup and find ---- */
+
+/* Enter the node of a descriptor. Takes `fd`. 0 or an errno. */
+static int names_enter_fd(struct session *session, int fd, fwd_entry_t *entry)
+{
+    int error;
+
+    if (fd < 0)
+        return -fd;
+    error = -path_status(fd, "", &entry->attr, &entry->id);
+    if (error == 0)
+        return nodes_enter(session, fd, entry);
+    (void) close(fd);
+    return error;
+}
+
+int names_enter(struct session *session, const struct node *parent,
+    const char *name, fwd_entry_t *entry)
+{
+    int error = -path_status(parent->fd, name, &entry->attr, &entry->id);
+
+    if (error != 0)
+        return error;
+    if (nodes_known(session, entry))
+        return 0;
+    return names_enter_fd(
+        session, path_open(parent->fd, name, O_PATH, 0), entry);
+}
+
+int32_t names_lookup(struct job *job)
+{
+    const fwd_name_in_t *in = &job->in.name;
+    int error = -path_check(in->name);
+    struct node *parent;
+
+    if (error != 0)
+        return error;
+    parent = nodes_get(job->session, in->parent);
+    if (parent == NULL)
+        return FWD_FORGOTTEN;
+    error = names_enter(job->session, parent, in->name, &job->out.entry.entry);
+    nodes_put(job->session, parent);
+    return error;
+}
+
+int32_t names_find(struct job *job)
+{
+    const char *path = job->in.find.path;
+
+    if (path == NULL)
+        return EINVAL;
+    if (strlen(path) > FWD_PATH_MAX)
+        return ENAMETOOLONG;
+    return names_enter_fd(job->session,
+        path_open(server.root, path[0] == '\0' ? "." : path, O_PATH, 0),
+        &job->out.entry.entry);
+}
+
+int32_t names_forget(struct job *job)
+{
+    const fwd_data_t *nodes = &job->in.forget.nodes;
+    uint32_t at;
+
+    if (nodes->size % (2 * sizeof(uint64_t)) != 0)
+        return EINVAL;
+    for (at = 0; at < nodes->size; at += 2 * sizeof(uint64_t)) {
+        uint64_t pair[2]; /* a node and its lookups */
+
+        memcpy(pair, (const char *) nodes->bytes + at, sizeof(pair));
+        nodes_forget(job->session, pair[0], pair[1]);
+    }
+    return 0;
+}
+
+/* ---- make and link ---- */
+
+void names_become(uint32_t uid, uint32_t gid)
+{
+    if (!server.is_root)
+        return;
+    (void) setfsgid(gid);
+    (void) setfsuid(uid);
+}
+
+static int names_make_as(const struct node *parent, const fwd_make_in_t *in)
+{
+    mode_t mode = (mode_t) (in->mode & 07777);
+
+    switch (in->mode & S_IFMT) {
+    case S_IFDIR: return mkdirat(parent->fd, in->name, mode);
+    case S_IFLNK: return symlinkat(in->target, parent->fd, in->name);
+    case S_IFREG:
+    case S_IFIFO:
+    case S_IFSOCK: return mknodat(parent->fd, in->name, (mode_t) in->mode, 0);
+    case S_IFCHR:
+    case S_IFBLK:
+        if (server.is_root)
+            return mknodat(
+                parent->fd, in->name, (mode_t) in->mode, (dev_t) in->rdev);
+        errno = EPERM;
+        return -1;
+    default: errno = EINVAL; return -1;
+    }
+}
+
+/* 0 or an errno. */
+static int names_make_in(const struct node *parent, const fwd_make_in_t *in)
+{
+    int error;
+
+    if (S_ISLNK(in->mode) && in->target == NULL)
+        return EINVAL;
+    names_become(in->uid, in->gid);
+    error = names_make_as(parent, in) == 0 ? 0 : errno;
+    names_become(0, 0);
+    return error;
+}
+
+int32_t names_make(struct job *job)
+{
+    const fwd_make_in_t *in = &job->in.make;
+    fwd_entry_t *entry = &job->out.entry.entry;
+    struct node *parent;
+    bool again;
+    int error = -path_check(in->name);
+
+    if (error != 0)
+        return error;
+    parent = nodes_get(job->session, in->parent);
+    if (parent == NULL)
+        return FWD_FORGOTTEN;
+    error = names_make_in(parent, in);
+    again = error == EEXIST && in->again != 0;
+    if (error == 0 || again)
+        error = names_enter(job->session, parent, in->name, entry);
+    if (error == 0 && again && ((entry->attr.mode ^ in->mode) & S_IFMT) != 0) {
+        nodes_forget(job->session, entry->node, 1);
+        error = EEXIST;
+    }
+    nodes_put(job->session, parent);
+    return error;
+}
+
+/* Make another name for a node. 0 or an errno. */
+static int names_link_in(
+    const struct node *node, const struct node *parent, const char *name)
+{
+    char number[PATH_PROC_SIZE];
+
+    (void) snprintf(number, sizeof(number), "%d", node->fd);
+    return linkat(server.proc, number, parent->fd, name, AT_SYMLINK_FOLLOW) == 0
+        ? 0
+        : errno;
+}
+
+/* Both nodes are used. 0 or an errno. */
+static int names_link_nodes(
+    struct job *job, const struct node *node, const struct node *parent)
+{
+    const fwd_link_in_t *in = &job->in.link;
+    fwd_entry_t *entry = &job->out.entry.entry;
+    int error = names_link_in(node, parent, in->name);
+    bool again = error == EEXIST && in->again != 0;
+
+    if (error == 0 || again)
+        error = names_enter(job->session, parent, in->name, entry);
+    if (error == 0 && again && entry->node != node->number) {
+        nodes_forget(job->session, entry->node, 1);
+        error = EEXIST;
+    }
+    return error;
+}
+
+int32_t names_link(struct job *job)
+{
+    const fwd_link_in_t *in = &job->in.link;
+    struct node *node, *parent;
+    int error = -path_check(in->name);
+
+    if (error != 0)
+        return error;
+    node = nodes_get(job->session, in->node);
+    parent = nodes_get(job->session, in->parent);
+    error = node == NULL || parent == NULL
+        ? FWD_FORGOTTEN
+        : names_link_nodes(job, node, parent);
+    if (parent != NULL)
+        nodes_put(job->session, parent);
+    if (node != NULL)
+        nodes_put(job->session, node);
+    return error;
+}
+
+/* ---- remove and rename ---- */
+
+int32_t names_remove(struct job *job)
+{
+    const fwd_remove_in_t *in = &job->in.remove;
+    struct node *parent;
+    int error = -path_check(in->name);
+
+    if (error != 0)
+        return error;
+    parent = nodes_get(job->session, in->parent);
+    if (parent == NULL)
+        return FWD_FORGOTTEN;
+    if (unlinkat(parent->fd, in->name, in->directory ? AT_REMOVEDIR : 0) != 0)
+        error = errno;
+    nodes_put(job->session, parent);
+    return error == ENOENT && in->again != 0 ? 0 : error;
+}
+
+/* Both nodes are used. 0 or an errno. */
+static int names_rename_nodes(const fwd_rename_in_t *in,
+    const struct node *parent, const struct node *new_parent)
+{
+    struct stat status;
+    int error;
+
+    /* Nothing tells whether the first call has exchanged the two. */
+    if (in->again != 0 && (in->flags & RENAME_EXCHANGE) != 0)
+        return EIO;
+    if (renameat2(
+            parent->fd, in->name, new_parent->fd, in->new_name, in->flags) == 0)
+        return 0;
+    error = errno;
+    if (error == ENOENT && in->again != 0 &&
+        fstatat(new_parent->fd, in->new_name, &status, AT_SYMLINK_NOFOLLOW) ==
+            0)
+        return 0;
+    return error;
+}
+
+int32_t names_rename(struct job *job)
+{
+    const fwd_rename_in_t *in = &job->in.rename;
+    struct node *parent, *new_parent;
+    int error = -path_check(in->name);
+
+    if (error == 0)
+        error = -path_check(in->new_name);
+    if (error == 0 && (in->flags & ~NAMES_RENAME_FLAGS) != 0)
+        error = EINVAL;
+    if (error != 0)
+        return error;
+    parent = nodes_get(job->session, in->parent);
+    new_parent = nodes_get(job->session, in->new_parent);
+    error = parent == NULL || new_parent == NULL
+        ? FWD_FORGOTTEN
+        : names_rename_nodes(in, parent, new_parent);
+    if (new_parent != NULL)
+        nodes_put(job->session, new_parent);
+    if (parent != NULL)
+        nodes_put(job->session, parent);
+    return error;
+}
+
+/* ---- readlink ---- */
+
+int32_t names_readlink(struct job *job)
+{
+    fwd_data_t *target = &job->out.data.data;
+    struct node *node = nodes_get(job->session, job->in.node.node);
+    ssize_t size;
+    int error = 0;
+
+    if (node == NULL)
+        return FWD_FORGOTTEN;
+    target->bytes = workers_buffer();
+    size =
+        readlinkat(node->fd, "", (char *) target->bytes, WORKERS_BUFFER_SIZE);
+    if (size >= 0)
+        target->size = (uint32_t) size;
+    else /* the kernel says ENOENT of a node that is no link */
+        error = errno == ENOENT ? EINVAL : errno;
+    nodes_put(job->session, node);
+    return error;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* server_path: see server_path.h. */
+#define _GNU_SOURCE
+#include "server_path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+int path_check(const char *name)
+{
+    size_t length = name == NULL ? 0 : strlen(name);
+
+    if (length > FWD_NAME_MAX)
+        return -ENAMETOOLONG;
+    if (length == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+        strchr(name, '/') != NULL)
+        return -EINVAL;
+    return 0;
+}
+
+int path_open(int dir, const char *path, uint64_t flags, uint32_t mode)
+{
+    struct open_how how;
+    long fd;
+
+    memset(&how, 0, sizeof(how));
+    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+    how.mode = mode;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    do
+        fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    while (fd < 0 && errno == EINTR);
+    return fd < 0 ? -errno : (int) fd;
+}
+
+int path_reopen(int fd, int flags)
+{
+    char number[PATH_PROC_SIZE];
+    int again;
+
+    (void) snprintf(number, sizeof(number), "%d", fd);
+    do
+        again = openat(server.proc, number, flags | O_CLOEXEC | O_NOCTTY);
+    while (again < 0 && errno == EINTR);
+    return again < 0 ? -errno : again;
+}
+
+void path_of(int fd, char path[PATH_PROC_SIZE])
+{
+    (void) snprintf(path, PATH_PROC_SIZE, "/proc/self/fd/%d", fd);
+}
+
+static fwd_time_t path_time(const struct statx_timestamp *time)
+{
+    fwd_time_t copy = {time->tv_sec, time->tv_nsec};
+
+    return copy;
+}
+
+/* The inode number does not identify a file for ever: the file system gives the
+ * number of a removed file to a new one. The time of birth tells them apart. */
+static fwd_id_t path_id(const struct statx *status)
+{
+    fwd_id_t id = {makedev(status->stx_dev_major, status->stx_dev_minor),
+        status->stx_ino, 0};
+
+    if ((status->stx_mask & STATX_BTIME) != 0)
+        id.born = (uint64_t) status->stx_btime.tv_sec * 1000000000u +
+            status->stx_btime.tv_nsec;
+    return id;
+}
+
+int path_status(int fd, const char *name, fwd_attr_t *attr, fwd_id_t *id)
+{
+    struct statx status;
+
+    if (statx(fd, name,
+            AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT |
+                (name[0] == '\0' ? AT_EMPTY_PATH : 0),
+            STATX_BASIC_STATS | STATX_BTIME, &status) != 0)
+        return -errno;
+    attr->size = status.stx_size;
+    attr->blocks = status.stx_blocks;
+    attr->rdev = makedev(status.stx_rdev_major, status.stx_rdev_minor);
+    attr->mode = status.stx_mode;
+    attr->links = status.stx_nlink;
+    attr->uid = status.stx_uid;
+    attr->gid = status.stx_gid;
+    attr->block_size = status.stx_blksize;
+    attr->unused = 0;
+    attr->atime = path_time(&status.stx_atime);
+    attr->mtime = path_time(&status.stx_mtime);
+    attr->ctime = path_time(&status.stx_ctime);
+    if (id != NULL)
+        *id = path_id(&status);
+    return 0;
+}
