@@ -489,11 +489,13 @@ counts: $(COUNTS) ## what an echo costs: locks, copies, instructions, ...
 bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
 	$(Q)$< $(BENCHFLAGS)
 
-$(BUILD)/examples/forward_meta: tests/perf/forward_meta.c
+FORWARD_PERF := $(patsubst %,$(BUILD)/examples/forward_%,meta listen)
+
+$(FORWARD_PERF): $(BUILD)/examples/%: tests/perf/%.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $<
 
-bench-forward: $(BUILD)/examples/forward_meta $(FORWARD) ## hg_forward compared with sshfs; BENCHFLAGS='-p passthrough_ll'
+bench-forward: $(FORWARD_PERF) $(FORWARD) ## hg_forward compared with sshfs; BENCHFLAGS='-p passthrough_ll'
 	$(Q)tests/perf/forward $(BUILD)/examples $(BENCHFLAGS)
 
 ranked: $(CONFORM) $(MPI)
