@@ -399,10 +399,13 @@ $(EXAMPLE_OBJS): $(BUILD)/%.o: %.c hg.h $(wildcard examples/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
 
-$(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS)
+# These programs load libfabric when they use it, as tests do.
+LAZY_FABRIC  := $(if $(filter ofi,$(FOUND)),$(BUILD)/tests/support/fabric.o)
+LAZY_LIBS     = $(LAZY_FABRIC) $(call na_libs,$(filter-out ofi,$(FOUND)))
+
+$(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS) $(LAZY_FABRIC)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) \
-	    $(call na_libs,$(FOUND))
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) $(LAZY_LIBS)
 
 # The sources of hg_forwardd are compiled for it alone.
 $(patsubst %.c,$(BUILD)/%.o,$(filter examples/forward/%, \
