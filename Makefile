@@ -77,7 +77,7 @@ hg_forwardd_sources := examples/forward/hg_forwardd.c \
 .PHONY: all lib tools check check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-man install-mercury-compat uninstall dist clean help deps programs checked \
-        ranked mpi demo examples bench bench-forward counts FORCE
+        ranked mpi demo demo-forward examples bench bench-forward counts FORCE
 
 all: lib ## the library (the default)
 
@@ -414,8 +414,9 @@ $(patsubst %.c,$(BUILD)/%.o,$(filter examples/forward/%, \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
 
-$(BUILD)/examples/hg_forwardd: $(hg_forwardd_sources:%.c=$(BUILD)/%.o) $(OBJS)
-	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
+$(BUILD)/examples/hg_forwardd: $(hg_forwardd_sources:%.c=$(BUILD)/%.o) $(OBJS) \
+        $(LAZY_FABRIC)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) $(LAZY_LIBS)
 
 # These start hg_forwardd.
 FORWARD_TESTS := $(addprefix $(BUILD)/tests/box/test_forward_,calls hostile)
@@ -437,7 +438,7 @@ FILE      =
 SIZE      = 256M
 
 # For these targets warnings of a newer compiler are not errors.
-demo examples bench counts: WERROR :=
+demo demo-forward examples bench counts: WERROR :=
 
 # Over MPI: with mpicc, or the one that CC names, and the mpirun beside it.
 MPICC = $(if $(findstring mpicc,$(CC)),$(CC),mpicc)
@@ -450,6 +451,9 @@ demo:
 	+$(Q)MPIRUN='$(subst mpicc,mpirun,$(MPICC))' $(MAKE) --no-print-directory \
 	    BUILD=$(BUILD)/mpi CC=$(MPICC) FOUND=mpi demo
 endif
+
+demo-forward: $(FORWARD) ## serve and mount a folder, and use it: TRANSPORT=
+	$(Q)examples/demo-forward $(BUILD)/examples '$(TRANSPORT)'
 
 # ---- Figures ----
 
