@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pipelines in the request model: see pipelines.h. test_cb_pipeline.c does this
- * for the callback model.
+ * Pipelines, and memory that is passed on, in the request model: see
+ * pipelines.h and chains.h. test_cb_pipeline.c does this for the other model.
  */
 #include "conform/rpc.h"
 
 typedef struct rpc_end pipe_end_t;
 #include "conform/pipelines.h"
 
+#include "conform/chains.h"
+
 static void rpc_register(void)
 {
     (void) pipe_move_provide(); /* a call fails if there is no memory for it */
     (void) pipe_free_provide();
+    (void) chain_pass_provide();
 }
 
 static void pipe_open(pipe_end_t *end)
@@ -113,5 +116,69 @@ static bool pipe_is_over(const pipe_move_call_t *call)
 
     if (call->request != HG_REQUEST_NULL)
         (void) HG_Wait(call->request, 1, &over);
+    return over;
+}
+
+static void pipe_bind(pipe_end_t *end, hg_bulk_t bulk)
+{
+    (void) end;
+    HG_CHECK_OK(HG_Bulk_handle_bind(bulk));
+}
+
+static void pipe_open_deaf(pipe_end_t *end)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = rpc_open_class(NA_FALSE);
+    HG_CHECK_OK(HG_Init(end->na_class));
+    rpc_register();
+}
+
+/* ---- Chains ---- */
+
+static void pipe_relay(void)
+{
+    struct rpc_end end;
+
+    rpc_start(&end, NULL, false);
+    chain_class = end.na_class;
+    rpc_serve(&end);
+    HG_CHECK_OK(pipe_free());
+    rpc_end(&end);
+}
+
+static hg_return_t chain_forward(hg_handle_t call, na_addr_t addr,
+    uint32_t timeout, pipe_job_t job, hg_bulk_t memory, pipe_done_t *done)
+{
+    (void) call;
+    return pipe_move_call(addr, timeout, job, memory, done);
+}
+
+static uint64_t chain_moved(hg_handle_t call)
+{
+    struct hg_counters counters = rpc_counters();
+
+    (void) call;
+    return counters.bulk_bytes_pulled + counters.bulk_bytes_pushed;
+}
+
+static hg_return_t chain_call_pass(pipe_end_t *end, const char *third,
+    uint32_t timeout, pipe_job_t job, hg_bulk_t memory, int32_t *code,
+    uint64_t *moved, pipe_done_t *done)
+{
+    return chain_pass_call(end->target, RPC_TIMEOUT, third, timeout, job,
+        memory, code, moved, done);
+}
+
+static void chain_start(chain_pass_call_t *call, pipe_end_t *end,
+    const char *third, pipe_job_t job, hg_bulk_t memory)
+{
+    HG_CHECK_OK(chain_pass_start(call, end->target, 0, third, 0, job, memory));
+}
+
+static bool chain_is_over(const chain_pass_call_t *call)
+{
+    hg_status_t over = HG_FALSE;
+
+    (void) HG_Wait(call->request, 1, &over);
     return over;
 }

@@ -2,7 +2,8 @@
 /*
  * Bulk handles passed on, in the request model: one process owns memory and
  * returns a handle, this process passes it on, and a third one moves the data,
- * using the owner's address. On every transport that reaches other processes.
+ * using the owner's address, or that in a bound handle. On every transport that
+ * reaches other processes.
  */
 #include "rpc.h"
 
@@ -18,6 +19,7 @@ static hg_id_t third_expose_id, third_free_id, third_move_id;
 /* ---- The owner ---- */
 
 static hg_bulk_t third_exposed;
+static bool third_binds;
 static unsigned char *third_memory;
 
 static hg_return_t third_expose(hg_handle_t handle)
@@ -31,6 +33,8 @@ static hg_return_t third_expose(hg_handle_t handle)
     ptrs[1] = third_memory + THIRD_SIZE / 2;
     HG_CHECK_OK(HG_Bulk_handle_create(
         2, ptrs, sizes, HG_BULK_READWRITE, &third_exposed));
+    if (third_binds)
+        HG_CHECK_OK(HG_Bulk_handle_bind(third_exposed));
     out.bulk = third_exposed;
     HG_CHECK_OK(HG_Handler_start_output(handle, &out));
     return HG_Handler_free(handle);
@@ -58,12 +62,14 @@ static hg_return_t third_transfer(
         : ret;
 }
 
-/* The owner's address; without a name, the caller's, duplicated. */
+/* The owner's address; without a name, the caller's, duplicated. "": none. */
 static na_addr_t third_find(
     na_class_t *na_class, na_addr_t caller, const char *name)
 {
     na_addr_t addr = NA_ADDR_NULL;
 
+    if (name != NULL && name[0] == '\0')
+        return NA_ADDR_NULL;
     if (name != NULL)
         HG_CHECK_OK(NA_Addr_lookup_wait(na_class, name, RPC_TIMEOUT, &addr));
     else
@@ -93,7 +99,8 @@ static hg_return_t third_move(hg_handle_t handle)
     out.ret = (int32_t) third_transfer(addr, &in, local);
     out.same = memcmp(bytes, want, THIRD_SIZE) == 0;
     HG_CHECK_OK(HG_Bulk_handle_free(local));
-    HG_CHECK_OK(NA_Addr_free(third_class, addr));
+    if (addr != NA_ADDR_NULL)
+        HG_CHECK_OK(NA_Addr_free(third_class, addr));
     HG_CHECK_OK(HG_Handler_free_input(handle, &in));
     free(bytes);
     free(want);
@@ -120,6 +127,7 @@ HG_TEST_ROLE(third)
     HG_CHECK_EQ_INT(argc, 2);
     hg_test_allow_log(""); /* the client checks the results it gets */
     options.bulk_checksum = strcmp(argv[1], "checked") == 0;
+    third_binds = strcmp(argv[1], "bound") == 0;
     rpc_start(&end, &options, strcmp(argv[0], "separate") == 0);
     third_class = end.na_class;
     rpc_serve(&end);
@@ -218,6 +226,84 @@ HG_TEST_WHERE(third_party_with_checksums, third_may_check)
 HG_TEST_WHERE(third_party_on_a_separate_class, hg_test_crosses_processes)
 {
     third_try(true, "plain");
+}
+
+/* With the address in the handle, and with another one. */
+static void third_try_bound(bool separate)
+{
+    char none[] = "";
+    struct third_case c;
+    bool same;
+
+    third_open(&c, separate, "bound");
+    HG_CHECK_OK(third_ask(&c, none, false, &same));
+    HG_CHECK(same);
+    HG_CHECK_OK(third_ask(&c, c.name, false, &same));
+    HG_CHECK(same);
+    HG_CHECK_OK(third_ask(&c, none, true, &same));
+    HG_CHECK_OK(third_ask(&c, none, false, &same));
+    HG_CHECK(!same); /* data was pushed to it */
+    hg_test_expect_log("HG_Bulk_handle_bind: the handle is of a peer's memory");
+    HG_CHECK_RET(HG_Bulk_handle_bind(c.lent.bulk), HG_INVALID_ARG);
+    third_return(&c);
+    third_close(&c);
+}
+
+HG_TEST_WHERE(third_party_moves_bound_memory, hg_test_crosses_processes)
+{
+    third_try_bound(false);
+}
+
+HG_TEST_WHERE(third_party_moves_bound_memory_on_a_separate_class,
+    hg_test_crosses_processes)
+{
+    third_try_bound(true);
+}
+
+/* The handle is not bound. */
+HG_TEST_WHERE(third_party_needs_an_address, hg_test_crosses_processes)
+{
+    char none[] = "";
+    struct third_case c;
+    bool same;
+
+    third_open(&c, false, "plain");
+    HG_CHECK_RET(third_ask(&c, none, false, &same), HG_INVALID_ARG);
+    third_return(&c);
+    third_close(&c);
+}
+
+/* Memory of this process needs no address. */
+HG_TEST(bound_handle_of_this_process)
+{
+    unsigned char bytes[2][1000] = {{1}, {2}};
+    void *ptrs[2] = {bytes[0], bytes[1]};
+    size_t size = sizeof(bytes[0]);
+    hg_bulk_request_t request;
+    hg_bulk_t bulks[2];
+    struct rpc_end end;
+    int i;
+
+    rpc_start(&end, NULL, false);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(HG_Bulk_handle_create(
+            1, &ptrs[i], &size, HG_BULK_READWRITE, &bulks[i]));
+    hg_test_expect_log("the address is NULL");
+    HG_CHECK_RET(HG_Bulk_transfer(HG_BULK_PULL, NA_ADDR_NULL, bulks[0], 0,
+                     bulks[1], 0, size, &request),
+        HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Bulk_handle_bind(bulks[0]));
+    HG_CHECK_OK(HG_Bulk_transfer(
+        HG_BULK_PULL, NA_ADDR_NULL, bulks[0], 0, bulks[1], 0, size, &request));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE));
+    HG_CHECK_EQ_MEM(bytes[1], bytes[0], size);
+    hg_test_expect_log("HG_Bulk_handle_bind: the handle is bound already");
+    HG_CHECK_RET(HG_Bulk_handle_bind(bulks[0]), HG_INVALID_ARG);
+    hg_test_expect_log("HG_Bulk_handle_bind: the handle is NULL");
+    HG_CHECK_RET(HG_Bulk_handle_bind(HG_BULK_NULL), HG_INVALID_ARG);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(HG_Bulk_handle_free(bulks[i]));
+    rpc_end(&end);
 }
 
 HG_TEST_WHERE(third_party_of_freed_memory_fails, hg_test_crosses_processes)
