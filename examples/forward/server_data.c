@@ -117,6 +117,8 @@ static int data_write_inline(struct job *job, const struct file *file)
     size_t done = 0;
     int error;
 
+    if (file->synced)
+        workers_hand_over();
     if (in->offset == FWD_APPEND)
         return data_append(
             file->fd, in->data.bytes, in->data.size, &job->out.write.size);
@@ -344,7 +346,8 @@ static int32_t data_move(struct job *job)
 
     if (error != 0)
         return error;
-    workers_hand_over();
+    if (!job->session->near)
+        workers_hand_over();
     while (job != NULL) {
         struct job *next;
 

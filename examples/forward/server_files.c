@@ -16,10 +16,10 @@
 #include "server_path.h"
 #include "server_sessions.h"
 
-/* Flags that a client may set; others have no effect. */
+/* Flags that a client may set; others have no effect. To append, a client uses
+ * FWD_APPEND. */
 #define FILES_FLAGS \
-    (O_ACCMODE | O_APPEND | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME | \
-        O_DIRECTORY)
+    (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME | O_DIRECTORY)
 
 #define FILES_MARK_MAX 999999999u
 
@@ -84,8 +84,8 @@ void files_free(struct session *session)
 
 /* Enter an open file. Takes `fd`, a count of sessions_take, and the use of the
  * node. 0 or an errno. */
-static int files_enter(
-    struct session *session, struct node *node, int fd, uint64_t *number_p)
+static int files_enter(struct session *session, struct node *node, int fd,
+    uint32_t flags, uint64_t *number_p)
 {
     struct file *file = (struct file *) calloc(1, sizeof(*file));
 
@@ -93,6 +93,7 @@ static int files_enter(
         goto close_fd;
     file->fd = fd;
     file->node = node;
+    file->synced = (flags & (O_SYNC | O_DSYNC)) != 0;
     (void) pthread_mutex_init(&file->position, NULL);
     (void) pthread_mutex_lock(&session->lock);
     file->number = table_add(&session->files, file);
@@ -176,7 +177,7 @@ static int files_open_used(struct session *session, struct node *node,
     fd = files_open_node(node, flags);
     error = fd < 0 ? -fd : -path_status(fd, "", &out->attr, NULL);
     if (error == 0)
-        return files_enter(session, node, fd, &out->file);
+        return files_enter(session, node, fd, flags, &out->file);
     if (fd >= 0)
         (void) close(fd);
     sessions_give(session);
@@ -234,7 +235,7 @@ static int files_make(const fwd_create_in_t *in, const struct node *parent)
 /* Enter a file that was made, and its node. Takes `fd` and a count of
  * sessions_take. 0 or an errno. */
 static int files_enter_made(
-    struct session *session, int fd, fwd_create_out_t *out)
+    struct session *session, int fd, uint32_t flags, fwd_create_out_t *out)
 {
     int node_fd = path_reopen(fd, O_PATH);
     struct node *node;
@@ -248,7 +249,7 @@ static int files_enter_made(
         (void) close(node_fd);
     node = error == 0 ? nodes_get(session, out->entry.node) : NULL;
     if (node != NULL)
-        return files_enter(session, node, fd, &out->file);
+        return files_enter(session, node, fd, flags, &out->file);
     (void) close(fd);
     sessions_give(session);
     return error != 0 ? error : FWD_FORGOTTEN;
@@ -300,7 +301,7 @@ static int files_create_in(struct job *job, const struct node *parent)
             return EMFILE;
         fd = files_make(in, parent);
         if (fd >= 0)
-            return files_enter_made(session, fd, &job->out.create);
+            return files_enter_made(session, fd, in->flags, &job->out.create);
         sessions_give(session);
         if (fd != -EEXIST)
             return -fd;

@@ -19,6 +19,7 @@ struct file {
     uint64_t number; /* 0: released */
     int fd;
     unsigned uses;
+    bool synced; /* a write waits for the disk */
     struct node *node;
     pthread_mutex_t position; /* of a directory: readdir moves it */
 };

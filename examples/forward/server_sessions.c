@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -223,6 +224,16 @@ static int sessions_add(struct session *session)
     return error;
 }
 
+/* Whether a session is one of sm. */
+static bool sessions_is_near(na_addr_t owner)
+{
+    char text[NA_MAX_ADDR_LEN];
+
+    return NA_Addr_to_string(server.na_class, text, sizeof(text), owner) ==
+        NA_SUCCESS &&
+        strncmp(text, "sm:", 3) == 0;
+}
+
 /* A session that is not in the table. NULL: out of memory. */
 static struct session *sessions_create(hg_handle_t handle)
 {
@@ -240,6 +251,7 @@ static struct session *sessions_create(hg_handle_t handle)
     session->refs = 1;
     session->waiting_end = &session->waiting;
     session->began = sessions_now();
+    session->near = sessions_is_near(session->owner);
     (void) pthread_mutex_init(&session->lock, NULL);
     (void) pthread_mutex_init(&session->locking, NULL);
     return session;

@@ -28,9 +28,10 @@
 struct session {
     uint64_t number;
     na_addr_t owner;
-    unsigned refs;         /* the table and the handlers */
-    hg_handle_t watch;     /* the call that has no response; or NULL */
-    time_t began;          /* monotonic, in seconds */
+    unsigned refs;     /* the table and the handlers */
+    hg_handle_t watch; /* the call that has no response; or NULL */
+    time_t began;      /* monotonic, in seconds */
+    bool near; /* over sm: bulk data is copied here, without its client */
     struct session *ended; /* the next in a list */
 
     pthread_mutex_t lock; /* of all that follows */
