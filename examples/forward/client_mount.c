@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* client_mount: see client_mount.h. */
+#define _GNU_SOURCE
+#include "client_mount.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "client_ops.h"
+
+#define MOUNT_BATCH 16u      /* requests to read before responses are sent */
+#define MOUNT_BACKGROUND 64u /* readahead and other requests at a time */
+
+struct mount_options mount_options = {1.0, 1.0, 0.0, 0, 0, 0, 0};
+
+static struct {
+    struct fuse_session *session;
+    int fuse_fd;
+    int epoll_fd;
+    bool reading; /* the loop polls fuse_fd */
+    bool log_to_system;
+} mount;
+
+/* ---- Messages ---- */
+
+void mount_log_to_system(void)
+{
+    mount.log_to_system = true;
+    openlog("hg_forward", LOG_PID, LOG_DAEMON);
+}
+
+void mount_log(const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    va_start(args, format);
+    (void) vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (mount.log_to_system)
+        syslog(LOG_NOTICE, "%s", line);
+    else
+        (void) fprintf(stderr, "hg_forward: %s\n", line);
+}
+
+/* ---- The kernel ---- */
+
+void mount_attr_changed(struct node *node)
+{
+    node->attr_known = false;
+    (void) fuse_lowlevel_notify_inval_inode(
+        mount.session, node_ino(node), -1, 0);
+}
+
+static void mount_want(struct fuse_conn_info *conn, unsigned wanted)
+{
+    conn->want |= conn->capable & wanted;
+}
+
+static void mount_init(void *unused, struct fuse_conn_info *conn)
+{
+    (void) unused;
+    conn->want = 0;
+    mount_want(conn,
+        FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_POSIX_LOCKS |
+            FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_ATOMIC_O_TRUNC |
+            FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+            FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_AUTO_INVAL_DATA);
+    if (mount_options.writeback)
+        mount_want(conn, FUSE_CAP_WRITEBACK_CACHE);
+    conn->max_write = FWD_IO_MAX;
+    conn->max_background = MOUNT_BACKGROUND;
+}
+
+bool mount_begin(struct fuse_args *args, const char *mountpoint)
+{
+    static struct fuse_lowlevel_ops table;
+
+    table.init = mount_init;
+    if (!ops_names_init(&table) || !ops_attr_init(&table) ||
+        !ops_files_init(&table) || !ops_data_init(&table) ||
+        !ops_dir_init(&table) || !ops_lock_init(&table))
+        return false;
+    mount.session = fuse_session_new(args, &table, sizeof(table), NULL);
+    if (mount.session == NULL)
+        return false;
+    if (fuse_session_mount(mount.session, mountpoint) != 0) {
+        fuse_session_destroy(mount.session);
+        mount.session = NULL;
+        return false;
+    }
+    mount.fuse_fd = fuse_session_fd(mount.session);
+    return true;
+}
+
+void mount_end(void)
+{
+    fuse_session_unmount(mount.session);
+    fuse_session_destroy(mount.session);
+}
+
+/* ---- The loop ---- */
+
+/* Read one request and begin it. Returns false if there is none, or no memory
+ * for one. */
+static bool mount_read(void)
+{
+    struct buffer *buffer = slot_current_buffer();
+    struct fuse_buf request = {0};
+    ssize_t size;
+
+    if (buffer == NULL)
+        return false;
+    size = read(mount.fuse_fd, buffer->memory, SLOT_BUFFER_SIZE);
+    if (size < 0) {
+        if (errno == ENODEV) /* unmounted */
+            fuse_session_exit(mount.session);
+        return errno == ENOENT || errno == EINTR; /* was interrupted */
+    }
+    request.mem = buffer->memory;
+    request.size = (size_t) size;
+    fuse_session_process_buf(mount.session, &request);
+    return true;
+}
+
+static void mount_read_all(void)
+{
+    unsigned i;
+
+    for (i = 0; i < MOUNT_BATCH && !fuse_session_exited(mount.session); i++)
+        if (!mount_read())
+            return;
+}
+
+static bool mount_watch(int op, int fd, uint32_t events)
+{
+    struct epoll_event event = {0};
+
+    event.events = events;
+    event.data.fd = fd;
+    return epoll_ctl(mount.epoll_fd, op, fd, &event) == 0;
+}
+
+/* Without a buffer for a request the loop does not watch for one. */
+static void mount_watch_requests(void)
+{
+    bool reads = slot_current_buffer() != NULL;
+
+    if (reads == mount.reading)
+        return;
+    mount.reading = reads;
+    (void) mount_watch(EPOLL_CTL_MOD, mount.fuse_fd, reads ? EPOLLIN : 0);
+}
+
+static int mount_earlier(int a, int b)
+{
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+/* Run all that can run now. Returns the milliseconds to sleep, or -1. */
+static int mount_run(void)
+{
+    int timeout;
+
+    do {
+        remote_turn();
+        timeout = mount_earlier(remote_tick(), slot_tick());
+        remote_flush_forgets();
+        mount_watch_requests();
+    } while (timeout == 0 || !remote_may_sleep());
+    return timeout;
+}
+
+static void mount_loop(int signals)
+{
+    struct epoll_event events[4];
+    int i, n, timeout;
+
+    while (!fuse_session_exited(mount.session)) {
+        timeout = mount_run();
+        if (remote_fd() < 0)
+            timeout = mount_earlier(timeout, 1);
+        n = epoll_wait(mount.epoll_fd, events, 4, timeout);
+        for (i = 0; i < n; i++) {
+            if (events[i].data.fd == signals)
+                return;
+            if (events[i].data.fd == mount.fuse_fd)
+                mount_read_all();
+        }
+    }
+}
+
+bool mount_serve(int signals)
+{
+    int fd = remote_fd();
+
+    mount.reading = true;
+    mount.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (mount.epoll_fd < 0 ||
+        !mount_watch(EPOLL_CTL_ADD, mount.fuse_fd, EPOLLIN) ||
+        !mount_watch(EPOLL_CTL_ADD, signals, EPOLLIN) ||
+        (fd >= 0 && !mount_watch(EPOLL_CTL_ADD, fd, EPOLLIN))) {
+        mount_log("epoll: %s", strerror(errno));
+        return false;
+    }
+    mount_loop(signals);
+    (void) close(mount.epoll_fd);
+    return true;
+}

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* client_slot: see client_slot.h. */
+#define _GNU_SOURCE
+#include "client_slot.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOT_BUFFERS 192u  /* more requests stay in the kernel */
+#define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
+#define SLOT_TICK_MS 100u  /* while slots wait for a session */
+
+static TAILQ_HEAD(slot_queue, slot) slot_waiting = TAILQ_HEAD_INITIALIZER(
+    slot_waiting);
+static struct slot *slot_free_list;
+static unsigned slot_timeout;
+
+static struct buffer *slot_buffer;       /* the current one */
+static struct buffer *slot_free_buffers; /* the last one used is the first */
+static struct buffer *slot_abandoned;    /* a server may still write there */
+static unsigned slot_buffer_count;
+
+static struct remote_call slot_find_call = {
+    "fwd.find", hg_proc_fwd_find_in_t, hg_proc_fwd_entry_out_t, 0};
+static struct remote_call slot_open_call = {
+    "fwd.open", hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, 0};
+
+bool slot_init(unsigned timeout)
+{
+    slot_timeout = timeout;
+    return remote_register(&slot_find_call) && remote_register(&slot_open_call);
+}
+
+/* ---- Buffers ---- */
+
+static struct buffer *slot_make_buffer(void)
+{
+    struct buffer *buffer;
+
+    if (slot_buffer_count == SLOT_BUFFERS)
+        return NULL;
+    buffer = (struct buffer *) calloc(1, sizeof(*buffer));
+    if (buffer == NULL)
+        return NULL;
+    if (remote_memory(SLOT_BUFFER_SIZE, &buffer->bulk, &buffer->memory) !=
+        HG_SUCCESS) {
+        free(buffer);
+        return NULL;
+    }
+    slot_buffer_count++;
+    return buffer;
+}
+
+struct buffer *slot_current_buffer(void)
+{
+    if (slot_buffer != NULL)
+        return slot_buffer;
+    slot_buffer = slot_free_buffers;
+    if (slot_buffer != NULL)
+        slot_free_buffers = slot_buffer->next;
+    else
+        slot_buffer = slot_make_buffer();
+    return slot_buffer;
+}
+
+void slot_keep_buffer(struct slot *slot)
+{
+    slot->buffer = slot_buffer;
+    slot_buffer = NULL;
+}
+
+/* A server that has not responded may still write into this memory. To free it
+ * could wait for that server, so it is freed when the server responds again. */
+static void slot_abandon_buffer(struct buffer *buffer)
+{
+    buffer->next = slot_abandoned;
+    slot_abandoned = buffer;
+    slot_buffer_count--;
+}
+
+static void slot_free_abandoned(void)
+{
+    struct buffer *buffer;
+
+    while (slot_abandoned != NULL) {
+        buffer = slot_abandoned;
+        slot_abandoned = buffer->next;
+        (void) HG_Bulk_free(buffer->bulk);
+        free(buffer);
+    }
+}
+
+/* ---- Begin and end ---- */
+
+struct slot *slot_begin(
+    fuse_req_t req, const struct op *op, struct node *node, struct file *file)
+{
+    struct slot *slot = slot_free_list;
+    hg_handle_t handle = HG_HANDLE_NULL;
+
+    if (slot != NULL) {
+        slot_free_list = slot->next_free;
+        handle = slot->handle;
+    } else {
+        slot = (struct slot *) malloc(sizeof(*slot));
+        if (slot == NULL) {
+            if (req != NULL)
+                (void) fuse_reply_err(req, ENOMEM);
+            return NULL;
+        }
+    }
+    memset(slot, 0, sizeof(*slot));
+    slot->handle = handle;
+    slot->req = req;
+    slot->op = op;
+    slot->nodes[0] = node;
+    slot->files[0] = file;
+    if (node != NULL)
+        node_ref(node);
+    slot->deadline = remote_now() + slot_timeout;
+    return slot;
+}
+
+static void slot_end(struct slot *slot)
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++)
+        if (slot->nodes[i] != NULL)
+            node_unref(slot->nodes[i]);
+    if (slot->buffer != NULL) {
+        slot->buffer->next = slot_free_buffers;
+        slot_free_buffers = slot->buffer;
+    }
+    slot->next_free = slot_free_list;
+    slot_free_list = slot;
+}
+
+static void slot_fail(struct slot *slot, int error)
+{
+    if (slot->op->failed != NULL) {
+        if (slot->op->failed(slot, error))
+            return;
+    } else if (slot->req != NULL) {
+        (void) fuse_reply_err(slot->req, error);
+    }
+    slot_end(slot);
+}
+
+void slot_give_up(struct slot *slot, int error)
+{
+    slot_fail(slot, error);
+}
+
+void slot_extend(struct slot *slot)
+{
+    slot->deadline = remote_now() + slot_timeout;
+}
+
+/* ---- Waiting ---- */
+
+static void slot_signaled(fuse_req_t req, void *arg)
+{
+    struct slot *slot = (struct slot *) arg;
+
+    (void) req;
+    slot->interrupted = true;
+}
+
+/* Only slots that wait can be interrupted. To end a call in flight would leave
+ * the program without knowledge of what the call did. */
+void slot_retry(struct slot *slot, unsigned pause)
+{
+    slot->retry_at = remote_now() + pause;
+    TAILQ_INSERT_TAIL(&slot_waiting, slot, waiting);
+    if (slot->req == NULL || slot->interruptible)
+        return;
+    slot->interruptible = true;
+    fuse_req_interrupt_func(slot->req, slot_signaled, slot);
+}
+
+/* Run or end one slot that waits. Returns false if it goes on waiting. */
+static bool slot_wake(struct slot *slot, uint64_t now)
+{
+    bool runs = remote_epoch() != 0 && now >= slot->retry_at;
+
+    if (!runs && !slot->interrupted && now < slot->deadline)
+        return false;
+    TAILQ_REMOVE(&slot_waiting, slot, waiting);
+    if (slot->interrupted)
+        slot_fail(slot, EINTR);
+    else if (now >= slot->deadline)
+        slot_fail(slot, EIO);
+    else
+        slot_run(slot);
+    return true;
+}
+
+int slot_tick(void)
+{
+    struct slot *slot, *next, *last = TAILQ_LAST(&slot_waiting, slot_queue);
+    uint64_t now, soon;
+    bool more = last != NULL;
+
+    if (!more)
+        return -1;
+    now = remote_now();
+    soon = now + SLOT_TICK_MS;
+    for (slot = TAILQ_FIRST(&slot_waiting); more; slot = next) {
+        next = TAILQ_NEXT(slot, waiting);
+        more = slot != last; /* those behind it have begun to wait just now */
+        if (!slot_wake(slot, now) && remote_epoch() != 0 &&
+            slot->retry_at < soon)
+            soon = slot->retry_at;
+    }
+    return TAILQ_EMPTY(&slot_waiting) ? -1 : (int) (soon - now);
+}
+
+/* ---- What a lost session takes away ---- */
+
+static void slot_find_again(struct node *node, uint64_t used)
+{
+    if (node != NULL && node->remote == used)
+        node->epoch = 0;
+}
+
+/* The server does not know a number that was sent. It may have ended a node.
+ * Otherwise it does not know the session. */
+static void slot_forgotten(struct slot *slot)
+{
+    if (slot->opening != NULL) {
+        slot_find_again(slot->opening->node, slot->used[0]);
+    } else if (slot->finding == NULL && slot->files[0] == NULL) {
+        slot_find_again(slot->nodes[0], slot->used[0]);
+        slot_find_again(slot->nodes[1], slot->used[1]);
+    } else if (slot->epoch == remote_epoch()) {
+        remote_lose("the server does not know it");
+    }
+    slot_retry(slot, 0);
+}
+
+/* The call ended without a response. */
+static void slot_unanswered(struct slot *slot, hg_return_t ret)
+{
+    switch (ret) {
+    case HG_DISCONNECT:
+    case HG_HOSTUNREACH:
+        if (slot->epoch == remote_epoch())
+            remote_lose(HG_Error_to_string(ret));
+        slot->again = true;
+        slot_retry(slot, 0);
+        return;
+    case HG_AGAIN: slot_retry(slot, SLOT_PAUSE_MS); return;
+    case HG_CANCELED:
+    case HG_CHECKSUM_ERROR:
+        slot->again = true;
+        slot_retry(slot, SLOT_PAUSE_MS);
+        return;
+    default: break;
+    }
+    if (ret == HG_TIMEOUT && slot->buffer != NULL) {
+        slot_abandon_buffer(slot->buffer);
+        slot->buffer = NULL;
+    }
+    slot_fail(slot, EIO);
+}
+
+/* ---- Calls ---- */
+
+static void slot_found(struct slot *slot, union slot_out *out)
+{
+    struct node *node = slot->finding;
+
+    if (out->error == ENOENT || out->error == ENOTDIR || out->error == ELOOP) {
+        slot_fail(slot, ESTALE);
+    } else if (out->error != 0) {
+        slot_fail(slot, out->error);
+    } else if (memcmp(&out->entry.entry.id, &node->id, sizeof(node->id)) != 0) {
+        remote_forget(out->entry.entry.node, 1);
+        slot_fail(slot, ESTALE);
+    } else {
+        (void) node_seen(&out->entry.entry, NULL, NULL);
+        slot_retry(slot, 0);
+    }
+}
+
+static void slot_opened(struct slot *slot, union slot_out *out)
+{
+    struct file *file = slot->opening;
+
+    if (out->error != 0) {
+        slot_fail(slot, out->error);
+        return;
+    }
+    file->epoch = slot->epoch;
+    file->remote = out->open.file;
+    slot_retry(slot, 0);
+}
+
+static void slot_answered(struct slot *slot, union slot_out *out)
+{
+    if (out->error == FWD_FORGOTTEN)
+        slot_forgotten(slot);
+    else if (slot->epoch != remote_epoch()) {
+        slot->again = true; /* its numbers do not count any more */
+        slot_retry(slot, 0);
+    } else if (slot->finding != NULL) {
+        slot_found(slot, out);
+    } else if (slot->opening != NULL) {
+        slot_opened(slot, out);
+    } else if (out->error != 0) {
+        slot_fail(slot, out->error);
+    } else {
+        slot->op->done(slot, out);
+        slot_end(slot);
+    }
+}
+
+static hg_return_t slot_ended(const struct hg_cb_info *info)
+{
+    struct slot *slot = (struct slot *) info->arg;
+    hg_handle_t handle = slot->handle;
+    union slot_out out;
+    hg_return_t ret = info->ret;
+
+    if (slot->opening != NULL)
+        slot->opening->opening = false;
+    if (ret == HG_SUCCESS)
+        ret = HG_Get_output(handle, &out);
+    if (ret != HG_SUCCESS) {
+        slot_unanswered(slot, ret);
+        return HG_SUCCESS;
+    }
+    if (slot_abandoned != NULL)
+        slot_free_abandoned();
+    slot_answered(slot, &out);
+    if (!slot->output_taken)
+        (void) HG_Free_output(handle, &out);
+    return HG_SUCCESS;
+}
+
+static void slot_call(
+    struct slot *slot, const struct remote_call *call, void *in)
+{
+    uint64_t now = remote_now();
+    hg_return_t ret;
+
+    slot->epoch = remote_epoch();
+    ret = remote_prepare(&slot->handle, call,
+        now < slot->deadline ? (unsigned) (slot->deadline - now) : 1);
+    if (ret == HG_SUCCESS)
+        ret = HG_Forward(slot->handle, slot_ended, slot, in);
+    if (ret == HG_SUCCESS)
+        return;
+    if (slot->opening != NULL)
+        slot->opening->opening = false;
+    slot_unanswered(slot, ret);
+}
+
+/* Find a node of an earlier session by its path. */
+static void slot_find(struct slot *slot, struct node *node)
+{
+    char path[FWD_PATH_MAX + 1];
+    fwd_find_in_t in = {remote_session(), path};
+
+    if (node_path(node, path) != 0) {
+        slot_fail(slot, ESTALE);
+        return;
+    }
+    slot->finding = node;
+    slot_call(slot, &slot_find_call, &in);
+}
+
+/* Open a file of an earlier session again. */
+static void slot_open(struct slot *slot, struct file *file)
+{
+    fwd_open_in_t in = {remote_session(), file->node->remote, 0, "",
+        file->flags & ~(uint32_t) (O_TRUNC | O_EXCL | O_CREAT)};
+
+    if (file->opening) {
+        slot_retry(slot, 1); /* another slot does it */
+        return;
+    }
+    slot->used[0] = file->node->remote;
+    slot->opening = file;
+    file->opening = true;
+    slot_call(slot, &slot_open_call, &in);
+}
+
+/* Make what the slot needs known in this session. Returns true if it is. If
+ * not, a call for it is in flight, or the slot waits or has ended. */
+static bool slot_is_ready(struct slot *slot)
+{
+    uint64_t epoch = remote_epoch();
+    struct file *file;
+    unsigned i;
+
+    slot->finding = NULL;
+    slot->opening = NULL;
+    for (i = 0; i < 2; i++) {
+        file = slot->files[i];
+        if (file == NULL || (!file->broken && file->epoch == epoch))
+            continue;
+        if (file->broken)
+            slot_fail(slot, EIO);
+        else if (file->node->epoch != epoch)
+            slot_find(slot, file->node);
+        else
+            slot_open(slot, file);
+        return false;
+    }
+    for (i = 0; i < 2; i++)
+        if (slot->nodes[i] != NULL && slot->nodes[i]->epoch != epoch) {
+            slot_find(slot, slot->nodes[i]);
+            return false;
+        }
+    return true;
+}
+
+/* Set the numbers of this session. */
+static void slot_number(struct slot *slot)
+{
+    slot->in.common.session = remote_session();
+    slot->in.common.first = slot->files[0] != NULL ? slot->files[0]->remote
+        : slot->nodes[0] != NULL                   ? slot->nodes[0]->remote
+                                                   : slot->in.common.first;
+    if (slot->files[0] == NULL && slot->nodes[1] != NULL)
+        slot->in.common.second = slot->nodes[1]->remote;
+}
+
+void slot_run(struct slot *slot)
+{
+    const struct op *op = slot->op;
+    unsigned i;
+
+    if (remote_epoch() == 0) {
+        slot_retry(slot, 0);
+        return;
+    }
+    if (slot->only_epoch != 0 && slot->only_epoch != remote_epoch()) {
+        slot_fail(slot, EIO);
+        return;
+    }
+    if (!slot_is_ready(slot))
+        return;
+    slot_number(slot);
+    for (i = 0; i < 2; i++)
+        slot->used[i] = slot->nodes[i] != NULL ? slot->nodes[i]->remote : 0;
+    if (op->prepare != NULL)
+        op->prepare(slot);
+    if (op->again != 0 && slot->again)
+        *(uint32_t *) (void *) ((char *) &slot->in + op->again) = 1;
+    slot_call(slot, &op->call, &slot->in);
+}

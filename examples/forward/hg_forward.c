@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_forward: mounts a folder that hg_forwardd serves on another node.
+ *
+ *     hg_forward ADDRESS MOUNTPOINT [-f] [-o OPTIONS] [--timeout S]
+ *
+ * One thread serves the kernel and the server in one loop of epoll, and never
+ * waits for either. See client_mount.h for the loop, client_slot.h for the
+ * requests in flight, client_remote.h for the session with the server.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "../usage.h"
+#include "client_mount.h"
+#include "client_slot.h"
+
+#define FORWARD_TIMEOUT 30u /* seconds */
+#define FORWARD_TIMEOUT_MAX 86400u
+#define FORWARD_CONNECT_MS 10000u
+
+static const char forward_help[] =
+    "usage: hg_forward ADDRESS MOUNTPOINT [-f] [-o OPTIONS] [--timeout S]\n"
+    "\n"
+    "Mounts the folder that hg_forwardd serves at ADDRESS. To unmount, use\n"
+    "fusermount3 -u MOUNTPOINT, or end the program.\n"
+    "\n"
+    "  -f                   stay in the foreground\n"
+    "  --timeout S          fail after S seconds without the server (30)\n"
+    "  -h, --help           print this text\n"
+    "  --version            print the version\n"
+    "  -o OPTIONS           with commas between them:\n"
+    "     attr_timeout=S      keep attributes for S seconds (1)\n"
+    "     entry_timeout=S     keep names for S seconds (1)\n"
+    "     negative_timeout=S  keep missing names for S seconds (0)\n"
+    "     direct_io           do not keep data\n"
+    "     auto_cache          keep data over open(2) if the file is the same\n"
+    "     kernel_cache        keep data over open(2) always\n"
+    "     writeback           write later: less strict between clients\n"
+    "     ro, allow_other, nosuid, fsname=NAME and others of mount.fuse3(8)\n"
+    "\n"
+    "Example:\n"
+    "  hg_forward zmq+tcp://192.0.2.1:7701 /mnt -o auto_cache\n";
+
+struct forward {
+    char *address;
+    char *mountpoint;
+    int foreground;
+    unsigned timeout; /* seconds */
+    int report;       /* a pipe to the parent process, or -1 */
+};
+
+/* ---- Options ---- */
+
+enum { FORWARD_KEY_FOREGROUND, FORWARD_KEY_TIMEOUT };
+
+#define FORWARD_OPTION(text, member) \
+    { \
+        text, offsetof(struct mount_options, member), 1 \
+    }
+
+static const struct fuse_opt forward_options[] = {
+    FORWARD_OPTION("attr_timeout=%lf", attr_timeout),
+    FORWARD_OPTION("entry_timeout=%lf", entry_timeout),
+    FORWARD_OPTION("negative_timeout=%lf", negative_timeout),
+    FORWARD_OPTION("direct_io", direct_io),
+    FORWARD_OPTION("kernel_cache", kernel_cache),
+    FORWARD_OPTION("auto_cache", auto_cache),
+    FORWARD_OPTION("writeback", writeback), FUSE_OPT_END};
+
+/* Read the arguments; those of libfuse go to `args`. Returns 0 or
+ * USAGE_ERROR. */
+static int forward_parse(
+    struct forward *forward, int argc, char *argv[], struct fuse_args *args)
+{
+    int i;
+
+    for (i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-f") == 0) {
+            forward->foreground = 1;
+        } else if (strcmp(argv[i], "--timeout") == 0) {
+            forward->timeout = i + 1 < argc
+                ? (unsigned) usage_number(argv[++i], FORWARD_TIMEOUT_MAX)
+                : 0;
+            if (forward->timeout == 0)
+                return usage_error(
+                    "hg_forward", "--timeout expects a number of seconds");
+        } else if (strncmp(argv[i], "-o", 2) == 0) {
+            const char *text = argv[i][2] != '\0' ? argv[i] + 2 : argv[++i];
+
+            if (text == NULL)
+                return usage_error("hg_forward", "-o expects options");
+            if (fuse_opt_add_arg(args, "-o") != 0 ||
+                fuse_opt_add_arg(args, text) != 0)
+                return 1;
+        } else if (argv[i][0] == '-') {
+            return usage_error("hg_forward", "'%s' is not an option", argv[i]);
+        } else if (forward->address == NULL) {
+            forward->address = argv[i];
+        } else if (forward->mountpoint == NULL) {
+            forward->mountpoint = argv[i];
+        } else {
+            return usage_error("hg_forward", "'%s' is too much", argv[i]);
+        }
+    }
+    if (forward->mountpoint == NULL)
+        return usage_error("hg_forward", "expects ADDRESS and MOUNTPOINT");
+    return 0;
+}
+
+/* Add the options that every mount has. */
+static int forward_complete(
+    const struct forward *forward, struct fuse_args *args)
+{
+    char text[NA_MAX_ADDR_LEN + 64];
+    size_t i, n;
+
+    n = (size_t) snprintf(
+        text, sizeof(text), "-odefault_permissions,subtype=hg_forward,fsname=");
+    for (i = 0; forward->address[i] != '\0' && n + 2 < sizeof(text); i++) {
+        if (forward->address[i] == ',' || forward->address[i] == '\\')
+            text[n++] = '\\';
+        text[n++] = forward->address[i];
+    }
+    text[n] = '\0';
+    /* In front of the options of the user, which win. */
+    if (fuse_opt_insert_arg(args, 1, text) != 0 ||
+        fuse_opt_parse(args, &mount_options, forward_options, NULL) != 0)
+        return 1;
+    return 0;
+}
+
+/* ---- The life of a mount ---- */
+
+/* Tell the parent process that the mount works, and leave its terminal. */
+static void forward_detach(struct forward *forward)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (forward->report < 0)
+        return;
+    mount_log_to_system();
+    (void) chdir("/");
+    if (null >= 0) {
+        (void) dup2(null, STDIN_FILENO);
+        (void) dup2(null, STDOUT_FILENO);
+        (void) dup2(null, STDERR_FILENO);
+        (void) close(null);
+    }
+    (void) write(forward->report, "", 1);
+    (void) close(forward->report);
+}
+
+static int forward_mounted(struct forward *forward, int signals)
+{
+    bool served;
+
+    forward_detach(forward);
+    served = mount_serve(signals);
+    mount_end();
+    return served ? 0 : 1;
+}
+
+static int forward_run(struct forward *forward, struct fuse_args *args)
+{
+    sigset_t set;
+    const char *cause;
+    int signals, status = 1;
+
+    (void) sigemptyset(&set);
+    (void) sigaddset(&set, SIGINT);
+    (void) sigaddset(&set, SIGTERM);
+    (void) sigaddset(&set, SIGHUP);
+    (void) sigprocmask(SIG_BLOCK, &set, NULL);
+    (void) signal(SIGPIPE, SIG_IGN);
+    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (!remote_open(forward->address))
+        return 1;
+    cause = remote_connect(FORWARD_CONNECT_MS);
+    if (cause != NULL)
+        (void) fprintf(stderr, "hg_forward: %s: %s\n", forward->address, cause);
+    else if (slot_init(forward->timeout * 1000) &&
+        mount_begin(args, forward->mountpoint))
+        status = forward_mounted(forward, signals);
+    remote_close();
+    (void) close(signals);
+    return status;
+}
+
+/* Run in a child process. The parent ends when the mount works. */
+static int forward_daemon(struct forward *forward, struct fuse_args *args)
+{
+    int ends[2];
+    char byte;
+    pid_t child;
+
+    if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
+        (void) fprintf(stderr, "hg_forward: %s\n", strerror(errno));
+        return 1;
+    }
+    if (child == 0) {
+        (void) close(ends[0]);
+        (void) setsid();
+        forward->report = ends[1];
+        return forward_run(forward, args);
+    }
+    (void) close(ends[1]);
+    return read(ends[0], &byte, 1) == 1 ? 0 : 1;
+}
+
+int main(int argc, char *argv[])
+{
+    struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+    struct forward forward = {NULL, NULL, 0, FORWARD_TIMEOUT, -1};
+    char *path;
+    int status;
+
+    if (usage_is_printed(argc, argv, "hg_forward", forward_help))
+        return 0;
+    if (fuse_opt_add_arg(&args, argv[0]) != 0)
+        return 1;
+    status = forward_parse(&forward, argc, argv, &args);
+    if (status == 0)
+        status = forward_complete(&forward, &args);
+    if (status != 0)
+        return status;
+    if (access("/dev/fuse", F_OK) != 0) {
+        (void) fprintf(stderr,
+            "hg_forward: /dev/fuse does not exist: load the module fuse\n");
+        return 1;
+    }
+    path = realpath(forward.mountpoint, NULL);
+    if (path == NULL) {
+        (void) fprintf(stderr, "hg_forward: %s: %s\n", forward.mountpoint,
+            strerror(errno));
+        return 1;
+    }
+    forward.mountpoint = path;
+    status = forward.foreground ? forward_run(&forward, &args)
+                                : forward_daemon(&forward, &args);
+    free(path);
+    fuse_opt_free_args(&args);
+    return status;
+}
