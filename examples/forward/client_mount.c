@@ -4,6 +4,7 @@
 #include "client_mount.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,7 +96,7 @@ bool mount_begin(struct fuse_args *args, const char *mountpoint)
         return false;
     }
     mount.fuse_fd = fuse_session_fd(mount.session);
-    return true;
+    return fcntl(mount.fuse_fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
 void mount_end(void)
