@@ -64,13 +64,20 @@ SM         := $(filter Linux,$(shell uname -s))
 
 # ---- Forwarding ----
 #
-# hg_forwardd needs Linux.
+# Both programs need Linux, and hg_forward needs libfuse3.
 
-FORWARDS := $(if $(SM),hg_forwardd)
+FUSE     := $(if $(SM),$(shell pkg-config --exists fuse3 2>/dev/null && \
+    echo fuse3))
+FUSE_CFLAGS = $(if $(FUSE),$(shell pkg-config --cflags fuse3))
+FUSE_LIBS   = $(if $(FUSE),$(shell pkg-config --libs fuse3))
+FORWARDS := $(if $(SM),hg_forwardd) $(if $(FUSE),hg_forward)
 FORWARD  := $(FORWARDS:%=$(BUILD)/examples/%)
 FORWARD_HEADERS := $(wildcard examples/forward/*.h) examples/usage.h
 hg_forwardd_sources := examples/forward/hg_forwardd.c \
     examples/forward/forward.c $(wildcard examples/forward/server_*.c) \
+    examples/usage.c
+hg_forward_sources := examples/forward/hg_forward.c \
+    examples/forward/forward.c $(wildcard examples/forward/client_*.c) \
     examples/usage.c
 
 .DELETE_ON_ERROR:
@@ -132,11 +139,12 @@ TOOLS := hg_tool hg_info hg_perf $(FORWARDS)
 perf_sources = $(wildcard tests/perf/hg_perf*.c) examples/usage.c \
     $(patsubst %,tests/perf/raw_%.c,$1 $(if $(SM),sm))
 
-tools: $(TOOLS:%=$(LIB)/%) ## hg_tool, hg_info, hg_perf, hg_forwardd, with NA="..."
+tools: $(TOOLS:%=$(LIB)/%) ## hg_tool, hg_forward and others, with NA="..."
 
 define link_tool
-	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) $(call na_cflags,$(NA)) -o $@ \
-	    $(filter %.c %.o,$^) $(call na_libs,$(NA))
+	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) $(call na_cflags,$(NA)) \
+	    $(TOOL_FLAGS) -o $@ $(filter %.c %.o,$^) $(call na_libs,$(NA)) \
+	    $(TOOL_LIBS)
 endef
 
 $(LIB)/hg_tool $(LIB)/hg_info: $(LIB)/%: examples/%.c examples/peer.c \
@@ -149,6 +157,8 @@ $(LIB)/hg_perf: $(call perf_sources,$(NA)) $(wildcard tests/perf/*.h) \
 
 $(FORWARDS:%=$(LIB)/%): $(LIB_OBJS) $(FORWARD_HEADERS)
 	$(link_tool)
+$(LIB)/hg_forward: private TOOL_FLAGS = $(FUSE_CFLAGS)
+$(LIB)/hg_forward: private TOOL_LIBS = $(FUSE_LIBS)
 $(foreach tool,$(FORWARDS),$(eval $(LIB)/$(tool): $($(tool)_sources)))
 
 MAN       := $(BUILD)/man
@@ -407,16 +417,18 @@ $(EXAMPLES): $(BUILD)/%: %.c $(EXAMPLE_OBJS) $(OBJS) $(LAZY_FABRIC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $< $(EXAMPLE_OBJS) $(OBJS) $(LAZY_LIBS)
 
-# The sources of hg_forwardd are compiled for it alone.
+# These sources are compiled for hg_forwardd and hg_forward alone.
 $(patsubst %.c,$(BUILD)/%.o,$(filter examples/forward/%, \
-        $(hg_forwardd_sources))): $(BUILD)/%.o: %.c hg.h $(FORWARD_HEADERS) \
-        $(BUILD)/flags
+        $(sort $(foreach tool,$(FORWARDS),$($(tool)_sources))))): \
+        $(BUILD)/%.o: %.c hg.h $(FORWARD_HEADERS) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+	$(Q)$(CC) $(TEST_FLAGS) $(FUSE_CFLAGS) -c -o $@ $<
 
-$(BUILD)/examples/hg_forwardd: $(hg_forwardd_sources:%.c=$(BUILD)/%.o) $(OBJS) \
-        $(LAZY_FABRIC)
-	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) $(LAZY_LIBS)
+$(foreach tool,$(FORWARDS),$(eval $(BUILD)/examples/$(tool): \
+    $($(tool)_sources:%.c=$(BUILD)/%.o)))
+$(FORWARD): $(OBJS) $(LAZY_FABRIC)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) \
+	    $(LAZY_LIBS) $(if $(filter %/hg_forward,$@),$(FUSE_LIBS))
 
 # These start hg_forwardd.
 FORWARD_TESTS := $(addprefix $(BUILD)/tests/box/test_forward_,calls hostile)

@@ -15,7 +15,7 @@
 
 #define HG_API_VERSION 2
 #define FUSE_USE_VERSION 35
-#include <fuse3/fuse_lowlevel.h>
+#include <fuse_lowlevel.h>
 #include <stdbool.h>
 
 #include "forward.h"
