@@ -4,8 +4,10 @@
 #include "server_workers.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <linux/securebits.h>
@@ -13,8 +15,10 @@
 #include "server.h"
 #include "server_sessions.h"
 
-/* After this time a thread looks whether to end. */
+/* After this time a thread looks whether to end, if WORKERS_SIGNAL came just
+ * before it went to sleep. */
 #define WORKERS_WAIT_MS 500
+#define WORKERS_SIGNAL SIGUSR1
 
 /* The buffers of a pipeline. */
 #define WORKERS_PIECES 3
@@ -226,10 +230,20 @@ unsigned workers_max(void)
     return workers.max;
 }
 
+/* A signal ends the sleep of a thread in the library. */
+static void workers_catch(int signal_number)
+{
+    (void) signal_number;
+}
+
 bool workers_start(unsigned max)
 {
+    struct sigaction action;
     bool started;
 
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = workers_catch;
+    (void) sigaction(WORKERS_SIGNAL, &action, NULL);
     workers.max = max;
     (void) pthread_mutex_lock(&workers.lock);
     started = workers_add();
@@ -255,6 +269,7 @@ void workers_stop(void)
     if (workers.monitored)
         (void) pthread_join(workers.monitor, NULL);
     for (i = 0; i < workers.count; i++) {
+        (void) pthread_kill(workers.all[i]->thread, WORKERS_SIGNAL);
         (void) pthread_join(workers.all[i]->thread, NULL);
         if (workers.all[i]->pipeline != NULL)
             (void) HG_Bulk_pipeline_free(workers.all[i]->pipeline);

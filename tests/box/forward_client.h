@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@
 
 struct forward_server {
     pid_t pid;
-    int out; /* what it prints */
+    rlim_t descriptors; /* the hard limit; 0: that of the test */
+    int out;            /* what it prints */
     char folder[4096];
     char address[NA_MAX_ADDR_LEN];
 };
@@ -93,6 +95,10 @@ static inline void forward_start_at(
     server->pid = fork();
     HG_CHECK(server->pid >= 0);
     if (server->pid == 0) {
+        struct rlimit limit = {server->descriptors, server->descriptors};
+
+        if (server->descriptors > 0)
+            (void) setrlimit(RLIMIT_NOFILE, &limit);
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void) dup2(fds[1], 1);
         (void) execv(program, words);
@@ -343,6 +349,25 @@ static inline void forward_close(struct forward_client *client)
     HG_CHECK_OK(HG_Finalize(client->hg_class));
 }
 
+/* A server for an empty folder, and a client. */
+struct forward {
+    struct forward_server server;
+    struct forward_client client;
+};
+
+#define forward_begin_both(both, ...) \
+    do { \
+        memset(both, 0, sizeof(*(both))); \
+        forward_start(&(both)->server, __VA_ARGS__); \
+        forward_open(&(both)->client, &(both)->server); \
+    } while (0)
+
+static inline void forward_end_both(struct forward *both)
+{
+    forward_close(&both->client);
+    forward_stop(&both->server);
+}
+
 /* ---- Calls. Each returns the error of the server. ---- */
 
 static inline int forward_lookup(struct forward_client *client, uint64_t parent,
@@ -417,6 +442,93 @@ static inline int forward_write(struct forward_client *client, uint64_t file,
     FORWARD_CALL(client, "write", write, &in, write, &out);
     *done = out.size;
     return out.error;
+}
+
+static inline int forward_make(struct forward_client *client, uint64_t parent,
+    const char *name, uint32_t mode, const char *target, fwd_entry_t *entry)
+{
+    fwd_make_in_t in = {
+        client->session, parent, name, target, 0, mode, 0, 0, 0};
+    fwd_entry_out_t out;
+
+    FORWARD_CALL(client, "make", make, &in, entry, &out);
+    *entry = out.entry;
+    return out.error;
+}
+
+static inline int forward_remove(struct forward_client *client, uint64_t parent,
+    const char *name, uint32_t directory, uint32_t again)
+{
+    fwd_remove_in_t in = {client->session, parent, name, directory, again};
+    fwd_error_out_t out;
+
+    FORWARD_CALL(client, "remove", remove, &in, error, &out);
+    return out.error;
+}
+
+static inline int forward_link(struct forward_client *client, uint64_t node,
+    uint64_t parent, const char *name, uint32_t again, fwd_entry_t *entry)
+{
+    fwd_link_in_t in = {client->session, node, parent, name, again};
+    fwd_entry_out_t out;
+
+    FORWARD_CALL(client, "link", link, &in, entry, &out);
+    *entry = out.entry;
+    return out.error;
+}
+
+static inline int forward_rename(struct forward_client *client, uint64_t parent,
+    const char *name, const char *new_name, uint32_t flags, uint32_t again)
+{
+    fwd_rename_in_t in = {
+        client->session, parent, parent, name, new_name, flags, again};
+    fwd_error_out_t out;
+
+    FORWARD_CALL(client, "rename", rename, &in, error, &out);
+    return out.error;
+}
+
+static inline int forward_find(
+    struct forward_client *client, const char *path, fwd_entry_t *entry)
+{
+    fwd_find_in_t in = {client->session, path};
+    fwd_entry_out_t out;
+
+    FORWARD_CALL(client, "find", find, &in, entry, &out);
+    *entry = out.entry;
+    return out.error;
+}
+
+static inline int forward_getattr(struct forward_client *client, uint64_t node,
+    uint64_t file, fwd_attr_t *attr)
+{
+    fwd_getattr_in_t in = {client->session, node, file};
+    fwd_attr_out_t out;
+
+    FORWARD_CALL(client, "getattr", getattr, &in, attr, &out);
+    *attr = out.attr;
+    return out.error;
+}
+
+static inline int forward_forget(
+    struct forward_client *client, uint64_t node, uint64_t lookups)
+{
+    uint64_t pair[2] = {node, lookups};
+    fwd_forget_in_t in = {client->session, {sizeof(pair), pair}};
+    fwd_error_out_t out;
+
+    FORWARD_CALL(client, "forget", forget, &in, error, &out);
+    return out.error;
+}
+
+static inline int forward_lock(struct forward_client *client, uint64_t file,
+    uint64_t owner, uint32_t op, uint32_t type, uint64_t start, uint64_t end,
+    fwd_lock_out_t *out)
+{
+    fwd_lock_in_t in = {client->session, file, owner, start, end, op, type};
+
+    FORWARD_CALL(client, "lock", lock, &in, lock, out);
+    return out->error;
 }
 
 /* Read or write by bulk, from `at` on in the memory. */

@@ -6,29 +6,1010 @@
 #define _GNU_SOURCE
 #include "forward_client.h"
 
-HG_TEST(a_file_is_looked_up_and_read)
+#define ALL_BYTES ((uint64_t) INT64_MAX)
+
+/* ---- Helpers ---- */
+
+/* Make an empty file with the call, and open it. */
+static uint64_t make_file(
+    struct forward *both, const char *name, uint64_t *node)
 {
-    struct forward_server server;
-    struct forward_client client;
+    fwd_create_out_t out;
+
+    HG_CHECK_EQ_INT(forward_create(&both->client, both->client.root, name,
+                        O_RDWR | O_EXCL, &out),
+        0);
+    if (node != NULL)
+        *node = out.entry.node;
+    return out.file;
+}
+
+/* Look up a name in the root; it must exist. */
+static fwd_entry_t look(struct forward *both, const char *name)
+{
     fwd_entry_t entry;
+
+    HG_CHECK_EQ_INT(
+        forward_lookup(&both->client, both->client.root, name, &entry), 0);
+    return entry;
+}
+
+static struct stat local_status(struct forward *both, const char *name)
+{
+    char *path = forward_path(&both->server, name);
+    struct stat status;
+
+    HG_CHECK(lstat(path, &status) == 0);
+    free(path);
+    return status;
+}
+
+static bool local_exists(struct forward *both, const char *name)
+{
+    char *path = forward_path(&both->server, name);
+    bool exists = access(path, F_OK) == 0;
+
+    free(path);
+    return exists;
+}
+
+/* Memory of the client for bulk data. */
+static hg_bulk_t make_memory(
+    struct forward_client *client, hg_size_t size, void **data)
+{
+    hg_bulk_t memory;
+    uint32_t count;
+
+    HG_CHECK_OK(HG_Bulk_create(
+        client->hg_class, 1, NULL, &size, HG_BULK_READWRITE, &memory));
+    HG_CHECK_OK(HG_Bulk_access(
+        memory, 0, size, HG_BULK_READWRITE, 1, data, &size, &count));
+    return memory;
+}
+
+static void fill(void *data, size_t size, unsigned seed)
+{
+    unsigned char *bytes = (unsigned char *) data;
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        bytes[i] = (unsigned char) (seed + i + i / 251);
+}
+
+/* ---- Data ---- */
+
+HG_TEST(small_data_travels_within_the_calls)
+{
+    struct forward both;
+    static char data[FWD_INLINE_MAX], got[FWD_INLINE_MAX];
     uint64_t file;
     uint32_t size;
-    char data[100];
 
-    forward_start(&server, NULL);
-    forward_put(&server, "file", "hello", 5);
-    forward_open(&client, &server);
+    forward_begin_both(&both, NULL);
+    file = make_file(&both, "file", NULL);
+    fill(data, sizeof(data), 1);
     HG_CHECK_EQ_INT(
-        forward_lookup(&client, client.root, "none", &entry), ENOENT);
-    HG_CHECK_EQ_INT(forward_lookup(&client, client.root, "file", &entry), 0);
-    HG_CHECK_EQ_U64(entry.attr.size, 5);
-    HG_CHECK_EQ_INT(forward_open_file(&client, entry.node, O_RDONLY, &file), 0);
+        forward_write(&both.client, file, 0, data, sizeof(data), &size), 0);
+    HG_CHECK_EQ_U64(size, sizeof(data));
     HG_CHECK_EQ_INT(
-        forward_read(&client, file, 0, data, sizeof(data), &size), 0);
-    HG_CHECK_EQ_U64(size, 5);
-    HG_CHECK_EQ_MEM(data, "hello", 5);
-    HG_CHECK_EQ_INT(forward_release(&client, file), 0);
-    HG_CHECK_EQ_INT(forward_release(&client, file), FWD_FORGOTTEN);
-    forward_close(&client);
-    forward_stop(&server);
+        forward_read(&both.client, file, 0, got, sizeof(got), &size), 0);
+    HG_CHECK_EQ_U64(size, sizeof(got));
+    HG_CHECK_EQ_MEM(got, data, sizeof(got));
+    /* Less only at the end of the file. */
+    HG_CHECK_EQ_INT(forward_read(&both.client, file, sizeof(data) - 3, got,
+                        sizeof(got), &size),
+        0);
+    HG_CHECK_EQ_U64(size, 3);
+    HG_CHECK_EQ_INT(
+        forward_read(&both.client, file, 1 << 20, got, 10, &size), 0);
+    HG_CHECK_EQ_U64(size, 0);
+    HG_CHECK_EQ_INT(forward_read(&both.client, file, 0, got, 0, &size), 0);
+    HG_CHECK_EQ_INT(forward_write(&both.client, file, 0, "", 0, &size), 0);
+    HG_CHECK_EQ_INT(
+        forward_write(&both.client, file, FWD_APPEND, "end", 3, &size), 0);
+    HG_CHECK_EQ_U64(
+        (uint64_t) local_status(&both, "file").st_size, sizeof(data) + 3);
+    forward_end_both(&both);
+}
+
+HG_TEST(large_data_goes_by_bulk)
+{
+    const uint32_t sizes[] = {
+        1, 4096, 262144, 262145, FWD_IO_MAX - 1, FWD_IO_MAX};
+    struct forward both;
+    hg_bulk_t memory;
+    uint64_t file;
+    uint32_t done;
+    void *data;
+    size_t i;
+
+    forward_begin_both(&both, NULL);
+    file = make_file(&both, "file", NULL);
+    memory = make_memory(&both.client, 3 * FWD_IO_MAX, &data);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *from = (char *) data + 100;
+        char *to = (char *) data + 100 + FWD_IO_MAX;
+
+        fill(from, sizes[i], (unsigned) i);
+        memset(to, 0, FWD_IO_MAX);
+        HG_CHECK_EQ_INT(forward_move(&both.client, true, file, 7, memory, 100,
+                            sizes[i], &done),
+            0);
+        HG_CHECK_EQ_U64(done, sizes[i]);
+        HG_CHECK_EQ_INT(forward_move(&both.client, false, file, 7, memory,
+                            100 + FWD_IO_MAX, FWD_IO_MAX, &done),
+            0);
+        HG_CHECK_EQ_U64(done, sizes[i]); /* the file ends there */
+        HG_CHECK_EQ_MEM(to, from, sizes[i]);
+    }
+    HG_CHECK_EQ_INT(forward_move(&both.client, true, file, FWD_APPEND, memory,
+                        0, FWD_IO_MAX, &done),
+        0);
+    HG_CHECK_EQ_U64((uint64_t) local_status(&both, "file").st_size,
+        7 + 2 * (uint64_t) FWD_IO_MAX);
+    HG_CHECK_OK(HG_Bulk_free(memory));
+    forward_end_both(&both);
+}
+
+/* More transfers than the server has threads for: the others wait. */
+HG_TEST(transfers_wait_for_a_thread)
+{
+    enum { CALLS = 40 };
+    struct forward both;
+    struct forward_call calls[CALLS];
+    fwd_read_in_t in;
+    fwd_read_out_t out;
+    hg_bulk_t memory;
+    void *data;
+    int i;
+
+    forward_begin_both(&both, "--threads", "2", NULL);
+    in.session = both.client.session;
+    in.file = make_file(&both, "file", NULL);
+    in.size = 65536;
+    in.memory = make_memory(&both.client, (hg_size_t) CALLS * in.size, &data);
+    memory = in.memory;
+    HG_CHECK_EQ_INT(
+        forward_move(&both.client, true, in.file,
+            CALLS / 2 * (uint64_t) in.size, memory, 0, in.size, &out.size),
+        0);
+    for (i = 0; i < CALLS; i++) {
+        in.offset = in.at = (uint64_t) i * in.size;
+        forward_begin_call(&both.client, &calls[i], "fwd.read",
+            hg_proc_fwd_read_in_t, hg_proc_fwd_read_out_t, &in);
+    }
+    for (i = 0; i < CALLS; i++) {
+        HG_CHECK_OK(forward_await(&both.client, &calls[i], &out));
+        HG_CHECK_EQ_INT(out.error, 0);
+        HG_CHECK_EQ_U64(out.size, i <= CALLS / 2 ? in.size : 0);
+        forward_end_call(&calls[i], &out);
+    }
+    HG_CHECK_OK(HG_Bulk_free(memory));
+    forward_end_both(&both);
+}
+
+HG_TEST(holes_are_found_and_files_are_copied)
+{
+    struct forward both;
+    uint64_t file, copy;
+    fwd_offset_out_t at;
+    fwd_error_out_t out;
+    uint32_t done;
+    char got[4];
+
+    forward_begin_both(&both, NULL);
+    file = make_file(&both, "file", NULL);
+    copy = make_file(&both, "copy", NULL);
+    HG_CHECK_EQ_INT(
+        forward_write(&both.client, file, 1 << 20, "data", 4, &done), 0);
+    {
+        fwd_seek_in_t in = {both.client.session, file, 0, SEEK_DATA};
+
+        FORWARD_CALL(&both.client, "seek", seek, &in, offset, &at);
+        HG_CHECK_EQ_INT(at.error, 0);
+        HG_CHECK(at.offset <= 1 << 20);
+        in.offset = 2 << 20;
+        FORWARD_CALL(&both.client, "seek", seek, &in, offset, &at);
+        HG_CHECK_EQ_INT(at.error, ENXIO);
+        in.whence = SEEK_SET;
+        FORWARD_CALL(&both.client, "seek", seek, &in, offset, &at);
+        HG_CHECK_EQ_INT(at.error, EINVAL);
+    }
+    {
+        fwd_copy_in_t in = {both.client.session, file, 1 << 20, copy, 2, 100};
+
+        FORWARD_CALL(&both.client, "copy", copy, &in, offset, &at);
+        HG_CHECK_EQ_INT(at.error, 0);
+        HG_CHECK_EQ_U64(at.offset, 4);
+    }
+    HG_CHECK_EQ_INT(forward_read(&both.client, copy, 2, got, 4, &done), 0);
+    HG_CHECK_EQ_MEM(got, "data", 4);
+    {
+        fwd_fallocate_in_t in = {both.client.session, copy, 0, 1 << 20, 0};
+        fwd_fsync_in_t sync = {both.client.session, copy, 0};
+
+        FORWARD_CALL(&both.client, "fallocate", fallocate, &in, error, &out);
+        HG_CHECK_EQ_INT(out.error, 0);
+        HG_CHECK(local_status(&both, "copy").st_size == 1 << 20);
+        FORWARD_CALL(&both.client, "fsync", fsync, &sync, error, &out);
+        HG_CHECK_EQ_INT(out.error, 0);
+        sync.data_only = 1;
+        FORWARD_CALL(&both.client, "fsync", fsync, &sync, error, &out);
+        HG_CHECK_EQ_INT(out.error, 0);
+    }
+    forward_end_both(&both);
+}
+
+/* ---- Names ---- */
+
+HG_TEST(nodes_of_each_kind_are_made_and_removed)
+{
+    struct forward both;
+    struct forward_client *client = &both.client;
+    fwd_entry_t directory, entry, found;
+    struct forward_call call;
+    fwd_data_out_t target;
+
+    forward_begin_both(&both, NULL);
+    HG_CHECK_EQ_INT(forward_make(client, client->root, "d", S_IFDIR | 0751,
+                        NULL, &directory),
+        0);
+    HG_CHECK_EQ_INT((int) directory.attr.mode, S_IFDIR | 0751);
+    HG_CHECK_EQ_INT(forward_make(client, directory.node, "fifo", S_IFIFO | 0600,
+                        NULL, &entry),
+        0);
+    HG_CHECK(S_ISFIFO(local_status(&both, "d/fifo").st_mode));
+    HG_CHECK_EQ_INT(forward_make(client, directory.node, "file",
+                        S_IFREG | 04711, NULL, &entry),
+        0);
+    HG_CHECK_EQ_INT((int) entry.attr.mode, S_IFREG | 04711);
+    HG_CHECK_EQ_INT(forward_make(client, directory.node, "link", S_IFLNK | 0777,
+                        "../../etc", &entry),
+        0);
+    {
+        fwd_node_in_t in = {client->session, entry.node};
+
+        forward_begin_call(client, &call, "fwd.readlink", hg_proc_fwd_node_in_t,
+            hg_proc_fwd_data_out_t, &in);
+        HG_CHECK_OK(forward_await(client, &call, &target));
+        HG_CHECK_EQ_U64(target.data.size, 9);
+        HG_CHECK_EQ_MEM(target.data.bytes, "../../etc", 9);
+        forward_end_call(&call, &target);
+        in.node = directory.node;
+        FORWARD_CALL(client, "readlink", node, &in, data, &target);
+        HG_CHECK_EQ_INT(target.error, EINVAL);
+    }
+    HG_CHECK_EQ_INT(forward_find(client, "d/link", &found), 0);
+    HG_CHECK_EQ_U64(found.node, entry.node); /* the link itself */
+    HG_CHECK_EQ_INT(forward_find(client, "", &found), 0);
+    HG_CHECK_EQ_U64(found.node, client->root);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), ENOTEMPTY);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 0, 0), EISDIR);
+    HG_CHECK_EQ_INT(forward_remove(client, directory.node, "fifo", 0, 0), 0);
+    HG_CHECK_EQ_INT(forward_remove(client, directory.node, "file", 0, 0), 0);
+    HG_CHECK_EQ_INT(forward_remove(client, directory.node, "link", 0, 0), 0);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), 0);
+    HG_CHECK(!local_exists(&both, "d"));
+    forward_end_both(&both);
+}
+
+HG_TEST(a_node_stays_the_same_under_other_names)
+{
+    struct forward both;
+    struct forward_client *client = &both.client;
+    fwd_entry_t entry, other;
+    fwd_attr_t attr;
+
+    forward_begin_both(&both, NULL);
+    forward_put(&both.server, "a", "1", 1);
+    forward_put(&both.server, "b", "22", 2);
+    entry = look(&both, "a");
+    HG_CHECK_EQ_INT(
+        forward_link(client, entry.node, client->root, "c", 0, &other), 0);
+    HG_CHECK_EQ_U64(other.node, entry.node);
+    HG_CHECK_EQ_U64(other.attr.links, 2);
+    HG_CHECK_EQ_INT(
+        forward_rename(client, client->root, "a", "b", RENAME_NOREPLACE, 0),
+        EEXIST);
+    HG_CHECK_EQ_INT(
+        forward_rename(client, client->root, "a", "b", RENAME_EXCHANGE, 0), 0);
+    HG_CHECK_EQ_U64(look(&both, "b").node, entry.node);
+    HG_CHECK_EQ_INT(forward_rename(client, client->root, "b", "x", 0, 0), 0);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "x", 0, 0), 0);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "c", 0, 0), 0);
+    HG_CHECK_EQ_INT(forward_getattr(client, entry.node, 0, &attr), 0);
+    HG_CHECK_EQ_U64(attr.links, 0); /* removed, and still there */
+    /* Four lookups: a, the link, b, and that of b again. */
+    HG_CHECK_EQ_INT(forward_forget(client, entry.node, 2), 0);
+    HG_CHECK_EQ_INT(forward_getattr(client, entry.node, 0, &attr), 0);
+    HG_CHECK_EQ_INT(forward_forget(client, entry.node, 1), 0);
+    HG_CHECK_EQ_INT(
+        forward_getattr(client, entry.node, 0, &attr), FWD_FORGOTTEN);
+    HG_CHECK_EQ_INT(forward_forget(client, entry.node, 1), 0);
+    forward_end_both(&both);
+}
+
+/* A call that comes again finds the state that it left before. */
+HG_TEST(repeated_calls_succeed)
+{
+    struct forward both;
+    struct forward_client *client = &both.client;
+    fwd_make_in_t make;
+    fwd_entry_out_t made;
+    fwd_create_in_t create;
+    fwd_create_out_t created;
+    fwd_entry_t entry;
+
+    forward_begin_both(&both, NULL);
+    make = (fwd_make_in_t){
+        client->session, client->root, "d", NULL, 0, S_IFDIR | 0755, 0, 0, 0};
+    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    HG_CHECK_EQ_INT(made.error, 0);
+    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    HG_CHECK_EQ_INT(made.error, EEXIST);
+    make.again = 1;
+    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    HG_CHECK_EQ_INT(made.error, 0);
+    make.mode = S_IFIFO | 0600; /* not what is there */
+    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    HG_CHECK_EQ_INT(made.error, EEXIST);
+
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), 0);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), ENOENT);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 1), 0);
+
+    create = (fwd_create_in_t){client->session, client->root, "f",
+        O_RDWR | O_EXCL, 0600, 0, 0, 123456789, 0};
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, 0);
+    entry = created.entry;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EEXIST);
+    create.again = 1;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, 0);
+    HG_CHECK_EQ_U64(created.entry.node, entry.node);
+    create.mark = 5; /* of another call */
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EEXIST);
+    create.mark = 1000000000;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EINVAL);
+
+    HG_CHECK_EQ_INT(
+        forward_link(client, entry.node, client->root, "g", 0, &made.entry), 0);
+    HG_CHECK_EQ_INT(
+        forward_link(client, entry.node, client->root, "g", 0, &made.entry),
+        EEXIST);
+    HG_CHECK_EQ_INT(
+        forward_link(client, entry.node, client->root, "g", 1, &made.entry), 0);
+    forward_put(&both.server, "other", "", 0);
+    HG_CHECK_EQ_INT(
+        forward_link(client, entry.node, client->root, "other", 1, &made.entry),
+        EEXIST);
+
+    HG_CHECK_EQ_INT(forward_rename(client, client->root, "g", "h", 0, 0), 0);
+    HG_CHECK_EQ_INT(
+        forward_rename(client, client->root, "g", "h", 0, 0), ENOENT);
+    HG_CHECK_EQ_INT(forward_rename(client, client->root, "g", "h", 0, 1), 0);
+    HG_CHECK_EQ_INT(
+        forward_rename(client, client->root, "h", "f", RENAME_EXCHANGE, 1),
+        EIO);
+    forward_end_both(&both);
+}
+
+/* ---- Attributes ---- */
+
+static int set_attributes(
+    struct forward_client *client, fwd_setattr_in_t *in, fwd_attr_t *attr)
+{
+    fwd_attr_out_t out;
+
+    in->session = client->session;
+    FORWARD_CALL(client, "setattr", setattr, in, attr, &out);
+    *attr = out.attr;
+    return out.error;
+}
+
+HG_TEST(attributes_are_set)
+{
+    struct forward both;
+    fwd_setattr_in_t in;
+    fwd_attr_t attr;
+    uint64_t node, file;
+    fwd_entry_t link;
+
+    forward_begin_both(&both, NULL);
+    file = make_file(&both, "file", &node);
+    memset(&in, 0, sizeof(in));
+    in.node = node;
+    in.valid = FWD_SET_SIZE | FWD_SET_MODE | FWD_SET_ATIME | FWD_SET_MTIME;
+    in.size = 12345;
+    in.mode = 0444;
+    in.atime = (fwd_time_t){1000000000, 123456789};
+    in.mtime = (fwd_time_t){-5, 999999999};
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    HG_CHECK_EQ_U64(attr.size, 12345);
+    HG_CHECK_EQ_INT((int) attr.mode, S_IFREG | 0444);
+    HG_CHECK_EQ_INT(attr.atime.nanoseconds, 123456789);
+    HG_CHECK_EQ_INT(attr.mtime.seconds, -5);
+    HG_CHECK_EQ_INT(attr.mtime.nanoseconds, 999999999);
+    /* The open file can be changed, and without a name as well. */
+    HG_CHECK_EQ_INT(
+        forward_remove(&both.client, both.client.root, "file", 0, 0), 0);
+    in.valid = FWD_SET_SIZE | FWD_SET_MTIME_NOW;
+    in.file = file;
+    in.size = 3;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    HG_CHECK_EQ_U64(attr.size, 3);
+    HG_CHECK(attr.mtime.seconds > 1000000000);
+    HG_CHECK_EQ_INT(forward_getattr(&both.client, 0, file, &attr), 0);
+    HG_CHECK_EQ_U64(attr.size, 3);
+    in.valid = FWD_SET_MTIME;
+    in.mtime.nanoseconds = 1000000000;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), EINVAL);
+
+    HG_CHECK_EQ_INT(forward_make(&both.client, both.client.root, "link",
+                        S_IFLNK | 0777, "/etc/passwd", &link),
+        0);
+    memset(&in, 0, sizeof(in));
+    in.node = link.node;
+    in.valid = FWD_SET_MODE;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), EOPNOTSUPP);
+    in.valid = FWD_SET_MTIME;
+    in.mtime = (fwd_time_t){77, 7};
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    HG_CHECK_EQ_INT(local_status(&both, "link").st_mtim.tv_sec, 77);
+    in.valid = FWD_SET_SIZE;
+    HG_CHECK(set_attributes(&both.client, &in, &attr) != 0);
+    forward_end_both(&both);
+}
+
+HG_TEST(new_files_belong_to_the_caller_if_the_server_is_root)
+{
+    struct forward both;
+    fwd_create_in_t create;
+    fwd_create_out_t created;
+    fwd_make_in_t make;
+    fwd_entry_out_t made;
+    fwd_setattr_in_t in;
+    fwd_attr_t attr;
+
+    if (geteuid() != 0)
+        hg_test_skip("needs root");
+    forward_begin_both(&both, NULL);
+    create = (fwd_create_in_t){both.client.session, both.client.root, "f",
+        O_RDWR | O_EXCL, 0600, 1234, 5678, 0, 0};
+    FORWARD_CALL(&both.client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, 0);
+    HG_CHECK_EQ_U64(created.entry.attr.uid, 1234);
+    HG_CHECK_EQ_U64(created.entry.attr.gid, 5678);
+    make = (fwd_make_in_t){both.client.session, both.client.root, "d", NULL, 0,
+        S_IFDIR | 0700, 1234, 5678, 0};
+    FORWARD_CALL(&both.client, "make", make, &make, entry, &made);
+    HG_CHECK_EQ_INT(made.error, 0);
+    HG_CHECK_EQ_U64(made.entry.attr.uid, 1234);
+    HG_CHECK_EQ_U64(made.entry.attr.gid, 5678);
+    memset(&in, 0, sizeof(in));
+    in.node = made.entry.node;
+    in.valid = FWD_SET_UID;
+    in.uid = 99;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    HG_CHECK_EQ_U64(attr.uid, 99);
+    HG_CHECK_EQ_U64(attr.gid, 5678);
+    forward_end_both(&both);
+}
+
+static int get_xattr(struct forward *both, uint64_t node, const char *name,
+    uint32_t limit, void *data, uint32_t *size)
+{
+    fwd_getxattr_in_t in = {both->client.session, node, name, limit};
+    struct forward_call call;
+    fwd_getxattr_out_t out;
+    int error;
+
+    forward_begin_call(&both->client, &call, "fwd.getxattr",
+        hg_proc_fwd_getxattr_in_t, hg_proc_fwd_getxattr_out_t, &in);
+    HG_CHECK_OK(forward_await(&both->client, &call, &out));
+    HG_CHECK(out.data.size <= limit);
+    if (out.data.size > 0)
+        memcpy(data, out.data.bytes, out.data.size);
+    *size = out.size;
+    error = out.error;
+    forward_end_call(&call, &out);
+    return error;
+}
+
+HG_TEST(extended_attributes_and_the_file_system)
+{
+    struct forward both;
+    fwd_setxattr_in_t set;
+    fwd_name_in_t name;
+    fwd_node_in_t root;
+    fwd_statfs_out_t status;
+    fwd_error_out_t out;
+    char value[100];
+    uint64_t node;
+    uint32_t size;
+
+    forward_begin_both(&both, NULL);
+    (void) make_file(&both, "file", &node);
+    set = (fwd_setxattr_in_t){both.client.session, node, "user.color",
+        {3, (void *) (uintptr_t) "r\0d"}, 0};
+    FORWARD_CALL(&both.client, "setxattr", setxattr, &set, error, &out);
+    if (out.error == EOPNOTSUPP)
+        hg_test_skip("the file system has no extended attributes");
+    HG_CHECK_EQ_INT(out.error, 0);
+    HG_CHECK_EQ_INT(get_xattr(&both, node, "user.color", 0, value, &size), 0);
+    HG_CHECK_EQ_U64(size, 3);
+    HG_CHECK_EQ_INT(
+        get_xattr(&both, node, "user.color", 2, value, &size), ERANGE);
+    HG_CHECK_EQ_INT(get_xattr(&both, node, "user.color", 100, value, &size), 0);
+    HG_CHECK_EQ_MEM(value, "r\0d", 3);
+    HG_CHECK_EQ_INT(get_xattr(&both, node, "", 100, value, &size), 0);
+    HG_CHECK_EQ_MEM(value, "user.color", 11);
+    HG_CHECK_EQ_INT(
+        get_xattr(&both, node, "user.none", 100, value, &size), ENODATA);
+    name = (fwd_name_in_t){both.client.session, node, "user.color"};
+    FORWARD_CALL(&both.client, "removexattr", name, &name, error, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    FORWARD_CALL(&both.client, "removexattr", name, &name, error, &out);
+    HG_CHECK_EQ_INT(out.error, ENODATA);
+    root = (fwd_node_in_t){both.client.session, both.client.root};
+    FORWARD_CALL(&both.client, "statfs", node, &root, statfs, &status);
+    HG_CHECK_EQ_INT(status.error, 0);
+    HG_CHECK(status.blocks > 0 && status.name_max == FWD_NAME_MAX);
+    forward_end_both(&both);
+}
+
+/* ---- Open files ---- */
+
+HG_TEST(open_checks_that_the_name_is_still_that_of_the_node)
+{
+    struct forward both;
+    fwd_entry_t entry;
+    fwd_open_in_t in;
+    fwd_open_out_t out;
+
+    forward_begin_both(&both, NULL);
+    forward_put(&both.server, "file", "old", 3);
+    forward_put(&both.server, "new", "newer", 5);
+    entry = look(&both, "file");
+    in = (fwd_open_in_t){
+        both.client.session, entry.node, both.client.root, "file", O_RDONLY};
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    HG_CHECK_EQ_U64(out.attr.size, 3);
+    HG_CHECK_EQ_INT(
+        forward_rename(&both.client, both.client.root, "new", "file", 0, 0), 0);
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, ESTALE);
+    in.node = look(&both, "file").node;
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    HG_CHECK_EQ_U64(out.attr.size, 5);
+    HG_CHECK_EQ_INT(
+        forward_remove(&both.client, both.client.root, "file", 0, 0), 0);
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, ESTALE);
+    in.name = ""; /* the node itself, without a name */
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    forward_end_both(&both);
+}
+
+HG_TEST(create_opens_what_is_there_unless_it_must_make_it)
+{
+    struct forward both;
+    fwd_create_out_t out;
+    fwd_entry_t entry;
+
+    forward_begin_both(&both, NULL);
+    forward_put(&both.server, "file", "text", 4);
+    HG_CHECK_EQ_INT(forward_create(&both.client, both.client.root, "file",
+                        O_RDWR | O_EXCL, &out),
+        EEXIST);
+    HG_CHECK_EQ_INT(
+        forward_create(&both.client, both.client.root, "file", O_RDWR, &out),
+        0);
+    HG_CHECK_EQ_U64(out.entry.attr.size, 4);
+    HG_CHECK_EQ_INT(forward_create(&both.client, both.client.root, "file",
+                        O_RDWR | O_TRUNC, &out),
+        0);
+    HG_CHECK_EQ_U64(out.entry.attr.size, 0);
+    HG_CHECK_EQ_INT(forward_make(&both.client, both.client.root, "d",
+                        S_IFDIR | 0755, NULL, &entry),
+        0);
+    HG_CHECK_EQ_INT(
+        forward_create(&both.client, both.client.root, "d", O_RDWR, &out),
+        EISDIR);
+    HG_CHECK_EQ_INT(
+        forward_open_file(&both.client, entry.node, O_RDWR, &out.file), EISDIR);
+    forward_end_both(&both);
+}
+
+/* Read a directory; returns the number of names, each of which came once. */
+static unsigned read_names(
+    struct forward *both, uint32_t count, uint32_t plus, bool *seen)
+{
+    fwd_readdir_in_t in = {both->client.session, 0, 0, count, plus};
+    unsigned total = 0;
+    uint32_t got = 1;
+
+    HG_CHECK_EQ_INT(forward_open_file(&both->client, both->client.root,
+                        O_RDONLY | O_DIRECTORY, &in.file),
+        0);
+    while (got > 0) {
+        struct forward_call call;
+        fwd_readdir_out_t out;
+        uint32_t i;
+
+        forward_begin_call(&both->client, &call, "fwd.readdir",
+            hg_proc_fwd_readdir_in_t, hg_proc_fwd_readdir_out_t, &in);
+        HG_CHECK_OK(forward_await(&both->client, &call, &out));
+        HG_CHECK_EQ_INT(out.error, 0);
+        got = out.names.count;
+        HG_CHECK(got <= count);
+        for (i = 0; i < got; i++) {
+            const fwd_name_t *name = &out.names.names[i];
+            bool dot = name->name[0] == '.';
+            unsigned number = (unsigned) strtoul(name->name, NULL, 10);
+
+            in.cookie = name->cookie;
+            HG_CHECK_EQ_INT((name->entry.node != 0), (plus != 0 && !dot));
+            if (dot)
+                continue;
+            HG_CHECK(!seen[number]);
+            seen[number] = true;
+            total++;
+        }
+        forward_end_call(&call, &out);
+    }
+    HG_CHECK_EQ_INT(forward_release(&both->client, in.file), 0);
+    return total;
+}
+
+HG_TEST(directories_are_read_in_pieces)
+{
+    enum { NAMES = 1500 };
+    static bool seen[4][NAMES];
+    struct forward both;
+    char name[64];
+    int i;
+
+    forward_begin_both(&both, NULL);
+    for (i = 0; i < NAMES; i++) {
+        (void) snprintf(name, sizeof(name), "%d-with-a-longer-name", i);
+        forward_put(&both.server, name, "", 0);
+    }
+    HG_CHECK_EQ_INT((int) read_names(&both, 1024, 0, seen[0]), NAMES);
+    HG_CHECK_EQ_INT((int) read_names(&both, 7, 0, seen[1]), NAMES);
+    HG_CHECK_EQ_INT((int) read_names(&both, 1024, 1, seen[2]), NAMES);
+    HG_CHECK_EQ_INT((int) read_names(&both, 1024, 1, seen[3]), NAMES);
+    forward_end_both(&both);
+}
+
+/* ---- Locks ---- */
+
+HG_TEST(locks_exclude_other_owners_and_clients)
+{
+    struct forward both;
+    struct forward_client other;
+    fwd_lock_out_t out;
+    fwd_entry_t entry;
+    uint64_t file, files;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char *path;
+    int fd;
+
+    forward_begin_both(&both, NULL);
+    forward_open(&other, &both.server);
+    file = make_file(&both, "file", NULL);
+    HG_CHECK_EQ_INT(forward_lookup(&other, other.root, "file", &entry), 0);
+    HG_CHECK_EQ_INT(forward_open_file(&other, entry.node, O_RDWR, &files), 0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_SET, F_WRLCK,
+                        10, 19, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_TEST, F_WRLCK,
+                        0, ALL_BYTES, &out),
+        0);
+    HG_CHECK_EQ_U64(out.type, F_UNLCK); /* its own */
+    /* Another owner, another client, and a program of this node. */
+    HG_CHECK_EQ_INT(forward_lock(&both.client, file, 2, FWD_LOCK_SET, F_RDLCK,
+                        0, ALL_BYTES, &out),
+        EAGAIN);
+    HG_CHECK_EQ_INT(
+        forward_lock(&other, files, 1, FWD_LOCK_SET, F_RDLCK, 19, 30, &out),
+        EAGAIN);
+    HG_CHECK_EQ_INT(forward_lock(&other, files, 1, FWD_LOCK_TEST, F_RDLCK, 0,
+                        ALL_BYTES, &out),
+        0);
+    HG_CHECK_EQ_U64(out.type, F_WRLCK);
+    HG_CHECK_EQ_U64(out.start, 10);
+    HG_CHECK_EQ_U64(out.end, 19);
+    path = forward_path(&both.server, "file");
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    HG_CHECK(fcntl(fd, F_SETLK, &lock) == -1 && errno == EAGAIN);
+    (void) close(fd);
+    free(path);
+    /* Beside it there is no conflict. */
+    HG_CHECK_EQ_INT(
+        forward_lock(&other, files, 1, FWD_LOCK_SET, F_WRLCK, 20, 30, &out), 0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_SET, F_UNLCK,
+                        10, 14, &out),
+        0);
+    HG_CHECK_EQ_INT(
+        forward_lock(&other, files, 1, FWD_LOCK_SET, F_WRLCK, 10, 14, &out), 0);
+    HG_CHECK_EQ_INT(
+        forward_lock(&other, files, 1, FWD_LOCK_SET, F_WRLCK, 10, 15, &out),
+        EAGAIN);
+    HG_CHECK_EQ_INT(
+        forward_lock(&both.client, file, 1, FWD_LOCK_RELEASE, 0, 0, 0, &out),
+        0);
+    HG_CHECK_EQ_INT(
+        forward_lock(&other, files, 1, FWD_LOCK_SET, F_WRLCK, 10, 19, &out), 0);
+    /* The last file of a client is closed, and its locks with it. */
+    HG_CHECK_EQ_INT(forward_release(&other, files), 0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, file, 2, FWD_LOCK_SET, F_WRLCK,
+                        0, ALL_BYTES, &out),
+        0);
+    forward_close(&other);
+    forward_end_both(&both);
+}
+
+HG_TEST(flock_locks_the_open_file)
+{
+    struct forward both;
+    uint64_t node, first, second;
+    fwd_lock_out_t out;
+
+    forward_begin_both(&both, NULL);
+    first = make_file(&both, "file", &node);
+    HG_CHECK_EQ_INT(
+        forward_open_file(&both.client, node, O_RDONLY, &second), 0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, first, 0, FWD_LOCK_FLOCK,
+                        F_RDLCK, 0, 0, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 0, FWD_LOCK_FLOCK,
+                        F_RDLCK, 0, 0, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 0, FWD_LOCK_FLOCK,
+                        F_WRLCK, 0, 0, &out),
+        EAGAIN);
+    HG_CHECK_EQ_INT(forward_release(&both.client, first), 0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 0, FWD_LOCK_FLOCK,
+                        F_WRLCK, 0, 0, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 0, FWD_LOCK_FLOCK,
+                        F_UNLCK, 0, 0, &out),
+        0);
+    forward_end_both(&both);
+}
+
+/* ---- Sessions ---- */
+
+HG_TEST(a_client_that_ends_leaves_nothing_open)
+{
+    struct forward both;
+    struct forward_client other;
+    unsigned before;
+    fwd_entry_t entry;
+    fwd_lock_out_t out;
+    uint64_t file;
+    char name[20];
+    int i;
+
+    forward_begin_both(&both, NULL);
+    before = forward_descriptors(&both.server);
+    forward_open(&other, &both.server);
+    for (i = 0; i < 50; i++) {
+        (void) snprintf(name, sizeof(name), "%d", i);
+        forward_put(&both.server, name, "", 0);
+        HG_CHECK_EQ_INT(forward_lookup(&other, other.root, name, &entry), 0);
+        HG_CHECK_EQ_INT(
+            forward_open_file(&other, entry.node, O_RDWR, &file), 0);
+        HG_CHECK_EQ_INT(forward_lock(&other, file, 7, FWD_LOCK_SET, F_WRLCK, 0,
+                            ALL_BYTES, &out),
+            0);
+    }
+    HG_CHECK(forward_descriptors(&both.server) >= before + 150);
+    forward_close(&other);
+    forward_await_descriptors(&both.server, before);
+    HG_CHECK_EQ_INT(
+        forward_open_file(&both.client, look(&both, "7").node, O_RDWR, &file),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_SET, F_WRLCK,
+                        0, ALL_BYTES, &out),
+        0);
+    forward_end_both(&both);
+}
+
+/* A connection has one session. */
+HG_TEST(a_second_session_ends_the_first_one)
+{
+    struct forward both;
+    struct forward_client *client = &both.client;
+    uint64_t old, old_root;
+    fwd_attr_t attr;
+    hg_handle_t watch;
+    fwd_error_out_t out;
+
+    forward_begin_both(&both, NULL);
+    old = client->session;
+    old_root = client->root;
+    watch = client->watch;
+    forward_begin(client);
+    HG_CHECK(client->session != old);
+    while (!client->watch_ended)
+        forward_turn(client);
+    HG_CHECK_OK(client->watch_ret);
+    HG_CHECK_OK(HG_Get_output(watch, &out));
+    HG_CHECK_EQ_INT(out.error, FWD_FORGOTTEN);
+    HG_CHECK_OK(HG_Free_output(watch, &out));
+    HG_CHECK_OK(HG_Destroy(watch));
+    forward_watch(client);
+    HG_CHECK_EQ_INT(forward_getattr(client, client->root, 0, &attr), 0);
+    {
+        fwd_getattr_in_t in = {old, old_root, 0};
+        fwd_attr_out_t got;
+
+        FORWARD_CALL(client, "getattr", getattr, &in, attr, &got);
+        HG_CHECK_EQ_INT(got.error, FWD_FORGOTTEN);
+    }
+    forward_end_both(&both);
+}
+
+HG_TEST(an_unknown_version_is_refused)
+{
+    struct forward both;
+    fwd_begin_in_t in = {FWD_VERSION + 1};
+    fwd_begin_out_t out;
+    fwd_attr_t attr;
+
+    forward_begin_both(&both, NULL);
+    FORWARD_CALL(&both.client, "begin", begin, &in, begin, &out);
+    HG_CHECK_EQ_INT(out.error, EPROTONOSUPPORT);
+    HG_CHECK_EQ_INT(
+        forward_getattr(&both.client, both.client.root, 0, &attr), 0);
+    forward_end_both(&both);
+}
+
+/* With few descriptors, nodes end that were not used for long; open files keep
+ * theirs. */
+HG_TEST(nodes_end_at_the_limit_of_descriptors)
+{
+    enum { NAMES = 600 };
+    struct forward both;
+    fwd_entry_t first, entry;
+    fwd_attr_t attr;
+    uint64_t node, file;
+    unsigned opened = 0;
+    char name[20];
+    int error = 0;
+    int i;
+
+    memset(&both, 0, sizeof(both));
+    both.server.descriptors = 512;
+    forward_start(&both.server, NULL);
+    forward_open(&both.client, &both.server);
+    file = make_file(&both, "open", &node);
+    for (i = 0; i < NAMES; i++) {
+        (void) snprintf(name, sizeof(name), "%d", i);
+        forward_put(&both.server, name, "", 0);
+        entry = look(&both, name);
+        first = i == 0 ? entry : first;
+    }
+    HG_CHECK(forward_descriptors(&both.server) < 400);
+    HG_CHECK_EQ_INT(
+        forward_getattr(&both.client, first.node, 0, &attr), FWD_FORGOTTEN);
+    HG_CHECK_EQ_INT(forward_getattr(&both.client, entry.node, 0, &attr), 0);
+    HG_CHECK_EQ_INT(forward_getattr(&both.client, node, file, &attr), 0);
+    HG_CHECK_EQ_INT(
+        forward_getattr(&both.client, both.client.root, 0, &attr), 0);
+    HG_CHECK_EQ_INT(forward_find(&both.client, "0", &entry), 0);
+    HG_CHECK(entry.node != first.node);
+    HG_CHECK_EQ_MEM(&entry.id, &first.id, sizeof(entry.id));
+    /* Open files are limited, too. */
+    while (error == 0) {
+        error = forward_open_file(&both.client, node, O_RDONLY, &file);
+        opened += error == 0;
+    }
+    HG_CHECK_EQ_INT(error, EMFILE);
+    HG_CHECK(opened > 50 && opened < 400);
+    HG_CHECK_EQ_INT(forward_release(&both.client, 0), FWD_FORGOTTEN);
+    forward_end_both(&both);
+}
+
+HG_TEST(a_read_only_server_changes_nothing)
+{
+    struct forward both;
+    struct forward_client *client = &both.client;
+    fwd_create_out_t created;
+    fwd_setattr_in_t set;
+    fwd_entry_t entry, made;
+    fwd_attr_t attr;
+    uint64_t file;
+    uint32_t done;
+    char got[10];
+
+    forward_begin_both(&both, "--read-only", NULL);
+    forward_put(&both.server, "file", "text", 4);
+    entry = look(&both, "file");
+    HG_CHECK_EQ_INT(
+        forward_open_file(client, entry.node, O_RDWR, &file), EROFS);
+    HG_CHECK_EQ_INT(
+        forward_open_file(client, entry.node, O_RDONLY | O_TRUNC, &file),
+        EROFS);
+    HG_CHECK_EQ_INT(forward_open_file(client, entry.node, O_RDONLY, &file), 0);
+    HG_CHECK_EQ_INT(forward_read(client, file, 0, got, 10, &done), 0);
+    HG_CHECK_EQ_U64(done, 4);
+    HG_CHECK_EQ_INT(forward_write(client, file, 0, "x", 1, &done), EROFS);
+    HG_CHECK_EQ_INT(
+        forward_create(client, client->root, "new", O_RDWR, &created), EROFS);
+    HG_CHECK_EQ_INT(
+        forward_make(client, client->root, "d", S_IFDIR | 0755, NULL, &made),
+        EROFS);
+    HG_CHECK_EQ_INT(forward_remove(client, client->root, "file", 0, 0), EROFS);
+    HG_CHECK_EQ_INT(
+        forward_rename(client, client->root, "file", "x", 0, 0), EROFS);
+    HG_CHECK_EQ_INT(
+        forward_link(client, entry.node, client->root, "x", 0, &made), EROFS);
+    memset(&set, 0, sizeof(set));
+    set.node = entry.node;
+    set.valid = FWD_SET_ATIME;
+    HG_CHECK_EQ_INT(set_attributes(client, &set, &attr), EROFS);
+    HG_CHECK(local_status(&both, "file").st_size == 4);
+    forward_end_both(&both);
+}
+
+/* ---- The end of the server ---- */
+
+HG_TEST(sigterm_responds_to_the_watch)
+{
+    struct forward both;
+    fwd_error_out_t out;
+    fwd_attr_t attr;
+
+    forward_begin_both(&both, NULL);
+    /* The server has the watch when it has executed a later call. */
+    HG_CHECK_EQ_INT(
+        forward_getattr(&both.client, both.client.root, 0, &attr), 0);
+    HG_CHECK(kill(both.server.pid, SIGTERM) == 0);
+    while (!both.client.watch_ended)
+        forward_turn(&both.client);
+    HG_CHECK_OK(both.client.watch_ret);
+    HG_CHECK_OK(HG_Get_output(both.client.watch, &out));
+    HG_CHECK_EQ_INT(out.error, 0);
+    HG_CHECK_OK(HG_Free_output(both.client.watch, &out));
+    forward_stop(&both.server);
+    forward_close(&both.client);
+}
+
+/* After a restart the same files are found again. */
+HG_TEST(a_killed_server_is_noticed_and_another_one_knows_the_files)
+{
+    struct forward both;
+    fwd_entry_t entry, again;
+    uint64_t session;
+    char address[NA_MAX_ADDR_LEN];
+
+    forward_begin_both(&both, NULL);
+    forward_put(&both.server, "file", "text", 4);
+    entry = look(&both, "file");
+    session = both.client.session;
+    (void) snprintf(address, sizeof(address), "%s", both.server.address);
+    (void) forward_end(&both.server, SIGKILL);
+    while (!both.client.watch_ended)
+        forward_turn(&both.client);
+    HG_CHECK_RET(both.client.watch_ret, HG_DISCONNECT);
+    forward_close(&both.client);
+    forward_start_at(&both.server, address, NULL);
+    forward_connect(&both.client, both.server.address);
+    both.client.session = session;
+    HG_CHECK_EQ_INT(forward_find(&both.client, "file", &again), FWD_FORGOTTEN);
+    forward_begin(&both.client);
+    forward_watch(&both.client);
+    HG_CHECK_EQ_INT(forward_find(&both.client, "file", &again), 0);
+    HG_CHECK_EQ_MEM(&again.id, &entry.id, sizeof(again.id));
+    forward_end_both(&both);
 }
