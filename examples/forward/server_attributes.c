@@ -135,28 +135,23 @@ int32_t attributes_set(struct job *job)
 {
     const fwd_setattr_in_t *in = &job->in.setattr;
     struct session *session = job->session;
-    struct file *file = NULL;
-    struct node *node = nodes_get(session, in->node);
-    int error = FWD_FORGOTTEN;
+    struct file *file = in->file != 0 ? files_get(session, in->file) : NULL;
+    struct node *node;
+    int error;
 
+    if (in->file != 0)
+        node = file != NULL ? file->node : NULL;
+    else
+        node = nodes_get(session, in->node);
     if (node == NULL)
         return FWD_FORGOTTEN;
-    if (in->file != 0) {
-        file = files_get(session, in->file);
-        if (file == NULL)
-            goto put_node;
-        error = file->node == node ? 0 : EINVAL;
-        if (error != 0)
-            goto put_file;
-    }
     error = attributes_set_all(node, file, in);
     if (error == 0)
         error = -path_status(node->fd, "", &job->out.attr.attr, NULL);
-put_file:
     if (file != NULL)
         files_put(session, file);
-put_node:
-    nodes_put(session, node);
+    else
+        nodes_put(session, node);
     return error;
 }
 
