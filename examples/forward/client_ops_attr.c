@@ -50,18 +50,18 @@ static void attr_done(struct slot *slot, union slot_out *out)
     (void) fuse_reply_attr(slot->req, &st, mount_options.attr_timeout);
 }
 
-/* With an open file, its node need not be known to the server. */
-static void attr_prepare(struct slot *slot)
+/* The server keeps the node of an open file. */
+static void getattr_prepare(struct slot *slot)
 {
     if (slot->files[0] == NULL)
         return;
-    slot->in.getattr.node = 0;
+    slot->in.getattr.node = slot->files[0]->node->remote;
     slot->in.getattr.file = slot->files[0]->remote;
 }
 
 static struct op getattr_op = {
     {"fwd.getattr", hg_proc_fwd_getattr_in_t, hg_proc_fwd_attr_out_t, 0},
-    attr_prepare, attr_done, NULL, 0};
+    getattr_prepare, attr_done, NULL, 0};
 
 static struct slot *attr_begin(fuse_req_t req, const struct op *op,
     fuse_ino_t ino, const struct fuse_file_info *fi)
@@ -83,7 +83,7 @@ static void setattr_prepare(struct slot *slot)
 {
     if (slot->files[0] == NULL)
         return;
-    slot->in.setattr.node = 0;
+    slot->in.setattr.node = slot->files[0]->node->remote;
     slot->in.setattr.file = slot->files[0]->remote;
 }
 

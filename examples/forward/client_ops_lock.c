@@ -10,14 +10,19 @@
 #include "client_ops.h"
 
 #define LOCK_PAUSE_MAX 100u /* ms between attempts */
+#define LOCK_PAUSE_CLOSE 8u /* the last pause of an attempt without waiting */
 
 /* ---- Try and wait ---- */
 
 /* The server never waits for a lock, so the client tries again, with pauses
- * that grow. */
+ * that grow. The kernel tells about the close of a file after close(2) has
+ * returned, so a lock of flock(2) may be free a moment later. */
 static bool lock_waits(struct slot *slot, int error)
 {
-    if (error != EAGAIN || !slot->waits)
+    bool tries = slot->waits ||
+        (slot->in.lock.op == FWD_LOCK_FLOCK && slot->pause < LOCK_PAUSE_CLOSE);
+
+    if (error != EAGAIN || !tries)
         return false;
     slot->pause = slot->pause == 0         ? 1
         : slot->pause * 2 < LOCK_PAUSE_MAX ? slot->pause * 2

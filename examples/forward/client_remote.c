@@ -33,6 +33,7 @@ static struct {
     bool reported; /* the loss of the session was logged */
     const char *cause;
     uint64_t retry_at;
+    uint64_t began_at; /* the session */
     unsigned pause;
     uint64_t epoch; /* of the session, or of the last one */
     uint64_t session;
@@ -108,7 +109,10 @@ hg_return_t remote_memory(size_t size, hg_bulk_t *bulk, void **memory)
 void remote_lose(const char *cause)
 {
     if (remote.state == REMOTE_UP) {
-        remote.pause = 0;
+        /* Not at once again if a session ends as soon as it has begun. */
+        remote.pause = remote_now() - remote.began_at < REMOTE_PAUSE_MAX
+            ? REMOTE_PAUSE_MIN
+            : 0;
         lock_all_lost();
         mount_log("%s: the session is lost (%s); connecting again",
             remote.address, cause);
@@ -152,7 +156,7 @@ static void remote_session_began(const fwd_begin_out_t *out)
     remote.session = out->session;
     remote.epoch++;
     remote.state = REMOTE_UP;
-    remote.pause = 0;
+    remote.began_at = remote_now();
     node_set_root(&out->root);
     if (remote.reported)
         mount_log("%s: a new session has begun", remote.address);

@@ -236,7 +236,11 @@ static void slot_forgotten(struct slot *slot)
     } else if (slot->finding == NULL && slot->files[0] == NULL) {
         slot_find_again(slot->nodes[0], slot->used[0]);
         slot_find_again(slot->nodes[1], slot->used[1]);
+    } else if (slot->lost) {
+        slot_fail(slot, EIO); /* a new session was of no help */
+        return;
     } else if (slot->epoch == remote_epoch()) {
+        slot->lost = true;
         remote_lose("the server does not know it");
     }
     slot_retry(slot, 0);

@@ -117,6 +117,7 @@ struct slot {
     uint64_t deadline;
     uint64_t retry_at;  /* while it waits */
     unsigned pause;     /* of a lock */
+    bool lost;          /* the server did not know the session of the call */
     bool again;         /* the call may have been executed before */
     bool interrupted;   /* by a signal of the program */
     bool interruptible; /* the kernel can tell so */
