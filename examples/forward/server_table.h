@@ -29,7 +29,7 @@ struct table {
 /* Add an item. Returns its number; 0: out of memory. */
 uint64_t table_add(struct table *table, void *item);
 
-/* Get the item of a number; NULL: there is none. */
+/* Get the item of a number; NULL: unknown. */
 void *table_get(const struct table *table, uint64_t number);
 
 /* Remove the item of a number that is in the table. */

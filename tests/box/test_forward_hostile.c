@@ -452,6 +452,25 @@ HG_TEST(offsets_and_sizes_are_checked)
                             0, 1, &locked),
             EINVAL);
     }
+    hostile_end(&all);
+}
+
+HG_TEST(sizes_and_kinds_of_files_are_checked)
+{
+    struct hostile all;
+    struct forward_client *bad = &all.bad;
+    fwd_create_out_t created;
+    fwd_readdir_out_t names;
+    uint64_t file, folder;
+    uint32_t done;
+    char data[16] = "";
+
+    hostile_begin(&all);
+    HG_CHECK_EQ_INT(
+        forward_create(bad, bad->root, "new", O_RDWR | O_EXCL, &created), 0);
+    file = created.file;
+    HG_CHECK_EQ_INT(
+        forward_open_file(bad, bad->root, O_RDONLY | O_DIRECTORY, &folder), 0);
     /* The last byte that a file can have. */
     HG_CHECK(forward_write(bad, file, INT64_MAX, data, 16, &done) > 0);
     {
