@@ -102,6 +102,7 @@ bool mount_begin(struct fuse_args *args, const char *mountpoint)
 void mount_end(void)
 {
     fuse_session_unmount(mount.session);
+    slot_fini();
     fuse_session_destroy(mount.session);
 }
 

@@ -28,11 +28,12 @@ struct node {
     struct node *parent; /* referenced; NULL for the root, or without a name */
     char *name;          /* NULL: removed, or unknown */
     fwd_id_t id;
-    uint64_t epoch;          /* of the session in which `remote` counts */
-    uint64_t remote;         /* its number at the server */
-    uint64_t remote_lookups; /* that the server counts */
-    uint64_t lookups;        /* that the kernel counts */
-    unsigned refs;           /* of slots, files and nodes below */
+    uint64_t epoch;               /* of the session in which `remote` counts */
+    uint64_t remote;              /* its number at the server */
+    uint64_t remote_lookups;      /* that the server counts */
+    uint64_t lookups;             /* that the kernel counts */
+    unsigned refs;                /* of slots, files and nodes below */
+    uint64_t no_capability_until; /* ms; it has no security.capability */
     bool attr_known;
     fwd_attr_t attr;      /* as the kernel got it last */
     struct owner *owners; /* of POSIX locks */

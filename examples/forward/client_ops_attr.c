@@ -169,6 +169,12 @@ static void attr_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /* ---- Extended attributes ---- */
 
+/* The kernel asks for this one before each write. */
+static bool xattr_is_capability(const char *name)
+{
+    return strcmp(name, "security.capability") == 0;
+}
+
 static void getxattr_done(struct slot *slot, union slot_out *out)
 {
     const fwd_data_t *data = &out->getxattr.data;
@@ -182,15 +188,30 @@ static void getxattr_done(struct slot *slot, union slot_out *out)
             slot->req, (const char *) data->bytes, data->size);
 }
 
+static bool getxattr_failed(struct slot *slot, int error)
+{
+    if (error == ENODATA && xattr_is_capability(slot->in.getxattr.name))
+        slot->nodes[0]->no_capability_until =
+            remote_now() + (uint64_t) (mount_options.attr_timeout * 1000);
+    ops_reply_error(slot, error);
+    return false;
+}
+
 static struct op getxattr_op = {
     {"fwd.getxattr", hg_proc_fwd_getxattr_in_t, hg_proc_fwd_getxattr_out_t, 0},
-    NULL, getxattr_done, NULL, 0};
+    NULL, getxattr_done, getxattr_failed, 0};
 
 static void attr_getxattr(
     fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-    struct slot *slot = slot_begin(req, &getxattr_op, node_of(ino), NULL);
+    struct node *node = node_of(ino);
+    struct slot *slot;
 
+    if (xattr_is_capability(name) && remote_now() < node->no_capability_until) {
+        (void) fuse_reply_err(req, ENODATA);
+        return;
+    }
+    slot = slot_begin(req, &getxattr_op, node, NULL);
     if (slot == NULL)
         return;
     slot_keep_buffer(slot);
@@ -221,6 +242,7 @@ static void attr_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
     slot = slot_begin(req, &setxattr_op, node_of(ino), NULL);
     if (slot == NULL)
         return;
+    slot->nodes[0]->no_capability_until = 0;
     slot_keep_buffer(slot);
     slot->in.setxattr.name = name;
     slot->in.setxattr.value.bytes = (void *) (uintptr_t) value;

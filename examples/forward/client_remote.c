@@ -106,6 +106,14 @@ hg_return_t remote_memory(size_t size, hg_bulk_t *bulk, void **memory)
 
 /* ---- The session ---- */
 
+static void remote_end_watch(void)
+{
+    if (remote.watch != HG_HANDLE_NULL)
+        (void) HG_Cancel(remote.watch);
+    (void) HG_Destroy(remote.watch);
+    remote.watch = HG_HANDLE_NULL;
+}
+
 void remote_lose(const char *cause)
 {
     if (remote.state == REMOTE_UP) {
@@ -126,9 +134,7 @@ void remote_lose(const char *cause)
     remote.pause = remote.pause < REMOTE_PAUSE_MIN ? REMOTE_PAUSE_MIN
         : remote.pause * 2 < REMOTE_PAUSE_MAX      ? remote.pause * 2
                                                    : REMOTE_PAUSE_MAX;
-    (void) HG_Cancel(remote.watch);
-    (void) HG_Destroy(remote.watch);
-    remote.watch = HG_HANDLE_NULL;
+    remote_end_watch();
     (void) HG_Addr_free(remote.hg_class, remote.server);
     remote.server = HG_ADDR_NULL;
 }
@@ -344,10 +350,7 @@ const char *remote_connect(unsigned timeout)
 
 void remote_close(void)
 {
-    if (remote.watch != HG_HANDLE_NULL)
-        (void) HG_Cancel(remote.watch);
-    (void) HG_Destroy(remote.watch);
-    remote.watch = HG_HANDLE_NULL;
+    remote_end_watch();
     remote.state = REMOTE_DOWN;
     (void) HG_Addr_free(remote.hg_class, remote.server);
     if (remote.context != NULL)

@@ -12,10 +12,13 @@
 #define SLOT_BUFFERS 192u  /* more requests stay in the kernel */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
+#define SLOT_END_MS 1000u  /* for the calls in flight at the end */
 
 static TAILQ_HEAD(slot_queue, slot) slot_waiting = TAILQ_HEAD_INITIALIZER(
     slot_waiting);
+static struct slot_queue slot_calls = TAILQ_HEAD_INITIALIZER(slot_calls);
 static struct slot *slot_free_list;
+static bool slot_ending;
 static unsigned slot_timeout;
 
 static struct buffer *slot_buffer;       /* the current one */
@@ -81,13 +84,12 @@ static void slot_abandon_buffer(struct buffer *buffer)
     slot_buffer_count--;
 }
 
-static void slot_free_abandoned(void)
+static void slot_free_buffers_of(struct buffer **list)
 {
     struct buffer *buffer;
 
-    while (slot_abandoned != NULL) {
-        buffer = slot_abandoned;
-        slot_abandoned = buffer->next;
+    while ((buffer = *list) != NULL) {
+        *list = buffer->next;
         (void) HG_Bulk_free(buffer->bulk);
         free(buffer);
     }
@@ -174,8 +176,12 @@ static void slot_signaled(fuse_req_t req, void *arg)
  * the program without knowledge of what the call did. */
 void slot_retry(struct slot *slot, unsigned pause)
 {
+    if (slot_ending) {
+        slot_fail(slot, EIO);
+        return;
+    }
     slot->retry_at = remote_now() + pause;
-    TAILQ_INSERT_TAIL(&slot_waiting, slot, waiting);
+    TAILQ_INSERT_TAIL(&slot_waiting, slot, queue);
     if (slot->req == NULL || slot->interruptible)
         return;
     slot->interruptible = true;
@@ -189,7 +195,7 @@ static bool slot_wake(struct slot *slot, uint64_t now)
 
     if (!runs && !slot->interrupted && now < slot->deadline)
         return false;
-    TAILQ_REMOVE(&slot_waiting, slot, waiting);
+    TAILQ_REMOVE(&slot_waiting, slot, queue);
     if (slot->interrupted)
         slot_fail(slot, EINTR);
     else if (now >= slot->deadline)
@@ -210,7 +216,7 @@ int slot_tick(void)
     now = remote_now();
     soon = now + SLOT_TICK_MS;
     for (slot = TAILQ_FIRST(&slot_waiting); more; slot = next) {
-        next = TAILQ_NEXT(slot, waiting);
+        next = TAILQ_NEXT(slot, queue);
         more = slot != last; /* those behind it have begun to wait just now */
         if (!slot_wake(slot, now) && remote_epoch() != 0 &&
             slot->retry_at < soon)
@@ -330,6 +336,7 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
     union slot_out out;
     hg_return_t ret = info->ret;
 
+    TAILQ_REMOVE(&slot_calls, slot, queue);
     if (slot->opening != NULL)
         slot->opening->opening = false;
     if (ret == HG_SUCCESS)
@@ -338,8 +345,7 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
         slot_unanswered(slot, ret);
         return HG_SUCCESS;
     }
-    if (slot_abandoned != NULL)
-        slot_free_abandoned();
+    slot_free_buffers_of(&slot_abandoned);
     slot_answered(slot, &out);
     if (!slot->output_taken)
         (void) HG_Free_output(handle, &out);
@@ -357,8 +363,10 @@ static void slot_call(
         now < slot->deadline ? (unsigned) (slot->deadline - now) : 1);
     if (ret == HG_SUCCESS)
         ret = HG_Forward(slot->handle, slot_ended, slot, in);
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS) {
+        TAILQ_INSERT_TAIL(&slot_calls, slot, queue);
         return;
+    }
     if (slot->opening != NULL)
         slot->opening->opening = false;
     slot_unanswered(slot, ret);
@@ -458,4 +466,31 @@ void slot_run(struct slot *slot)
     if (op->again != 0 && slot->again)
         *(uint32_t *) (void *) ((char *) &slot->in + op->again) = 1;
     slot_call(slot, &op->call, &slot->in);
+}
+
+/* ---- The end ---- */
+
+void slot_fini(void)
+{
+    struct slot *slot;
+    uint64_t end = remote_now() + SLOT_END_MS;
+
+    slot_ending = true;
+    while ((slot = TAILQ_FIRST(&slot_waiting)) != NULL) {
+        TAILQ_REMOVE(&slot_waiting, slot, queue);
+        slot_fail(slot, EIO);
+    }
+    TAILQ_FOREACH(slot, &slot_calls, queue)
+    (void) HG_Cancel(slot->handle);
+    while (!TAILQ_EMPTY(&slot_calls) && remote_now() < end)
+        remote_turn();
+    while ((slot = slot_free_list) != NULL) {
+        slot_free_list = slot->next_free;
+        (void) HG_Destroy(slot->handle);
+        free(slot);
+    }
+    if (slot_buffer != NULL)
+        slot_buffer->next = NULL;
+    slot_free_buffers_of(&slot_buffer);
+    slot_free_buffers_of(&slot_free_buffers);
 }

@@ -93,7 +93,7 @@ struct op {
 };
 
 struct slot {
-    TAILQ_ENTRY(slot) waiting;
+    TAILQ_ENTRY(slot) queue; /* of those that wait, or of calls in flight */
     struct slot *next_free;
     const struct op *op;
     fuse_req_t req; /* NULL: the kernel waits for no response */
@@ -126,6 +126,9 @@ struct slot {
 
 /* Register the functions that slots call by themselves. `timeout` in ms. */
 bool slot_init(unsigned timeout);
+
+/* End all slots, and free all memory. */
+void slot_fini(void);
 
 /* Begin a request that has arrived in the current buffer. Each node and file
  * may be NULL. Returns NULL without memory: the kernel got ENOMEM. */
