@@ -217,15 +217,42 @@ static void files_set_mark(int fd, uint32_t mark)
     (void) futimens(fd, times);
 }
 
+/* Make a file with its mark, which has its name only then: if the server is
+ * killed meanwhile, the call that comes again finds no file without a mark. */
+static int files_make_marked(
+    const fwd_create_in_t *in, const struct node *parent, uint64_t flags)
+{
+    char number[PATH_PROC_SIZE];
+    int fd, error;
+
+    names_become(in->uid, in->gid);
+    fd = path_open(parent->fd, ".", flags | O_TMPFILE, in->mode & 07777);
+    names_become(0, 0);
+    if (fd < 0)
+        return fd;
+    files_set_mark(fd, in->mark);
+    (void) snprintf(number, sizeof(number), "%d", fd);
+    if (linkat(server.proc, number, parent->fd, in->name, AT_SYMLINK_FOLLOW) ==
+        0)
+        return fd;
+    error = errno;
+    (void) close(fd);
+    return -error;
+}
+
 /* Make the file and open it. Returns a descriptor or a negative errno. */
 static int files_make(const fwd_create_in_t *in, const struct node *parent)
 {
-    uint64_t flags = (in->flags & FILES_FLAGS & ~(uint32_t) O_DIRECTORY) |
-        O_CREAT | O_EXCL | O_NOCTTY;
-    int fd;
+    uint64_t flags = in->flags & FILES_FLAGS & ~(uint32_t) O_DIRECTORY;
+    int fd = -EOPNOTSUPP;
 
+    if ((in->flags & O_EXCL) != 0 && (flags & O_ACCMODE) != O_RDONLY)
+        fd = files_make_marked(in, parent, flags);
+    if (fd != -EOPNOTSUPP)
+        return fd;
     names_become(in->uid, in->gid);
-    fd = path_open(parent->fd, in->name, flags, in->mode & 07777);
+    fd = path_open(parent->fd, in->name, flags | O_CREAT | O_EXCL | O_NOCTTY,
+        in->mode & 07777);
     names_become(0, 0);
     if (fd >= 0 && (in->flags & O_EXCL) != 0)
         files_set_mark(fd, in->mark);
