@@ -163,8 +163,6 @@ static hg_return_t hg_blocking_await(
             hg_clock_after_ms(HG_BLOCKING_SLICE_MS));
     }
     ret = moved->transfer.ret;
-    if (ret != HG_SUCCESS && why == HG_TIMEOUT)
-        return HG_TIMEOUT;
     return ret == HG_CANCELED && why != HG_SUCCESS ? why : ret;
 }
 

@@ -16,6 +16,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <time.h>
 
 /* The special treatment of one piece by the callback. */
 enum pipe_stop {
@@ -73,6 +74,7 @@ static uint64_t pipe_buffer;
 static pipe_done_t pipe_last; /* the result of the last transfer */
 static unsigned pipe_moves;   /* transfers that have ended */
 static void (*pipe_event)(void);
+static hg_return_t pipe_event_code; /* of the callback, after the event */
 
 struct pipe_run {
     const pipe_job_t *job;
@@ -181,13 +183,15 @@ static void pipe_check_arguments(const struct pipe_run *run)
 }
 
 /* Call pipe_event once. */
-static void pipe_happen(void)
+static hg_return_t pipe_happen(void)
 {
     void (*event)(void) = pipe_event;
 
     pipe_event = NULL;
-    if (event != NULL)
-        event();
+    if (event == NULL)
+        return HG_SUCCESS;
+    event();
+    return pipe_event_code;
 }
 
 /* Treat the special piece of the job. */
@@ -200,7 +204,7 @@ static hg_return_t pipe_stop_at(struct pipe_run *run, size_t *size)
     case PIPE_SLOW: (void) poll(NULL, 0, (int) run->job->value); break;
     case PIPE_BUSY: pipe_check_busy(run); break;
     case PIPE_WRONG: pipe_check_arguments(run); break;
-    case PIPE_EVENT: pipe_happen(); break;
+    case PIPE_EVENT: return pipe_happen();
     default: break;
     }
     return HG_SUCCESS;
@@ -720,6 +724,25 @@ HG_TEST_WHERE(
     ret = pipe_serve_victim(true, false, "300", pipe_freeze);
     HG_CHECK(ret == HG_TIMEOUT ||
         (ret == HG_SUCCESS && !hg_test_moves_in_messages()));
+}
+
+static void pipe_freeze_and_fail(void)
+{
+    pipe_freeze();
+    pipe_event_code = HG_IO_ERROR;
+}
+
+/* Pieces in flight are not waited for, though their owner does not serve
+ * them. */
+HG_TEST_WHERE(pipeline_ends_with_a_code_while_the_caller_is_stopped,
+    hg_test_crosses_processes)
+{
+    time_t begin = time(NULL);
+
+    HG_CHECK_RET(pipe_serve_victim(false, false, "0", pipe_freeze_and_fail),
+        HG_IO_ERROR);
+    if (hg_test_is_plain())
+        HG_CHECK(time(NULL) - begin < 4); /* death_ms is 5 s */
 }
 
 /* ---- Out of memory ---- */

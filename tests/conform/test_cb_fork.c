@@ -175,6 +175,8 @@ static void fork_open(struct fork_ends *ends)
     objects->addr = ends->self;
     HG_CHECK_OK(HG_Bulk_create(
         objects->hg_class, 1, NULL, &size, HG_BULK_READWRITE, &objects->bulk));
+    HG_CHECK_OK(
+        HG_Bulk_pipeline_create(objects->hg_class, 2, 64, &objects->pipeline));
     HG_CHECK_OK(HG_Bulk_create(
         objects->hg_class, 1, NULL, &size, HG_BULK_READWRITE, &ends->bulk));
     objects->stream = tmpfile();
@@ -197,6 +199,7 @@ static void fork_close(struct fork_ends *ends)
     HG_CHECK_OK(HG_Destroy(objects->done));
     HG_CHECK_OK(HG_Destroy(objects->idle));
     HG_CHECK_OK(HG_Bulk_free(objects->bulk));
+    HG_CHECK_OK(HG_Bulk_pipeline_free(objects->pipeline));
     HG_CHECK_OK(HG_Bulk_free(ends->bulk));
     HG_CHECK_OK(HG_Addr_free(ends->end.hg_class, ends->self));
     fclose(objects->stream);

@@ -191,6 +191,7 @@ static void fork_try_bulk(struct fork_ends *ends)
     char bytes[256];
     hg_bulk_t made = HG_BULK_NULL;
     hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
+    hg_bulk_pipeline_t pipeline;
     unsigned count = 0;
 
     fork_want(HG_Bulk_init(ends->end.na_class), HG_FAULT);
@@ -210,6 +211,8 @@ static void fork_try_bulk(struct fork_ends *ends)
                   ends->bulk, 0, 8, &request),
         HG_FAULT);
     fork_want(HG_Bulk_wait(request, 1000, HG_STATUS_IGNORE), HG_FAULT);
+    fork_want(HG_Bulk_handle_bind(ends->bulk), HG_FAULT);
+    fork_want(HG_Bulk_pipeline_create(NULL, 1, 8, &pipeline), HG_FAULT);
     fork_want(HG_Bulk_handle_free(ends->bulk), HG_FAULT);
     fork_want(HG_Bulk_finalize(), HG_FAULT);
 }

@@ -23,7 +23,8 @@ struct forked_objects {
     hg_handle_t target; /* of a call that arrived */
     hg_bulk_t bulk;     /* of at least 8 bytes */
     hg_op_id_t op_id;   /* a transfer whose callback has not run */
-    FILE *stream;       /* for HG_Dump */
+    hg_bulk_pipeline_t pipeline;
+    FILE *stream; /* for HG_Dump */
 };
 
 static unsigned forked_tried; /* attempts of the child so far */
@@ -183,6 +184,17 @@ static inline void forked_try_origin(
     forked_try_handle(handle);
 }
 
+static inline hg_return_t forked_no_piece(
+    void *arg, void *data, size_t *size, size_t offset)
+{
+    (void) arg;
+    (void) data;
+    (void) size;
+    (void) offset;
+    forked_want(false);
+    return HG_SUCCESS;
+}
+
 static inline void forked_try_target(
     const struct forked_objects *parent, hg_handle_t handle)
 {
@@ -196,6 +208,10 @@ static inline void forked_try_target(
     forked_refused(HG_Set_cancel_cb(handle, NULL, NULL));
     forked_refused(HG_Bulk_pull(handle, parent->bulk, 0, value, 8));
     forked_refused(HG_Bulk_push(handle, parent->bulk, 0, value, 8));
+    forked_refused(HG_Bulk_pipeline_pull(parent->pipeline, handle, parent->bulk,
+        0, 8, forked_no_piece, NULL, 0));
+    forked_refused(HG_Bulk_pipeline_push(parent->pipeline, handle, parent->bulk,
+        0, 8, forked_no_piece, NULL, 0));
     forked_try_handle(handle);
 }
 
@@ -215,6 +231,7 @@ static inline void forked_try_bulk(const struct forked_objects *parent)
     hg_bulk_t bulk = parent->bulk;
     hg_size_t size = 8;
     char bytes[256];
+    hg_bulk_pipeline_t pipeline;
     hg_op_id_t op_id;
     hg_bulk_t made;
 
@@ -235,6 +252,8 @@ static inline void forked_try_bulk(const struct forked_objects *parent)
         HG_BULK_PULL, bulk, 0, bulk, 0, 8, &op_id));
     if (parent->op_id != HG_OP_ID_NULL)
         forked_refused(HG_Bulk_cancel(parent->op_id));
+    forked_refused(HG_Bulk_pipeline_create(parent->hg_class, 1, 8, &pipeline));
+    forked_refused(HG_Bulk_pipeline_free(parent->pipeline));
     forked_refused(HG_Bulk_free(bulk));
 }
 

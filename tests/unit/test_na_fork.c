@@ -243,6 +243,8 @@ static void forked_open_callbacks(struct forked_callbacks *parent)
     HG_CHECK_OK(HG_Addr_self(objects->hg_class, &objects->addr));
     HG_CHECK_OK(HG_Bulk_create(
         objects->hg_class, 1, NULL, &size, HG_BULK_READWRITE, &objects->bulk));
+    HG_CHECK_OK(
+        HG_Bulk_pipeline_create(objects->hg_class, 2, 64, &objects->pipeline));
     objects->stream = tmpfile();
     HG_CHECK(objects->stream != NULL);
     forked_open_calls(parent);
@@ -259,6 +261,7 @@ static void forked_close_callbacks(struct forked_callbacks *parent)
     HG_CHECK_OK(HG_Destroy(objects->target));
     HG_CHECK_OK(HG_Destroy(parent->other));
     HG_CHECK_OK(HG_Bulk_free(objects->bulk));
+    HG_CHECK_OK(HG_Bulk_pipeline_free(objects->pipeline));
     HG_CHECK_OK(HG_Context_destroy(objects->context));
     HG_CHECK_OK(HG_Addr_free(objects->hg_class, objects->addr));
     HG_CHECK_OK(HG_Finalize2(objects->hg_class));
