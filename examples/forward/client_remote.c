@@ -106,6 +106,27 @@ hg_return_t remote_memory(size_t size, hg_bulk_t *bulk, void **memory)
 
 /* ---- The session ---- */
 
+/* A server that is away is no news to log at each attempt to connect. */
+static void remote_log_library(bool logs)
+{
+    if (getenv("HG_LOG_LEVEL") == NULL)
+        HG_Set_log_level(logs ? "error" : "none");
+}
+
+static const char *remote_text(hg_return_t ret)
+{
+    switch (ret) {
+    case HG_HOSTUNREACH: return "nobody listens there";
+    case HG_DISCONNECT: return "the connection is lost";
+    case HG_CANCELED: return "the server ends";
+    case HG_TIMEOUT: return "no response";
+    case HG_NOENTRY: return "no hg_forwardd listens there";
+    case HG_INVALID_ARG:
+    case HG_NODEV: return "not an address; an address looks like sm://name";
+    default: return HG_Error_to_string(ret);
+    }
+}
+
 static void remote_end_watch(void)
 {
     if (remote.watch != HG_HANDLE_NULL)
@@ -144,7 +165,7 @@ static hg_return_t remote_watch_ended(const struct hg_cb_info *info)
 {
     if (remote.state == REMOTE_UP && info->info.forward.handle == remote.watch)
         remote_lose(info->ret == HG_SUCCESS ? "the server stops"
-                                            : HG_Error_to_string(info->ret));
+                                            : remote_text(info->ret));
     return HG_SUCCESS;
 }
 
@@ -156,13 +177,14 @@ static void remote_session_began(const fwd_begin_out_t *out)
     if (ret == HG_SUCCESS)
         ret = HG_Forward(remote.watch, remote_watch_ended, NULL, &in);
     if (ret != HG_SUCCESS) {
-        remote_lose(HG_Error_to_string(ret));
+        remote_lose(remote_text(ret));
         return;
     }
     remote.session = out->session;
     remote.epoch++;
     remote.state = REMOTE_UP;
     remote.began_at = remote_now();
+    remote_log_library(true);
     node_set_root(&out->root);
     if (remote.reported)
         mount_log("%s: a new session has begun", remote.address);
@@ -177,10 +199,8 @@ static hg_return_t remote_begin_ended(const struct hg_cb_info *info)
 
     if (ret == HG_SUCCESS)
         ret = HG_Get_output(handle, &out);
-    if (ret == HG_NOENTRY)
-        remote_lose("no hg_forwardd listens there");
-    else if (ret != HG_SUCCESS)
-        remote_lose(HG_Error_to_string(ret));
+    if (ret != HG_SUCCESS)
+        remote_lose(remote_text(ret));
     else if (out.error != 0)
         remote_lose(strerror(out.error));
     else
@@ -201,13 +221,13 @@ static void remote_begin(void)
         ret = HG_Forward(handle, remote_begin_ended, NULL, &in);
     (void) HG_Destroy(handle);
     if (ret != HG_SUCCESS)
-        remote_lose(HG_Error_to_string(ret));
+        remote_lose(remote_text(ret));
 }
 
 static hg_return_t remote_looked_up(const struct hg_cb_info *info)
 {
     if (info->ret != HG_SUCCESS) {
-        remote_lose(HG_Error_to_string(info->ret));
+        remote_lose(remote_text(info->ret));
         return HG_SUCCESS;
     }
     remote.server = info->info.lookup.addr;
@@ -219,11 +239,12 @@ static void remote_start(void)
 {
     hg_return_t ret;
 
+    remote_log_library(false);
     remote.state = REMOTE_CONNECTING;
     ret = HG_Addr_lookup1(remote.context, remote_looked_up, NULL,
         remote.address, HG_OP_ID_IGNORE);
     if (ret != HG_SUCCESS)
-        remote_lose(HG_Error_to_string(ret));
+        remote_lose(remote_text(ret));
 }
 
 int remote_tick(void)
@@ -322,6 +343,10 @@ bool remote_open(const char *address)
     char schemes[NA_MAX_ADDR_LEN];
 
     remote_schemes(address, schemes, sizeof(schemes));
+    if (schemes[0] == '\0') {
+        mount_log("%s: %s", address, remote_text(HG_INVALID_ARG));
+        return false;
+    }
     remote.address = address;
     remote.hg_class = HG_Init(schemes, HG_FALSE);
     if (remote.hg_class == NULL)

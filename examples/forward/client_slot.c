@@ -259,7 +259,7 @@ static void slot_unanswered(struct slot *slot, hg_return_t ret)
     case HG_DISCONNECT:
     case HG_HOSTUNREACH:
         if (slot->epoch == remote_epoch())
-            remote_lose(HG_Error_to_string(ret));
+            remote_lose("the connection is lost");
         slot->again = true;
         slot_retry(slot, 0);
         return;
