@@ -121,9 +121,11 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * Put the address of the class into a bulk handle.
  *
  * HG_Bulk_bind_transfer() then needs no address, also in a process that got the
- * handle from another one. The address of a class that does not listen serves
- * only the peer that got the handle from the class, for as long as that peer
- * has it.
+ * handle from another one. HG_Bulk_pull(), HG_Bulk_push() and pipelines of that
+ * process move the memory, too.
+ *
+ * The address of a class that does not listen serves only the peer that got the
+ * handle from the class, for as long as that peer has it.
  *
  * @param handle   the handle, of memory of this process.
  * @param context  the context whose id goes into the handle.
