@@ -430,6 +430,9 @@ $(FORWARD): $(OBJS) $(LAZY_FABRIC)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) \
 	    $(LAZY_LIBS) $(if $(filter %/hg_forward,$@),$(FUSE_LIBS))
 
+# A fuzz entry includes the server.
+$(UNIT): $(hg_forwardd_sources) $(FORWARD_HEADERS)
+
 # These start hg_forwardd.
 FORWARD_TESTS := $(addprefix $(BUILD)/tests/box/test_forward_,calls hostile)
 $(FORWARD_TESTS): HOOK := $(BUILD)/examples/forward/forward.o

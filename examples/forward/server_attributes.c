@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_attributes: see server_attributes.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_attributes.h"
 
 #include <errno.h>

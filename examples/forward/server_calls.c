@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_calls: see server_calls.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_calls.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_data: see server_data.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_data.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  * A response has at most DIRECTORIES_BYTES of names and attributes, so that it
  * travels in one message.
  */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_directories.h"
 
 #include <dirent.h>

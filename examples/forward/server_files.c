@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_files: see server_files.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_files.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_locks: see server_locks.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_locks.h"
 
 #include <errno.h>

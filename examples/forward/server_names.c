@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_names: see server_names.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_names.h"
 
 #include <errno.h>

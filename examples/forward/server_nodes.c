@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_nodes: see server_nodes.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_nodes.h"
 
 #include <errno.h>

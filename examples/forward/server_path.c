@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_path: see server_path.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_path.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_sessions: see server_sessions.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_sessions.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* server_workers: see server_workers.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "server_workers.h"
 
 #include <pthread.h>
@@ -158,14 +158,14 @@ static void workers_deadline(struct timespec *deadline)
 static void *workers_monitor(void *unused)
 {
     struct worker *leader = NULL;
-    uint64_t calls = 0;
+    uint64_t seen = 0;
 
     (void) pthread_mutex_lock(&workers.lock);
     while (!atomic_load(&workers.ending)) {
         struct timespec deadline;
         uint64_t now = atomic_load(&workers.leader->calls);
 
-        if (leader == workers.leader && now == calls) {
+        if (leader == workers.leader && now == seen) {
             if (now % 2 == 1 && !atomic_load(&leader->led))
                 workers_replace(leader);
             atomic_store(&workers.monitor_sleeps, true);
@@ -174,7 +174,7 @@ static void *workers_monitor(void *unused)
             atomic_store(&workers.monitor_sleeps, false);
         }
         leader = workers.leader;
-        calls = atomic_load(&leader->calls);
+        seen = atomic_load(&leader->calls);
         workers_deadline(&deadline);
         (void) pthread_cond_timedwait(
             &workers.monitor_wake, &workers.lock, &deadline);
