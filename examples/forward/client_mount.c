@@ -4,17 +4,24 @@
 #include "client_mount.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client_ops.h"
 
-#define MOUNT_BATCH 16u      /* requests to read before responses are sent */
+#define MOUNT_BATCH 16u /* requests to read before responses are sent */
+#define MOUNT_WINDOW_NS 50000u
+#define MOUNT_BUSY_NS 100000u
+#define MOUNT_LOSS 64u
+#define MOUNT_SIGNALS 256u
+#define MOUNT_LOOK 4u        /* turns between two looks for a request */
 #define MOUNT_BACKGROUND 64u /* readahead and other requests at a time */
 
 struct mount_options mount_options = {1.0, 1.0, 0.0, 0, 0, 0, 0};
@@ -23,7 +30,9 @@ static struct {
     struct fuse_session *session;
     int fuse_fd;
     int epoll_fd;
-    bool reading; /* the loop polls fuse_fd */
+    bool reading;        /* the loop polls fuse_fd */
+    uint64_t window;     /* ns to spin */
+    uint64_t busy_until; /* no spinning before this time */
     bool log_to_system;
 } mount;
 
@@ -106,7 +115,7 @@ void mount_end(void)
     fuse_session_destroy(mount.session);
 }
 
-/* ---- The loop ---- */
+/* ---- Requests ---- */
 
 /* Read one request and begin it. Returns false if there is none, or no memory
  * for one. */
@@ -130,13 +139,15 @@ static bool mount_read(void)
     return true;
 }
 
-static void mount_read_all(void)
+/* Returns whether there was a request. */
+static bool mount_read_all(void)
 {
-    unsigned i;
+    unsigned i = 0;
 
-    for (i = 0; i < MOUNT_BATCH && !fuse_session_exited(mount.session); i++)
-        if (!mount_read())
-            return;
+    while (
+        i < MOUNT_BATCH && !fuse_session_exited(mount.session) && mount_read())
+        i++;
+    return i > 0;
 }
 
 static bool mount_watch(int op, int fd, uint32_t events)
@@ -164,36 +175,108 @@ static int mount_earlier(int a, int b)
     return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* Run all that can run now. Returns the milliseconds to sleep, or -1. */
-static int mount_run(void)
-{
-    int timeout;
+/* ---- Spinning ----
+ *
+ * To sleep and wake up takes longer than a short call. So before it sleeps, the
+ * loop looks again and again for a time, the window, whether a request or a
+ * response comes. The window is short if the last one came late. */
 
-    do {
-        remote_turn();
-        timeout = mount_earlier(remote_tick(), slot_tick());
-        remote_flush_forgets();
-        mount_watch_requests();
-    } while (timeout == 0 || !remote_may_sleep());
-    return timeout;
+static uint64_t mount_clock(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* Something came `idle` ns after there was nothing left to do. */
+static void mount_adapt(uint64_t idle)
+{
+    mount.window = idle <= MOUNT_WINDOW_NS ? MOUNT_WINDOW_NS : mount.window / 2;
+}
+
+/* Let other threads run. If that takes long, the processors are busy, and the
+ * loop does not spin for some time. Returns the time. */
+static uint64_t mount_yield(void)
+{
+    uint64_t before = mount_clock();
+    uint64_t now;
+
+    (void) sched_yield();
+    now = mount_clock();
+    if (now - before > MOUNT_BUSY_NS)
+        mount.busy_until = now + MOUNT_LOSS * (now - before);
+    return now;
+}
+
+/* Returns whether something came. */
+static bool mount_spin(uint64_t since)
+{
+    uint64_t now = since;
+    unsigned i;
+
+    if (now < mount.busy_until)
+        return false;
+    for (i = 1; now - since < mount.window; i++) {
+        if (remote_turn() || (i % MOUNT_LOOK == 0 && mount_read_all())) {
+            mount_adapt(now - since);
+            return true;
+        }
+        now = i % MOUNT_LOOK == 0 ? mount_yield() : mount_clock();
+    }
+    return false;
+}
+
+/* ---- The loop ---- */
+
+/* Run what is due. Returns the milliseconds to sleep, or -1. */
+static int mount_tick(void)
+{
+    int timeout = mount_earlier(remote_tick(), slot_tick());
+
+    remote_flush_forgets();
+    mount_watch_requests();
+    return remote_fd() < 0 ? mount_earlier(timeout, 1) : timeout;
+}
+
+/* Sleep until something comes. Returns false after a signal. */
+static bool mount_sleep(int signals, int timeout)
+{
+    struct epoll_event events[4];
+    int i, n = epoll_wait(mount.epoll_fd, events, 4, timeout);
+
+    for (i = 0; i < n; i++) {
+        if (events[i].data.fd == signals)
+            return false;
+        if (events[i].data.fd == mount.fuse_fd)
+            (void) mount_read_all();
+    }
+    (void) remote_turn();
+    return true;
 }
 
 static void mount_loop(int signals)
 {
-    struct epoll_event events[4];
-    int i, n, timeout;
+    unsigned turns = 0;
 
     while (!fuse_session_exited(mount.session)) {
-        timeout = mount_run();
-        if (remote_fd() < 0)
-            timeout = mount_earlier(timeout, 1);
-        n = epoll_wait(mount.epoll_fd, events, 4, timeout);
-        for (i = 0; i < n; i++) {
-            if (events[i].data.fd == signals)
-                return;
-            if (events[i].data.fd == mount.fuse_fd)
-                mount_read_all();
-        }
+        int timeout = mount_tick();
+        uint64_t since;
+        bool any;
+
+        /* A signal must not wait until there is nothing to do. */
+        if (++turns % MOUNT_SIGNALS == 0 && !mount_sleep(signals, 0))
+            return;
+        any = mount_read_all();
+        any = remote_turn() || any;
+        if (any || timeout == 0)
+            continue;
+        since = mount_clock();
+        if (mount_spin(since) || !remote_may_sleep())
+            continue;
+        if (!mount_sleep(signals, timeout))
+            return;
+        mount_adapt(mount_clock() - since);
     }
 }
 

@@ -305,13 +305,14 @@ int remote_fd(void)
     return HG_Event_get_wait_fd(remote.context);
 }
 
-void remote_turn(void)
+bool remote_turn(void)
 {
     unsigned count = 0;
 
     (void) HG_Event_progress(remote.context, &count);
     if (count > 0)
         (void) HG_Event_trigger(remote.context, count, NULL);
+    return count > 0;
 }
 
 bool remote_may_sleep(void)

@@ -39,7 +39,7 @@ int remote_fd(void);
 
 /* Make progress and run callbacks. remote_ready: prepare to sleep on the
  * descriptor; returns false if remote_turn must run first. */
-void remote_turn(void);
+bool remote_turn(void);
 bool remote_may_sleep(void);
 
 /* Connect again if it is time to. Returns the milliseconds until the next call
