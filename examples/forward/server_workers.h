@@ -19,7 +19,7 @@
 
 #define WORKERS_MAX 1024u
 #define WORKERS_BUFFER_SIZE ((size_t) 256 << 10)
-#define WORKERS_PATIENCE_MS 5
+#define WORKERS_PATIENCE_MS 2
 
 /* Start the first thread; there are never more than `max`. */
 bool workers_start(unsigned max);

@@ -962,6 +962,50 @@ HG_TEST(a_read_only_server_changes_nothing)
     forward_end_both(&both);
 }
 
+/* A program of the server's node has a lease of each file, so that the server's
+ * open blocks until it gives the lease back. */
+HG_TEST(calls_that_block_do_not_hold_up_others)
+{
+    enum { FILES = 5 };
+    struct forward both;
+    struct forward_call calls[FILES];
+    fwd_open_out_t out;
+    fwd_attr_t attr;
+    char name[20];
+    int leases[FILES];
+    int i;
+
+    (void) signal(SIGIO, SIG_IGN); /* sent when the server opens the file */
+    forward_begin_both(&both, "--threads", "8", NULL);
+    for (i = 0; i < FILES; i++) {
+        fwd_open_in_t in = {both.client.session, 0, 0, "", O_RDWR};
+        char *path;
+
+        (void) snprintf(name, sizeof(name), "%d", i);
+        forward_put(&both.server, name, "", 0);
+        path = forward_path(&both.server, name);
+        leases[i] = open(path, O_RDWR | O_CLOEXEC);
+        free(path);
+        if (fcntl(leases[i], F_SETLEASE, F_WRLCK) != 0)
+            hg_test_skip("no leases here: %s", strerror(errno));
+        in.node = look(&both, name).node;
+        forward_begin_call(&both.client, &calls[i], "fwd.open",
+            hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, &in);
+    }
+    for (i = 0; i < 100; i++)
+        HG_CHECK_EQ_INT(
+            forward_getattr(&both.client, both.client.root, 0, &attr), 0);
+    for (i = 0; i < FILES; i++) {
+        HG_CHECK(!calls[i].done);
+        HG_CHECK(fcntl(leases[i], F_SETLEASE, F_UNLCK) == 0);
+        HG_CHECK_OK(forward_await(&both.client, &calls[i], &out));
+        HG_CHECK_EQ_INT(out.error, 0);
+        forward_end_call(&calls[i], &out);
+        (void) close(leases[i]);
+    }
+    forward_end_both(&both);
+}
+
 /* ---- The end of the server ---- */
 
 HG_TEST(sigterm_responds_to_the_watch)
