@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server_files.h"
@@ -16,6 +17,9 @@
 
 /* The time that a client may take to move the data of one call. */
 #define DATA_BULK_MS 10000u
+
+/* A read that takes longer is not from memory. */
+#define DATA_SLOW_NS 200000u
 
 /* ---- Files ---- */
 
@@ -80,33 +84,66 @@ static int data_append(int fd, void *data, size_t size, uint32_t *done_p)
 
 /* ---- Data within the call ---- */
 
-/* Read what the page cache has without blocking. False: this can block. */
-static bool data_read_cached(
+/* Read what the page cache has, without blocking. Returns 0 if that is all of
+ * it, or an errno: EAGAIN if more would block. */
+static int data_read_cached(
     int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
 {
-    struct iovec part = {data, size};
-    ssize_t n = preadv2(fd, &part, 1, (off_t) offset, RWF_NOWAIT);
+    while (*done_p < size) {
+        struct iovec part = {(char *) data + *done_p, size - *done_p};
+        ssize_t n =
+            preadv2(fd, &part, 1, (off_t) (offset + *done_p), RWF_NOWAIT);
 
-    *done_p = n > 0 ? (size_t) n : 0;
-    return n == (ssize_t) size;
+        if (n < 0)
+            return errno;
+        if (n == 0)
+            break;
+        *done_p += (size_t) n;
+    }
+    return 0;
 }
 
-static int data_read_inline(struct job *job, const struct file *file)
+static uint64_t data_clock(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+/* Read what can block. Some file systems, such as tmpfs, do not know
+ * RWF_NOWAIT: `known` is false. There the leader reads if the last read of the
+ * file was fast. */
+static int data_read_blocking(struct file *file, void *data, size_t size,
+    uint64_t offset, size_t *done_p, bool known)
+{
+    uint64_t before;
+    int error;
+
+    if (known || atomic_load_explicit(&file->slow, memory_order_relaxed))
+        workers_hand_over();
+    before = data_clock();
+    error = data_read_file(file->fd, data, size, offset, done_p);
+    atomic_store_explicit(&file->slow, data_clock() - before > DATA_SLOW_NS,
+        memory_order_relaxed);
+    return error;
+}
+
+static int data_read_inline(struct job *job, struct file *file)
 {
     const fwd_read_in_t *in = &job->in.read;
     fwd_read_out_t *out = &job->out.read;
     size_t done = 0;
-    int error = 0;
+    int error;
 
     if (in->size > FWD_INLINE_MAX)
         return EINVAL;
     out->data.bytes = workers_buffer();
-    if (!data_read_cached(
-            file->fd, out->data.bytes, in->size, in->offset, &done)) {
-        workers_hand_over();
-        error = data_read_file(
-            file->fd, out->data.bytes, in->size, in->offset, &done);
-    }
+    error = data_read_cached(
+        file->fd, out->data.bytes, in->size, in->offset, &done);
+    if (error != 0)
+        error = data_read_blocking(file, out->data.bytes, in->size, in->offset,
+            &done, error != EOPNOTSUPP);
     out->size = out->data.size = (uint32_t) done;
     return error;
 }

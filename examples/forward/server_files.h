@@ -12,6 +12,7 @@
 #define HG_EXAMPLES_SERVER_FILES_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "server_calls.h"
 
@@ -19,7 +20,8 @@ struct file {
     uint64_t number; /* 0: released */
     int fd;
     unsigned uses;
-    bool synced; /* a write waits for the disk */
+    bool synced;      /* a write waits for the disk */
+    atomic_bool slow; /* the last read took long: see server_data */
     struct node *node;
     pthread_mutex_t position; /* of a directory: readdir moves it */
 };
