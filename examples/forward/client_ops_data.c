@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -70,6 +71,16 @@ static uint64_t data_write_offset(off_t offset, const struct fuse_file_info *fi)
     return appends ? FWD_APPEND : (uint64_t) offset;
 }
 
+/* What the kernel says, before the data, about set-user-ID bits. With direct
+ * I/O it does not clear them itself. */
+static uint32_t data_clears_ids(const char *data)
+{
+    struct fuse_write_in in;
+
+    memcpy(&in, data - sizeof(in), sizeof(in));
+    return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+}
+
 static void data_write(fuse_req_t req, fuse_ino_t ino, const char *data,
     size_t size, off_t offset, struct fuse_file_info *fi)
 {
@@ -81,6 +92,7 @@ static void data_write(fuse_req_t req, fuse_ino_t ino, const char *data,
     slot_keep_buffer(slot);
     slot->in.write.offset = data_write_offset(offset, fi);
     slot->in.write.size = (uint32_t) size;
+    slot->in.write.clear_ids = data_clears_ids(data);
     if (size > DATA_INLINE_MAX) {
         slot->in.write.memory = slot->buffer->bulk;
         slot->in.write.at =

@@ -38,6 +38,14 @@ static bool files_attr_differs(const fwd_attr_t *a, const fwd_attr_t *b)
         files_time_differs(&a->ctime, &b->ctime);
 }
 
+/* Programs that use O_DIRECT want no page cache. Programs that append must
+ * write where the server has the end of the file. */
+static bool files_is_direct(int flags)
+{
+    return mount_options.direct_io || (flags & O_DIRECT) != 0 ||
+        ((flags & O_APPEND) != 0 && !mount_options.writeback);
+}
+
 /* Another client may have changed the file. What the kernel has of it counts
  * only if the attributes are those that it got last. */
 static void files_set_caching(
@@ -47,8 +55,7 @@ static void files_set_caching(
 
     fi->keep_cache =
         mount_options.kernel_cache || (mount_options.auto_cache && !changed);
-    fi->direct_io = mount_options.direct_io ||
-        ((fi->flags & O_APPEND) != 0 && !mount_options.writeback);
+    fi->direct_io = files_is_direct(fi->flags);
     if (changed && node->attr_known)
         mount_attr_changed(node);
     node->attr_known = false; /* the kernel asks for them again */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -308,6 +309,22 @@ static int32_t data_run_read(struct job *job)
     return error;
 }
 
+/* What the kernel does when an unprivileged user writes. This process may be
+ * privileged. */
+static void data_clear_ids(int fd)
+{
+    struct stat status;
+    mode_t mode;
+
+    if (fstat(fd, &status) != 0)
+        return;
+    mode = status.st_mode & ~(mode_t) S_ISUID;
+    if ((mode & S_IXGRP) != 0)
+        mode &= ~(mode_t) S_ISGID;
+    if (mode != status.st_mode)
+        (void) fchmod(fd, mode & 07777);
+}
+
 static int32_t data_run_write(struct job *job)
 {
     struct file *file = files_get(job->session, job->in.write.file);
@@ -315,6 +332,8 @@ static int32_t data_run_write(struct job *job)
 
     if (file == NULL)
         return FWD_FORGOTTEN;
+    if (job->in.write.clear_ids != 0)
+        data_clear_ids(file->fd);
     if (job->in.write.memory == HG_BULK_NULL)
         error = data_write_inline(job, file);
     else if (job->in.write.offset == FWD_APPEND)

@@ -538,7 +538,7 @@ static inline int forward_move(struct forward_client *client, bool write,
 {
     if (write) {
         fwd_write_in_t in = {
-            client->session, file, offset, size, at, memory, {0, NULL}};
+            client->session, file, offset, size, at, memory, {0, NULL}, 0};
         fwd_write_out_t out;
 
         FORWARD_CALL(client, "write", write, &in, write, &out);

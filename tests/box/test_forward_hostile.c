@@ -649,7 +649,7 @@ HG_TEST_ROLE(stopping_client)
     memory = small_memory(&client, FWD_IO_MAX, HG_BULK_READWRITE);
     for (i = 0; i < CALLS; i++) {
         fwd_write_in_t in = {
-            client.session, file, 0, FWD_IO_MAX, 0, memory, {0, NULL}};
+            client.session, file, 0, FWD_IO_MAX, 0, memory, {0, NULL}, 0};
 
         forward_begin_call(&client, &calls[i], "fwd.write",
             hg_proc_fwd_write_in_t, hg_proc_fwd_write_out_t, &in);
