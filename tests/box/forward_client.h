@@ -436,7 +436,7 @@ static inline int forward_write(struct forward_client *client, uint64_t file,
     uint64_t offset, const void *data, uint32_t size, uint32_t *done)
 {
     fwd_write_in_t in = {client->session, file, offset, size, 0, HG_BULK_NULL,
-        {size, (void *) (uintptr_t) data}};
+        {size, (void *) (uintptr_t) data}, 0};
     fwd_write_out_t out;
 
     FORWARD_CALL(client, "write", write, &in, write, &out);
