@@ -30,6 +30,12 @@
 #define FORWARDD_THREADS 64u
 #define FORWARDD_DRAIN_MS 15000u
 
+/* Calls that wait for a thread or its end, and bytes of arguments: of one call,
+ * and of all. Bulk data does not count. */
+#define FORWARDD_CALLS 1024u
+#define FORWARDD_ARGS ((size_t) 1 << 20)
+#define FORWARDD_ARGS_ALL ((size_t) 64 << 20)
+
 /* More than the kernel allows a process by default. */
 #define FORWARDD_DESCRIPTORS_MAX 1048576u
 
@@ -228,6 +234,26 @@ static int forwardd_serve(
     return 0;
 }
 
+/* Open the class and start the layer, with limits for clients that are not
+ * trusted. 0 or 1: the library has logged the cause. */
+static int forwardd_open(const char *addresses)
+{
+    struct hg_options limits = HG_OPTIONS_INITIALIZER;
+
+    limits.max_unanswered = FORWARDD_CALLS;
+    limits.max_args_size = FORWARDD_ARGS;
+    limits.max_fetched_bytes = FORWARDD_ARGS_ALL;
+    limits.max_held_bytes = FORWARDD_ARGS_ALL;
+    server.na_class = NA_Initialize(addresses, NA_TRUE);
+    if (server.na_class == NULL)
+        return 1;
+    if (HG_Set_options(&limits) == HG_SUCCESS &&
+        HG_Init(server.na_class) == HG_SUCCESS)
+        return 0;
+    (void) NA_Finalize(server.na_class);
+    return 1;
+}
+
 int main(int argc, char *argv[])
 {
     struct forwardd_options options = {"", NULL, FORWARDD_THREADS};
@@ -245,14 +271,10 @@ int main(int argc, char *argv[])
     (void) sigaddset(&signals, SIGINT);
     (void) sigaddset(&signals, SIGTERM);
     (void) pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads */
-    server.na_class = NA_Initialize(options.addresses, NA_TRUE);
-    if (server.na_class == NULL)
-        return 1; /* the library has logged the cause */
-    status = HG_Init(server.na_class) != HG_SUCCESS;
-    if (status == 0) {
-        status = forwardd_serve(&options, &signals);
-        (void) HG_Finalize();
-    }
+    if (forwardd_open(options.addresses) != 0)
+        return 1;
+    status = forwardd_serve(&options, &signals);
+    (void) HG_Finalize();
     (void) NA_Finalize(server.na_class);
     (void) close(server.root);
     (void) close(server.proc);

@@ -155,6 +155,8 @@ static int data_write_inline(struct job *job, const struct file *file)
     size_t done = 0;
     int error;
 
+    if (in->data.size > FWD_INLINE_MAX)
+        return EINVAL;
     if (file->synced)
         workers_hand_over();
     if (in->offset == FWD_APPEND)

@@ -496,6 +496,33 @@ HG_TEST(sizes_and_kinds_of_files_are_checked)
     hostile_end(&all);
 }
 
+HG_TEST(arguments_are_limited)
+{
+    static char much[2 << 20];
+    struct hostile all;
+    fwd_create_out_t created;
+    fwd_write_in_t in;
+    fwd_write_out_t out;
+    struct forward_call call;
+    uint32_t done;
+
+    hostile_begin(&all);
+    hg_test_allow_log("fwd.write");
+    HG_CHECK_EQ_INT(forward_create(&all.bad, all.bad.root, "new",
+                        O_RDWR | O_EXCL, &created),
+        0);
+    HG_CHECK_EQ_INT(forward_write(&all.bad, created.file, 0, much,
+                        FWD_INLINE_MAX + 1, &done),
+        EINVAL);
+    in = (fwd_write_in_t){all.bad.session, created.file, 0, 0, 0, HG_BULK_NULL,
+        {sizeof(much), much}};
+    forward_begin_call(&all.bad, &call, "fwd.write", hg_proc_fwd_write_in_t,
+        hg_proc_fwd_write_out_t, &in);
+    HG_CHECK_RET(forward_await(&all.bad, &call, &out), HG_MSGSIZE);
+    forward_end_call(&call, NULL);
+    hostile_end(&all);
+}
+
 /* Opening a fifo or a device could block, or do something. */
 HG_TEST(fifos_and_devices_are_not_opened)
 {
@@ -731,6 +758,94 @@ static void stop_in_the_middle(const char *address, int signal_number)
         hg_test_signal(peer, SIGKILL);
     (void) hg_test_wait(peer);
     hostile_close(&all);
+}
+
+/* A client that uses all it can, as fast as it can, until it is killed. */
+HG_TEST_ROLE(busy_client)
+{
+    struct forward_client client;
+    hg_bulk_t memory;
+    char name[32];
+    unsigned i;
+
+    HG_CHECK_EQ_INT(argc, 2);
+    forward_connect(&client, argv[0]);
+    forward_begin(&client);
+    forward_watch(&client);
+    memory = small_memory(&client, 65536, HG_BULK_READWRITE);
+    hg_test_write_parent("begun");
+    for (i = 0;; i++) {
+        fwd_create_out_t created;
+        fwd_lock_out_t locked;
+        fwd_entry_t entry;
+        uint64_t file;
+        uint32_t done;
+
+        (void) snprintf(name, sizeof(name), "busy%s-%u", argv[1], i % 20);
+        (void) forward_lookup(&client, client.root, name, &entry);
+        (void) forward_create(&client, client.root, name, O_RDWR, &created);
+        (void) forward_lock(&client, created.file, i, FWD_LOCK_SET, F_WRLCK, 0,
+            ALL_BYTES, &locked);
+        (void) forward_move(
+            &client, true, created.file, 0, memory, 0, 65536, &done);
+        (void) forward_open_file(&client, created.entry.node, O_RDONLY, &file);
+        (void) forward_release(&client, i % 2 == 0 ? file : created.file);
+    }
+}
+
+HG_TEST(clients_die_at_any_moment)
+{
+    enum { CLIENTS = 4, ROUNDS = 4 };
+    uint64_t random = hg_test_seed();
+    struct hg_test_peer *peers[CLIENTS];
+    struct hostile all;
+    char address[64], number[20];
+    int i, round;
+
+    (void) snprintf(
+        address, sizeof(address), "sm://forward-%ld", (long) getpid());
+    hostile_open(&all, address);
+    for (round = 0; round < ROUNDS; round++) {
+        for (i = 0; i < CLIENTS; i++) {
+            (void) snprintf(number, sizeof(number), "%d", i);
+            peers[i] =
+                hg_test_spawn("busy_client", all.server.address, number, NULL);
+            free(hg_test_read_peer(peers[i]));
+        }
+        for (i = 0; i < CLIENTS; i++) {
+            (void) usleep((useconds_t) (hg_test_random(&random) % 3000));
+            hg_test_signal(peers[i], SIGKILL);
+        }
+        for (i = 0; i < CLIENTS; i++)
+            (void) hg_test_wait(peers[i]);
+    }
+    hostile_close(&all);
+}
+
+static bool has_time(void)
+{
+    return getenv("HG_TEST_FULL") != NULL;
+}
+
+/* A session without its watch ends by time. */
+HG_TEST_WHERE(a_session_without_watch_ends, has_time)
+{
+    struct hostile all;
+    fwd_attr_t attr;
+    char address[64];
+    int error = 0;
+
+    (void) snprintf(
+        address, sizeof(address), "sm://forward-%ld", (long) getpid());
+    hostile_open(&all, address);
+    forward_connect(&all.bad, all.server.address);
+    forward_begin(&all.bad);
+    while (error == 0) {
+        error = forward_getattr(&all.bad, all.bad.root, 0, &attr);
+        (void) usleep(100000);
+    }
+    HG_CHECK_EQ_INT(error, FWD_FORGOTTEN);
+    hostile_end(&all);
 }
 
 static bool has_zmq(void)
