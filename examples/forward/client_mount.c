@@ -4,8 +4,8 @@
 #include "client_mount.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,14 @@
 
 #include "client_ops.h"
 
-#define MOUNT_BATCH 16u /* requests to read before responses are sent */
-#define MOUNT_WINDOW_NS 50000u
+#define MOUNT_BATCH 16u        /* requests to read before responses are sent */
+#define MOUNT_WINDOW_NS 50000u /* the maximum */
+#define MOUNT_LOOK 4u          /* turns between two looks for a request */
+#define MOUNT_SIGNALS 256u     /* turns between two looks for a signal */
+/* If a yield takes longer than this, another thread had the processor. The loop
+ * then does not spin for MOUNT_LOSS times as long. */
 #define MOUNT_BUSY_NS 100000u
 #define MOUNT_LOSS 64u
-#define MOUNT_SIGNALS 256u
-#define MOUNT_LOOK 4u        /* turns between two looks for a request */
 #define MOUNT_BACKGROUND 64u /* readahead and other requests at a time */
 
 struct mount_options mount_options = {1.0, 1.0, 0.0, 0, 0, 0, 0};
@@ -117,8 +119,8 @@ void mount_end(void)
 
 /* ---- Requests ---- */
 
-/* Read one request and begin it. Returns false if there is none, or no memory
- * for one. */
+/* Read one request and begin it. Returns false if no request has come, or on
+ * out-of-memory. */
 static bool mount_read(void)
 {
     struct buffer *buffer = slot_current_buffer();

@@ -71,8 +71,8 @@ static uint64_t data_write_offset(off_t offset, const struct fuse_file_info *fi)
     return appends ? FWD_APPEND : (uint64_t) offset;
 }
 
-/* What the kernel says, before the data, about set-user-ID bits. With direct
- * I/O it does not clear them itself. */
+/* The header before the data tells whether the write clears set-user-ID bits.
+ * With direct I/O the kernel does not clear them itself. */
 static uint32_t data_clears_ids(const char *data)
 {
     struct fuse_write_in in;

@@ -46,8 +46,8 @@ static bool files_is_direct(int flags)
         ((flags & O_APPEND) != 0 && !mount_options.writeback);
 }
 
-/* Another client may have changed the file. What the kernel has of it counts
- * only if the attributes are those that it got last. */
+/* Another client may have changed the file. The pages that the kernel has are
+ * valid only if the attributes are those that it got last. */
 static void files_set_caching(
     struct fuse_file_info *fi, struct node *node, const fwd_attr_t *attr)
 {

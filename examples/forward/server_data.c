@@ -311,8 +311,8 @@ static int32_t data_run_read(struct job *job)
     return error;
 }
 
-/* What the kernel does when an unprivileged user writes. This process may be
- * privileged. */
+/* The kernel does this when an unprivileged user writes. It does not do it for
+ * this process if that is privileged. */
 static void data_clear_ids(int fd)
 {
     struct stat status;
