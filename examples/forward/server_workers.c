@@ -165,11 +165,12 @@ static void *workers_monitor(void *unused)
         struct timespec deadline;
         uint64_t now = atomic_load(&workers.leader->calls);
 
-        if (leader == workers.leader && now == seen) {
-            if (now % 2 == 1 && !atomic_load(&leader->led))
+        if (leader == workers.leader && now == seen && now % 2 == 1) {
+            if (!atomic_load(&leader->led))
                 workers_replace(leader);
+        } else if (leader == workers.leader && now == seen) {
             atomic_store(&workers.monitor_sleeps, true);
-            if (atomic_load(&workers.leader->calls) == now)
+            if (atomic_load(&leader->calls) == now)
                 (void) pthread_cond_wait(&workers.monitor_wake, &workers.lock);
             atomic_store(&workers.monitor_sleeps, false);
         }

@@ -515,7 +515,7 @@ HG_TEST(arguments_are_limited)
                         FWD_INLINE_MAX + 1, &done),
         EINVAL);
     in = (fwd_write_in_t){all.bad.session, created.file, 0, 0, 0, HG_BULK_NULL,
-        {sizeof(much), much}};
+        {sizeof(much), much}, 0};
     forward_begin_call(&all.bad, &call, "fwd.write", hg_proc_fwd_write_in_t,
         hg_proc_fwd_write_out_t, &in);
     HG_CHECK_RET(forward_await(&all.bad, &call, &out), HG_MSGSIZE);
