@@ -269,7 +269,7 @@ HG_TEST_ROLE(owner)
 
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("");
-    job.push = argv[2][0] == 'p';
+    job.push = strcmp(argv[2], "push") == 0;
     job.endless = 1;
     job.size = size;
     job.stop = PIPE_EVENT;

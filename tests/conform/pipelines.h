@@ -595,7 +595,7 @@ HG_TEST_ROLE(victim)
 
     HG_CHECK_EQ_INT(argc, 4);
     hg_test_allow_log("");
-    job.push = argv[1][0] == 'p';
+    job.push = strcmp(argv[1], "push") == 0;
     job.endless = argv[2][0] == 'e';
     job.timeout = (uint32_t) strtoul(argv[3], NULL, 10);
     job.size = size;
@@ -741,8 +741,10 @@ HG_TEST_WHERE(pipeline_ends_with_a_code_while_the_caller_is_stopped,
 
     HG_CHECK_RET(pipe_serve_victim(false, false, "0", pipe_freeze_and_fail),
         HG_IO_ERROR);
-    if (hg_test_is_plain())
-        HG_CHECK(time(NULL) - begin < 4); /* death_ms is 5 s */
+    /* Over other transports the memory is in use until the peer is dead, after
+     * 5 s. */
+    if (hg_test_is_plain() && !hg_test_is_ofi() && !hg_test_is_mpi())
+        HG_CHECK(time(NULL) - begin < 4);
 }
 
 /* ---- Out of memory ---- */
