@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,14 +25,17 @@
  * then does not spin for MOUNT_LOSS times as long. */
 #define MOUNT_BUSY_NS 100000u
 #define MOUNT_LOSS 64u
+#define MOUNT_AHEAD_KIB "1024"
 #define MOUNT_BACKGROUND 64u /* readahead and other requests at a time */
 
 struct mount_options mount_options = {1.0, 1.0, 0.0, 0, 0, 0, 0};
 
 static struct {
     struct fuse_session *session;
+    const char *point;
     int fuse_fd;
     int epoll_fd;
+    bool begun;          /* FUSE_INIT has been responded to */
     bool reading;        /* the loop polls fuse_fd */
     uint64_t window;     /* ns to spin */
     uint64_t busy_until; /* no spinning before this time */
@@ -107,6 +111,7 @@ bool mount_begin(struct fuse_args *args, const char *mountpoint)
         return false;
     }
     mount.fuse_fd = fuse_session_fd(mount.session);
+    mount.point = mountpoint;
     return fcntl(mount.fuse_fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
@@ -118,6 +123,26 @@ void mount_end(void)
 }
 
 /* ---- Requests ---- */
+
+/* Let the kernel read ahead as much as one call can move, if this process may.
+ * The kernel's own limit is an eighth of that. AT_STATX_DONT_SYNC sends no
+ * request, which this thread could not serve now. */
+static void mount_read_ahead(void)
+{
+    struct statx status;
+    char path[64];
+    int fd;
+
+    if (statx(AT_FDCWD, mount.point, AT_STATX_DONT_SYNC, 0, &status) != 0)
+        return;
+    (void) snprintf(path, sizeof(path), "/sys/class/bdi/%u:%u/read_ahead_kb",
+        status.stx_dev_major, status.stx_dev_minor);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void) !write(fd, MOUNT_AHEAD_KIB, strlen(MOUNT_AHEAD_KIB));
+    (void) close(fd);
+}
 
 /* Read one request and begin it. Returns false if no request has come, or on
  * out-of-memory. */
@@ -138,6 +163,9 @@ static bool mount_read(void)
     request.mem = buffer->memory;
     request.size = (size_t) size;
     fuse_session_process_buf(mount.session, &request);
+    if (!mount.begun) /* the request was FUSE_INIT */
+        mount_read_ahead();
+    mount.begun = true;
     return true;
 }
 
