@@ -47,7 +47,8 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(if $(SM),$(COPIES:%=%@sm-copy) $(EXAMPLE:%=%@unix))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/docs tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults) \
-           $(patsubst %,tests/forward@%,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)))
+           $(patsubst %,tests/forward@%,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)) \
+               $(if $(SM),sm-asan))
 
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 programs_of = $(sort $(foreach c,$1,$(firstword $(subst @, ,$c))))
