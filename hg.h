@@ -1174,9 +1174,9 @@ typedef struct hg_memory {
  * thread before the handle of the call is freed. The transfer may take as long
  * as the option bulk_ms says.
  *
- * It moves memory of the caller. It also moves memory of another process that
- * the caller passed on, if its owner called HG_Bulk_handle_bind() or
- * HG_Bulk_bind().
+ * It moves memory of the caller. With the option passed_memory it also moves
+ * memory of another process that the caller passed on, if its owner called
+ * HG_Bulk_handle_bind() or HG_Bulk_bind().
  *
  * A client that is stopped delays this thread for that time. Over ZeroMQ and
  * MPI a client that makes no progress does so, too. Over sm the server copies
@@ -1191,8 +1191,8 @@ typedef struct hg_memory {
  * the call.
  *
  * @param call      the call that this function executes.
- * @param bulk      the memory of its caller, or memory that its owner has
- *                  bound.
+ * @param bulk      the memory of its caller, or with passed_memory that its
+ *                  owner has bound.
  * @param offset    where in that memory to begin.
  * @param[out] buf  the data; borrowed.
  * @param size      bytes; 0 is allowed.
@@ -1201,7 +1201,8 @@ typedef struct hg_memory {
  *                            been moved. A warning names peer and function.
  * @retval HG_CANCELED        the caller does not wait any more: its deadline is
  *                            over, or it canceled the call; or the memory was
- *                            freed, or is of another process and not bound.
+ *                            freed, or is of another process and not bound,
+ *                            or passed_memory is not set.
  * @retval HG_DISCONNECT      the client or the owner of the memory died.
  * @retval HG_OVERFLOW        past the end of the memory.
  * @retval HG_PERMISSION      the flags of the memory forbid this direction.
@@ -1450,13 +1451,17 @@ struct hg_options {
     /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take, or
      * HG_NO_DEADLINE. Default: 30,000. */
     unsigned int bulk_ms;
+    /** HG_Bulk_pull(), HG_Bulk_push() and pipelines also move memory that a
+     * caller has passed on. They connect to the address in its handle: the
+     * caller chooses it. */
+    bool passed_memory;
 };
 
 /** The default options. */
 #define HG_OPTIONS_INITIALIZER \
     { \
         sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
-            false, false, 0 \
+            false, false, 0, false \
     }
 
 /**

@@ -174,13 +174,17 @@ struct hg_options {
     /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take, or
      * HG_NO_DEADLINE. Default: 30,000. */
     unsigned int bulk_ms;
+    /** HG_Bulk_pull(), HG_Bulk_push() and pipelines also move memory that a
+     * caller has passed on. They connect to the address in its handle: the
+     * caller chooses it. */
+    bool passed_memory;
 };
 
 /** The default options. */
 #define HG_OPTIONS_INITIALIZER \
     { \
         sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
-            false, false, 0 \
+            false, false, 0, false \
     }
 
 /**

@@ -54,8 +54,16 @@ struct hg_blocking_transfer {
 
 /* ---- One transfer ---- */
 
-/* Check the arguments of both directions, and begin: `bulk` is memory of the
- * caller of `call`, or was passed on by it. The local side is not set. */
+/* Whether the caller has passed on the handle of another process, whose address
+ * is in the handle. */
+static bool hg_blocking_is_passed(
+    const struct hg_handle *call, const struct hg_bulk *bulk)
+{
+    return bulk->remote && bulk->bound && bulk->addr != call->addr;
+}
+
+/* Check the arguments of both directions, and begin. The local side is not
+ * set. */
 static hg_return_t hg_blocking_init(struct hg_blocking *b, hg_bulk_op_t op,
     const char *function, struct hg_handle *call, struct hg_bulk *bulk,
     size_t offset, size_t size)
@@ -73,7 +81,16 @@ static hg_return_t hg_blocking_init(struct hg_blocking *b, hg_bulk_op_t op,
     b->function = function;
     b->call = call;
     b->args.op = op;
-    b->args.addr = hg_bulk_is_passed(bulk) ? NULL : call->addr;
+    b->args.addr = call->addr;
+    if (hg_blocking_is_passed(call, bulk)) {
+        if (!call->context->hg_class->options.passed_memory) {
+            hg_log_keep_text("%s: the memory is not of the caller %s, and the "
+                             "option passed_memory is not set",
+                function, hg_handle_peer(call));
+            return HG_CANCELED;
+        }
+        b->args.addr = NULL;
+    }
     b->args.origin = bulk;
     b->args.origin_offset = offset;
     b->args.size = size;

@@ -430,7 +430,8 @@ static hg_return_t hg_bulk_make_alias(
 
 /* ---- Where memory is ---- */
 
-HG_PRIVATE bool hg_bulk_is_passed(const struct hg_bulk *bulk)
+/* Whether a bound handle came from another process than its owner. */
+static bool hg_bulk_is_passed(const struct hg_bulk *bulk)
 {
     return bulk->remote &&
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0;

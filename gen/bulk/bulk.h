@@ -190,9 +190,6 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
-/* Whether a bound handle came from another process than its owner. */
-HG_PRIVATE bool hg_bulk_is_passed(const struct hg_bulk *bulk);
-
 /* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
  * bound. */
 HG_PRIVATE hg_return_t hg_bulk_bind(

@@ -57,8 +57,8 @@ pipe_done_t chain_pass(hg_const_string_t third, uint32_t timeout,
 
 HG_TEST_ROLE(relay)
 {
-    (void) argc;
-    (void) argv;
+    HG_CHECK_EQ_INT(argc, 1);
+    pipe_follows = strcmp(argv[0], "follows") == 0;
     hg_test_allow_log(""); /* the owner checks the results it gets */
     pipe_relay();
 }
@@ -83,7 +83,8 @@ static void chain_find(pipe_end_t *end, const char *address)
         end->na_class, address, hg_test_scaled_ms(10000), &end->target));
 }
 
-static void chain_open(struct chain *c, bool deaf)
+static void chain_open_with(
+    struct chain *c, bool deaf, const char *third_follows)
 {
     char address[NA_MAX_ADDR_LEN];
     char *middle;
@@ -95,9 +96,9 @@ static void chain_open(struct chain *c, bool deaf)
         pipe_open_alone(&c->end, address);
         HG_CHECK_OK(NA_Addr_free(c->end.na_class, c->end.target));
     }
-    c->middle = hg_test_spawn("relay", (char *) NULL);
+    c->middle = hg_test_spawn("relay", "refuses", (char *) NULL);
     middle = hg_test_read_peer(c->middle);
-    c->third = hg_test_spawn("relay", (char *) NULL);
+    c->third = hg_test_spawn("relay", third_follows, (char *) NULL);
     third = hg_test_read_peer(c->third);
     (void) snprintf(chain_third, sizeof(chain_third), "%s", third);
     chain_find(&c->end, middle);
@@ -105,6 +106,11 @@ static void chain_open(struct chain *c, bool deaf)
     free(middle);
     chain_binds = true;
     chain_ms = 0;
+}
+
+static void chain_open(struct chain *c, bool deaf)
+{
+    chain_open_with(c, deaf, "follows");
 }
 
 static void chain_close(struct chain *c)
@@ -176,6 +182,24 @@ HG_TEST_WHERE(chain_may_end_at_the_owner, hg_test_crosses_processes)
     job.push = 1;
     chain_check(&c, job, HG_SUCCESS, job.size);
     HG_CHECK_OK(pipe_free());
+    chain_close(&c);
+}
+
+/* Its caller does not choose where the third process connects. */
+HG_TEST_WHERE(chain_needs_the_option, hg_test_crosses_processes)
+{
+    pipe_job_t job = pipe_job;
+    struct chain c;
+
+    chain_open_with(&c, false, "refuses");
+    job.size = 65432;
+    chain_check(&c, job, HG_CANCELED, 0);
+    job.push = 1;
+    chain_check(&c, job, HG_CANCELED, 0);
+    job.count = 0;
+    chain_check(&c, job, HG_CANCELED, 0);
+    job.push = 0;
+    chain_check(&c, job, HG_CANCELED, 0);
     chain_close(&c);
 }
 
@@ -306,7 +330,7 @@ static hg_return_t chain_serve(bool push, void (*event)(void))
     pipe_open_alone(&end, address);
     pipe_event = event;
     pipe_moves = 0;
-    chain_middle = hg_test_spawn("relay", (char *) NULL);
+    chain_middle = hg_test_spawn("relay", "refuses", (char *) NULL);
     middle = hg_test_read_peer(chain_middle);
     pipe_victim = hg_test_spawn(
         "owner", middle, address, push ? "push" : "pull", (char *) NULL);

@@ -43,6 +43,9 @@ MERCURY_GEN_RPC_STUB(pipe_done_t, pipe_move,
 MERCURY_GEN_RPC_STUB(int32_t, pipe_free, , )
 /* clang-format on */
 
+/* The option passed_memory of this process. */
+static bool pipe_follows = true;
+
 /* ---- Defined by the program ---- */
 
 static void pipe_open(pipe_end_t *end);     /* with a server */

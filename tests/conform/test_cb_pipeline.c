@@ -53,9 +53,23 @@ close:
     return false;
 }
 
+/* Start an endpoint with one context and the option passed_memory. */
+static void pipe_begin(pipe_end_t *end)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+
+    cb_start(end, 0);
+    HG_CHECK_OK(HG_Class_get_options(end->hg_class, &options));
+    options.passed_memory = pipe_follows;
+    HG_CHECK_OK(HG_Class_set_options(end->hg_class, &options));
+    end->context = HG_Context_create(end->hg_class);
+    HG_CHECK(end->context != NULL);
+    end->contexts[end->count++] = end->context;
+}
+
 static void pipe_open_alone(pipe_end_t *end, char address[NA_MAX_ADDR_LEN])
 {
-    cb_start(end, 1);
+    pipe_begin(end);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
     HG_CHECK_OK(NA_Addr_to_string(
         end->na_class, address, NA_MAX_ADDR_LEN, end->target));
@@ -164,7 +178,7 @@ static void pipe_relay(void)
 {
     struct cb_end end;
 
-    cb_start(&end, 1);
+    pipe_begin(&end);
     chain_class = end.na_class;
     cb_serve(&end);
     HG_CHECK_OK(pipe_free());

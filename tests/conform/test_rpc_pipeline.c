@@ -42,9 +42,18 @@ static bool pipe_try_open(pipe_end_t *end)
     return true;
 }
 
+/* Start an endpoint with the option passed_memory. */
+static void pipe_begin(pipe_end_t *end)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+
+    options.passed_memory = pipe_follows;
+    rpc_start(end, &options, false);
+}
+
 static void pipe_open_alone(pipe_end_t *end, char address[NA_MAX_ADDR_LEN])
 {
-    rpc_start(end, NULL, false);
+    pipe_begin(end);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->target));
     HG_CHECK_OK(NA_Addr_to_string(
         end->na_class, address, NA_MAX_ADDR_LEN, end->target));
@@ -139,7 +148,7 @@ static void pipe_relay(void)
 {
     struct rpc_end end;
 
-    rpc_start(&end, NULL, false);
+    pipe_begin(&end);
     chain_class = end.na_class;
     rpc_serve(&end);
     HG_CHECK_OK(pipe_free());
