@@ -28780,24 +28780,6 @@ static hg_return_t hg_pipeline_run(
     return ret;
 }
 
-static hg_return_t hg_pipeline_move(struct hg_bulk_pipeline *pipeline,
-    struct hg_blocking *b, hg_bulk_piece_cb_t work, void *arg, unsigned timeout)
-{
-    hg_return_t ret;
-
-    if (atomic_exchange(&pipeline->busy, true)) {
-        hg_log_error(
-            "bulk", "%s: another transfer uses the pipeline", b->function);
-        return HG_BUSY;
-    }
-    b->work = work;
-    b->arg = arg;
-    hg_blocking_limit(b, timeout);
-    ret = hg_pipeline_run(pipeline, b);
-    atomic_store(&pipeline->busy, false);
-    return ret;
-}
-
 hg_return_t HG_Bulk_pipeline_create(hg_class_t *hg_class, size_t count,
     size_t buffer_size, hg_bulk_pipeline_t *pipeline)
 {
@@ -28850,38 +28832,48 @@ hg_return_t HG_Bulk_pipeline_free(hg_bulk_pipeline_t pipeline)
     return ret;
 }
 
-hg_return_t HG_Bulk_pipeline_pull(hg_bulk_pipeline_t pipeline, hg_handle_t call,
-    hg_bulk_t bulk, size_t offset, size_t size, hg_bulk_piece_cb_t work,
-    void *arg, unsigned int timeout)
+static hg_return_t hg_pipeline_move(hg_bulk_op_t op,
+    hg_bulk_pipeline_t pipeline, hg_handle_t call, hg_bulk_t bulk,
+    size_t offset, size_t size, hg_bulk_piece_cb_t work, void *arg,
+    unsigned timeout)
 {
+    const char *function =
+        op == HG_BULK_PULL ? "HG_Bulk_pipeline_pull" : "HG_Bulk_pipeline_push";
     struct hg_blocking b;
     hg_return_t ret;
 
     if (pipeline == NULL || work == NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_pipeline_pull", "an argument is NULL");
-    ret = hg_blocking_init(
-        &b, HG_BULK_PULL, "HG_Bulk_pipeline_pull", call, bulk, offset, size);
-    return ret == HG_SUCCESS && size > 0
-        ? hg_pipeline_move(pipeline, &b, work, arg, timeout)
-        : ret;
+        return hg_log_misuse("bulk", function, "an argument is NULL");
+    ret = hg_blocking_init(&b, op, function, call, bulk, offset, size);
+    if (ret != HG_SUCCESS || size == 0)
+        return ret;
+    if (atomic_exchange(&pipeline->busy, true)) {
+        hg_log_error(
+            "bulk", "%s: another transfer uses the pipeline", function);
+        return HG_BUSY;
+    }
+    b.work = work;
+    b.arg = arg;
+    hg_blocking_limit(&b, timeout);
+    ret = hg_pipeline_run(pipeline, &b);
+    atomic_store(&pipeline->busy, false);
+    return ret;
+}
+
+hg_return_t HG_Bulk_pipeline_pull(hg_bulk_pipeline_t pipeline, hg_handle_t call,
+    hg_bulk_t bulk, size_t offset, size_t size, hg_bulk_piece_cb_t work,
+    void *arg, unsigned int timeout)
+{
+    return hg_pipeline_move(
+        HG_BULK_PULL, pipeline, call, bulk, offset, size, work, arg, timeout);
 }
 
 hg_return_t HG_Bulk_pipeline_push(hg_bulk_pipeline_t pipeline, hg_handle_t call,
     hg_bulk_t bulk, size_t offset, size_t size, hg_bulk_piece_cb_t work,
     void *arg, unsigned int timeout)
 {
-    struct hg_blocking b;
-    hg_return_t ret;
-
-    if (pipeline == NULL || work == NULL)
-        return hg_log_misuse(
-            "bulk", "HG_Bulk_pipeline_push", "an argument is NULL");
-    ret = hg_blocking_init(
-        &b, HG_BULK_PUSH, "HG_Bulk_pipeline_push", call, bulk, offset, size);
-    return ret == HG_SUCCESS && size > 0
-        ? hg_pipeline_move(pipeline, &b, work, arg, timeout)
-        : ret;
+    return hg_pipeline_move(
+        HG_BULK_PUSH, pipeline, call, bulk, offset, size, work, arg, timeout);
 }
 
 /* ==== gen/hg/stub.c ==== */
