@@ -5,11 +5,14 @@
 #ifndef HG_EXAMPLES_CLIENT_FILE_H
 #define HG_EXAMPLES_CLIENT_FILE_H
 
+#include <sys/queue.h>
+
 #include "client_node.h"
 
 struct listing; /* client_ops_dir.c */
 
 struct file {
+    LIST_ENTRY(file) all;
     struct node *node; /* referenced */
     uint64_t epoch;    /* of the session in which `remote` counts */
     uint64_t remote;   /* its number at the server */
@@ -24,6 +27,9 @@ struct file {
 /* Returns NULL without memory. */
 struct file *file_make(struct node *node, uint32_t flags);
 void file_free(struct file *file);
+
+/* Free all files at the end. `end_listing` frees the listing of one. */
+void file_free_all(void (*end_listing)(struct file *file));
 
 static inline struct file *file_of(const struct fuse_file_info *fi)
 {

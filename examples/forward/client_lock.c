@@ -90,8 +90,8 @@ static void lock_add(struct owner *owner, uint64_t start, uint64_t end)
     owner->ranges = range;
 }
 
-/* Cut a part out of all ranges of an owner. What was behind the part becomes a
- * range of its own. */
+/* Cut a part out of all ranges of an owner. A range that goes on behind the
+ * part is split. */
 static void lock_cut(struct owner *owner, uint64_t start, uint64_t end)
 {
     struct range **at = &owner->ranges;

@@ -117,8 +117,10 @@ bool mount_begin(struct fuse_args *args, const char *mountpoint)
 
 void mount_end(void)
 {
-    fuse_session_unmount(mount.session);
+    fuse_session_exit(mount.session);
     slot_fini();
+    file_free_all(dir_end_listing);
+    fuse_session_unmount(mount.session);
     fuse_session_destroy(mount.session);
 }
 

@@ -7,9 +7,6 @@
 
 #include "client_slot.h"
 
-/* Register the calls of all requests. Returns false without memory. */
-bool ops_init(void);
-
 /* Each adds its functions to the table, and its calls. */
 bool ops_names_init(struct fuse_lowlevel_ops *table);
 bool ops_attr_init(struct fuse_lowlevel_ops *table);

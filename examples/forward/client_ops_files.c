@@ -46,8 +46,8 @@ static bool files_is_direct(int flags)
         ((flags & O_APPEND) != 0 && !mount_options.writeback);
 }
 
-/* Another client may have changed the file. The pages that the kernel has are
- * valid only if the attributes are those that it got last. */
+/* Another client may have changed the file: then the attributes differ from the
+ * last ones that this client got, and the kernel must not keep its pages. */
 static void files_set_caching(
     struct fuse_file_info *fi, struct node *node, const fwd_attr_t *attr)
 {
@@ -58,7 +58,8 @@ static void files_set_caching(
     fi->direct_io = files_is_direct(fi->flags);
     if (changed && node->attr_known)
         mount_attr_changed(node);
-    node->attr_known = false; /* the kernel asks for them again */
+    node->attr = *attr;
+    node->attr_known = true;
 }
 
 /* ---- Release ---- */
@@ -78,7 +79,7 @@ static bool release_failed(struct slot *slot, int error)
 
 static struct op release_op = {
     {"fwd.release", hg_proc_fwd_file_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
-    release_done, release_failed, 0};
+    release_done, release_failed, false, 0};
 
 /* Nobody waits for the server to close a file. */
 static void files_close(uint64_t epoch, uint64_t remote)
@@ -144,7 +145,7 @@ static void open_prepare(struct slot *slot)
 
 static struct op open_op = {
     {"fwd.open", hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, 0},
-    open_prepare, open_done, NULL, 0};
+    open_prepare, open_done, NULL, true, 0};
 
 static void files_open_as(fuse_req_t req, fuse_ino_t ino,
     const struct fuse_file_info *fi, uint32_t flags)
@@ -194,7 +195,6 @@ static void create_done(struct slot *slot, union slot_out *out)
     file->remote = out->create.file;
     slot->fi.fh = (uintptr_t) file;
     files_set_caching(&slot->fi, node, &entry->attr);
-    node->attr_known = true;
     node->lookups++;
     if (fuse_reply_create(slot->req, &param, &slot->fi) == 0)
         return;
@@ -205,7 +205,7 @@ static void create_done(struct slot *slot, union slot_out *out)
 
 static struct op create_op = {
     {"fwd.create", hg_proc_fwd_create_in_t, hg_proc_fwd_create_out_t, 0}, NULL,
-    create_done, NULL, offsetof(fwd_create_in_t, again)};
+    create_done, NULL, false, offsetof(fwd_create_in_t, again)};
 
 static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     mode_t mode, struct fuse_file_info *fi)
@@ -245,7 +245,7 @@ static bool flush_failed(struct slot *slot, int error)
 
 static struct op flush_op = {
     {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
-    flush_done, flush_failed, 0};
+    flush_done, flush_failed, false, 0};
 
 /* A program closes one descriptor of a file. All writes have reached the server
  * before, so only the locks of the process are left to release. */

@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "client_remote.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

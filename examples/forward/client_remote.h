@@ -37,17 +37,19 @@ const char *remote_connect(unsigned timeout);
 /* The descriptor that is readable when remote_turn has something to do. */
 int remote_fd(void);
 
-/* Make progress and run callbacks. remote_ready: prepare to sleep on the
- * descriptor; returns false if remote_turn must run first. */
+/* Make progress and run callbacks. Returns whether a callback ran. */
 bool remote_turn(void);
+
+/* Prepare to sleep on the descriptor. Returns false if remote_turn must run
+ * first. */
 bool remote_may_sleep(void);
 
 /* Connect again if it is time to. Returns the milliseconds until the next call
  * of this function, or -1. */
 int remote_tick(void);
 
-/* The epoch of the session, or 0 while there is none. The next session has
- * another one. */
+/* The epoch of the session; 0 without a session. The next session has another
+ * one. */
 uint64_t remote_epoch(void);
 uint64_t remote_session(void);
 

@@ -12,6 +12,7 @@
 #define SLOT_BUFFERS 192u  /* more requests stay in the kernel */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
+#define SLOT_SLOW_MS 2000u /* a signal does not end faster calls */
 #define SLOT_END_MS 1000u  /* for the calls in flight at the end */
 
 static TAILQ_HEAD(slot_queue, slot) slot_waiting = TAILQ_HEAD_INITIALIZER(
@@ -19,6 +20,7 @@ static TAILQ_HEAD(slot_queue, slot) slot_waiting = TAILQ_HEAD_INITIALIZER(
 static struct slot_queue slot_calls = TAILQ_HEAD_INITIALIZER(slot_calls);
 static struct slot *slot_free_list;
 static bool slot_ending;
+static bool slot_any_signaled; /* maybe; a call in flight is interrupted */
 static unsigned slot_timeout;
 
 static struct buffer *slot_buffer;       /* the current one */
@@ -77,10 +79,13 @@ void slot_keep_buffer(struct slot *slot)
 
 /* A server that has not responded may still write into this memory. To free it
  * could wait for that server, so it is freed when the server responds again. */
-static void slot_abandon_buffer(struct buffer *buffer)
+static void slot_lose_buffer(struct slot *slot)
 {
-    buffer->next = slot_abandoned;
-    slot_abandoned = buffer;
+    if (slot->buffer == NULL)
+        return;
+    slot->buffer->next = slot_abandoned;
+    slot_abandoned = slot->buffer;
+    slot->buffer = NULL;
     slot_buffer_count--;
 }
 
@@ -170,10 +175,38 @@ static void slot_signaled(fuse_req_t req, void *arg)
 
     (void) req;
     slot->interrupted = true;
+    slot_any_signaled = true;
 }
 
-/* Only slots that wait can be interrupted. To end a call in flight would leave
- * the program without knowledge of what the call did. */
+static void slot_watch_signals(struct slot *slot)
+{
+    if (slot->req == NULL || slot->interruptible)
+        return;
+    slot->interruptible = true;
+    fuse_req_interrupt_func(slot->req, slot_signaled, slot);
+}
+
+/* Cancel calls that the server does not respond to, and whose programs got a
+ * signal. With a server that responds, no call ends with EINTR, as with a local
+ * file system. */
+static void slot_cancel_signaled(uint64_t now)
+{
+    struct slot *slot;
+
+    slot_any_signaled = false;
+    TAILQ_FOREACH(slot, &slot_calls, queue)
+    {
+        if (!slot->interrupted || slot->canceled || !slot->op->only_reads)
+            continue;
+        slot->canceled = now + slot_timeout >= slot->deadline + SLOT_SLOW_MS;
+        if (slot->canceled)
+            (void) HG_Cancel(slot->handle);
+        else
+            slot_any_signaled = true;
+    }
+}
+
+/* A signal ends a slot that waits. */
 void slot_retry(struct slot *slot, unsigned pause)
 {
     if (slot_ending) {
@@ -182,10 +215,7 @@ void slot_retry(struct slot *slot, unsigned pause)
     }
     slot->retry_at = remote_now() + pause;
     TAILQ_INSERT_TAIL(&slot_waiting, slot, queue);
-    if (slot->req == NULL || slot->interruptible)
-        return;
-    slot->interruptible = true;
-    fuse_req_interrupt_func(slot->req, slot_signaled, slot);
+    slot_watch_signals(slot);
 }
 
 /* Run or end one slot that waits. Returns false if it goes on waiting. */
@@ -211,10 +241,12 @@ int slot_tick(void)
     uint64_t now, soon;
     bool more = last != NULL;
 
-    if (!more)
+    if (!more && !slot_any_signaled)
         return -1;
     now = remote_now();
     soon = now + SLOT_TICK_MS;
+    if (slot_any_signaled)
+        slot_cancel_signaled(now);
     for (slot = TAILQ_FIRST(&slot_waiting); more; slot = next) {
         next = TAILQ_NEXT(slot, queue);
         more = slot != last; /* those behind it have begun to wait just now */
@@ -222,7 +254,9 @@ int slot_tick(void)
             slot->retry_at < soon)
             soon = slot->retry_at;
     }
-    return TAILQ_EMPTY(&slot_waiting) ? -1 : (int) (soon - now);
+    return TAILQ_EMPTY(&slot_waiting) && !slot_any_signaled
+        ? -1
+        : (int) (soon - now);
 }
 
 /* ---- What a lost session takes away ---- */
@@ -255,6 +289,11 @@ static void slot_forgotten(struct slot *slot)
 /* The call ended without a response. */
 static void slot_unanswered(struct slot *slot, hg_return_t ret)
 {
+    if (slot->canceled) {
+        slot_lose_buffer(slot);
+        slot_fail(slot, EINTR);
+        return;
+    }
     switch (ret) {
     case HG_DISCONNECT:
     case HG_HOSTUNREACH:
@@ -271,10 +310,8 @@ static void slot_unanswered(struct slot *slot, hg_return_t ret)
         return;
     default: break;
     }
-    if (ret == HG_TIMEOUT && slot->buffer != NULL) {
-        slot_abandon_buffer(slot->buffer);
-        slot->buffer = NULL;
-    }
+    if (ret == HG_TIMEOUT)
+        slot_lose_buffer(slot);
     slot_fail(slot, EIO);
 }
 
@@ -463,6 +500,8 @@ void slot_run(struct slot *slot)
         slot->used[i] = slot->nodes[i] != NULL ? slot->nodes[i]->remote : 0;
     if (op->prepare != NULL)
         op->prepare(slot);
+    if (op->only_reads)
+        slot_watch_signals(slot);
     if (op->again != 0 && slot->again)
         *(uint32_t *) (void *) ((char *) &slot->in + op->again) = 1;
     slot_call(slot, &op->call, &slot->in);
@@ -493,4 +532,5 @@ void slot_fini(void)
         slot_buffer->next = NULL;
     slot_free_buffers_of(&slot_buffer);
     slot_free_buffers_of(&slot_free_buffers);
+    slot_free_buffers_of(&slot_abandoned);
 }

@@ -89,7 +89,8 @@ struct op {
     /* Respond to the kernel after a failure; NULL: fuse_reply_err. Returns
      * true if the slot goes on: it was given to slot_retry. */
     bool (*failed)(struct slot *slot, int error);
-    size_t again; /* offset of the member `again` of the input; 0: none */
+    bool only_reads; /* to end it without its result loses nothing */
+    size_t again;    /* offset of the member `again` of the input; 0: none */
 };
 
 struct slot {
@@ -120,6 +121,7 @@ struct slot {
     bool lost;          /* the server did not know the session of the call */
     bool again;         /* the call may have been executed before */
     bool interrupted;   /* by a signal of the program */
+    bool canceled;      /* for that reason */
     bool interruptible; /* the kernel can tell so */
     bool output_taken;  /* `done` keeps the decoded output and the handle */
 };

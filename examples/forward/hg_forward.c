@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../usage.h"
@@ -112,10 +113,20 @@ static int forward_parse(
     }
     if (forward->mountpoint == NULL)
         return usage_error("hg_forward", "expects ADDRESS and MOUNTPOINT");
+    if (strstr(forward->address, "://") == NULL)
+        return usage_error("hg_forward",
+            "'%s' is not an address; an address looks like sm://name",
+            forward->address);
     return 0;
 }
 
-/* Add the options that every mount has. */
+static bool forward_is_time(double seconds)
+{
+    return seconds >= 0 && seconds <= 1000000;
+}
+
+/* Add the options that every mount has, and read those of this program. Returns
+ * 0 or USAGE_ERROR. */
 static int forward_complete(
     const struct forward *forward, struct fuse_args *args)
 {
@@ -133,7 +144,11 @@ static int forward_complete(
     /* In front of the options of the user, which win. */
     if (fuse_opt_insert_arg(args, 1, text) != 0 ||
         fuse_opt_parse(args, &mount_options, forward_options, NULL) != 0)
-        return 1;
+        return USAGE_ERROR;
+    if (!forward_is_time(mount_options.attr_timeout) ||
+        !forward_is_time(mount_options.entry_timeout) ||
+        !forward_is_time(mount_options.negative_timeout))
+        return usage_error("hg_forward", "a timeout is 0 to 1000000 seconds");
     return 0;
 }
 
@@ -219,6 +234,7 @@ int main(int argc, char *argv[])
 {
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
     struct forward forward = {NULL, NULL, 0, FORWARD_TIMEOUT, -1};
+    struct stat st;
     char *path;
     int status;
 
@@ -243,6 +259,11 @@ int main(int argc, char *argv[])
         return 1;
     }
     forward.mountpoint = path;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        (void) fprintf(stderr, "hg_forward: %s: Not a directory\n", path);
+        free(path);
+        return 1;
+    }
     status = forward.foreground ? forward_run(&forward, &args)
                                 : forward_daemon(&forward, &args);
     free(path);
