@@ -188,6 +188,39 @@ HG_TEST(transfers_wait_for_a_thread)
     forward_end_both(&both);
 }
 
+/* A part of the data is written, as write(2) does; the next call fails. */
+HG_TEST(a_write_beyond_the_largest_size_of_a_file_is_cut)
+{
+    const struct rlimit limit = {524288, 524288}; /* two pieces end there */
+    struct forward both;
+    hg_bulk_t memory;
+    uint64_t file;
+    uint32_t done;
+    void *data;
+
+    forward_begin_both(&both, NULL);
+    file = make_file(&both, "file", NULL);
+    memory = make_memory(&both.client, FWD_IO_MAX, &data);
+    HG_CHECK(prlimit(both.server.pid, RLIMIT_FSIZE, &limit, NULL) == 0);
+    HG_CHECK_EQ_INT(
+        forward_move(&both.client, true, file, 0, memory, 0, FWD_IO_MAX, &done),
+        0);
+    HG_CHECK_EQ_U64(done, limit.rlim_cur);
+    HG_CHECK_EQ_INT(forward_move(&both.client, true, file, limit.rlim_cur,
+                        memory, 0, FWD_IO_MAX, &done),
+        EFBIG);
+    HG_CHECK_EQ_INT(
+        forward_write(&both.client, file, limit.rlim_cur - 1, "ab", 2, &done),
+        0);
+    HG_CHECK_EQ_U64(done, 1);
+    HG_CHECK_EQ_INT(
+        forward_write(&both.client, file, FWD_APPEND, "ab", 2, &done), EFBIG);
+    HG_CHECK_EQ_U64(
+        (uint64_t) local_status(&both, "file").st_size, limit.rlim_cur);
+    HG_CHECK_OK(HG_Bulk_free(memory));
+    forward_end_both(&both);
+}
+
 HG_TEST(holes_are_found_and_files_are_copied)
 {
     struct forward both;
@@ -329,6 +362,26 @@ HG_TEST(a_node_stays_the_same_under_other_names)
     forward_end_both(&both);
 }
 
+/* A new file may have the inode number of one that was removed. */
+HG_TEST(nodes_have_the_time_of_their_birth)
+{
+    struct forward both;
+    struct statx status;
+    char *path;
+
+    forward_begin_both(&both, NULL);
+    forward_put(&both.server, "file", "", 0);
+    path = forward_path(&both.server, "file");
+    HG_CHECK(statx(AT_FDCWD, path, 0, STATX_BTIME, &status) == 0);
+    free(path);
+    if ((status.stx_mask & STATX_BTIME) == 0)
+        hg_test_skip("the file system has no times of birth");
+    HG_CHECK_EQ_U64(look(&both, "file").id.born,
+        (uint64_t) status.stx_btime.tv_sec * 1000000000u +
+            status.stx_btime.tv_nsec);
+    forward_end_both(&both);
+}
+
 /* A call that comes again finds the state that it left before. */
 HG_TEST(repeated_calls_succeed)
 {
@@ -350,9 +403,14 @@ HG_TEST(repeated_calls_succeed)
     make.again = 1;
     FORWARD_CALL(client, "make", make, &make, entry, &made);
     HG_CHECK_EQ_INT(made.error, 0);
+    entry = made.entry;
     make.mode = S_IFIFO | 0600; /* not what is there */
     FORWARD_CALL(client, "make", make, &make, entry, &made);
     HG_CHECK_EQ_INT(made.error, EEXIST);
+    /* The calls that failed count no lookup. */
+    HG_CHECK_EQ_INT(forward_forget(client, entry.node, 2), 0);
+    HG_CHECK_EQ_INT(
+        forward_getattr(client, entry.node, 0, &entry.attr), FWD_FORGOTTEN);
 
     HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), 0);
     HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), ENOENT);
@@ -392,6 +450,9 @@ HG_TEST(repeated_calls_succeed)
     HG_CHECK_EQ_INT(
         forward_rename(client, client->root, "g", "h", 0, 0), ENOENT);
     HG_CHECK_EQ_INT(forward_rename(client, client->root, "g", "h", 0, 1), 0);
+    /* Neither name exists: the first call did not succeed. */
+    HG_CHECK_EQ_INT(
+        forward_rename(client, client->root, "g", "none", 0, 1), ENOENT);
     HG_CHECK_EQ_INT(
         forward_rename(client, client->root, "h", "f", RENAME_EXCHANGE, 1),
         EIO);
@@ -859,6 +920,28 @@ HG_TEST(a_second_session_ends_the_first_one)
     forward_end_both(&both);
 }
 
+/* The server does not learn of the end of a client that sends no fwd.watch. */
+HG_TEST(a_session_without_a_watch_ends)
+{
+    struct forward both;
+    struct forward_client *client = &both.client;
+    fwd_attr_t attr;
+    unsigned with;
+
+    memset(&both, 0, sizeof(both));
+    forward_start(&both.server, NULL);
+    forward_connect(client, both.server.address);
+    forward_begin(client);
+    HG_CHECK_EQ_INT(forward_getattr(client, client->root, 0, &attr), 0);
+    with = forward_descriptors(&both.server);
+    while (forward_getattr(client, client->root, 0, &attr) == 0)
+        (void) usleep(100000); /* the watchdog ends it */
+    HG_CHECK_EQ_INT(
+        forward_getattr(client, client->root, 0, &attr), FWD_FORGOTTEN);
+    forward_await_descriptors(&both.server, with - 1);
+    forward_end_both(&both);
+}
+
 HG_TEST(an_unknown_version_is_refused)
 {
     struct forward both;
@@ -920,6 +1003,56 @@ HG_TEST(nodes_end_at_the_limit_of_descriptors)
     forward_end_both(&both);
 }
 
+HG_TEST(closed_files_do_not_count)
+{
+    enum { FILES = 200 };
+    struct forward both;
+    fwd_lock_out_t locked;
+    uint64_t node, file, none;
+    int i;
+
+    memset(&both, 0, sizeof(both));
+    both.server.descriptors = 128;
+    forward_start(&both.server, NULL);
+    forward_open(&both.client, &both.server);
+    file = make_file(&both, "file", &node);
+    for (i = 0; i < FILES; i++) {
+        HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_SET,
+                            F_RDLCK, 0, ALL_BYTES, &locked),
+            0);
+        HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_RELEASE, 0,
+                            0, 0, &locked),
+            0);
+        HG_CHECK_EQ_INT(forward_release(&both.client, file), 0);
+        HG_CHECK_EQ_INT(
+            forward_open_file(&both.client, node, O_RDONLY, &file), 0);
+        HG_CHECK_EQ_INT(forward_open_file(&both.client, both.client.root,
+                            O_RDWR, &none), /* a directory */
+            EISDIR);
+    }
+    forward_end_both(&both);
+}
+
+static void check_rest_is_read_only(
+    struct forward_client *client, uint64_t node, uint64_t file)
+{
+    fwd_setxattr_in_t set = {client->session, node, "user.a", {0, NULL}, 0};
+    fwd_name_in_t name = {client->session, node, "user.a"};
+    fwd_fallocate_in_t allocate = {client->session, file, 0, 10, 0};
+    fwd_copy_in_t copy = {client->session, file, 0, file, 10, 4};
+    fwd_offset_out_t copied;
+    fwd_error_out_t out;
+
+    FORWARD_CALL(client, "setxattr", setxattr, &set, error, &out);
+    HG_CHECK_EQ_INT(out.error, EROFS);
+    FORWARD_CALL(client, "removexattr", name, &name, error, &out);
+    HG_CHECK_EQ_INT(out.error, EROFS);
+    FORWARD_CALL(client, "fallocate", fallocate, &allocate, error, &out);
+    HG_CHECK_EQ_INT(out.error, EROFS);
+    FORWARD_CALL(client, "copy", copy, &copy, offset, &copied);
+    HG_CHECK_EQ_INT(copied.error, EROFS);
+}
+
 HG_TEST(a_read_only_server_changes_nothing)
 {
     struct forward both;
@@ -958,6 +1091,7 @@ HG_TEST(a_read_only_server_changes_nothing)
     set.node = entry.node;
     set.valid = FWD_SET_ATIME;
     HG_CHECK_EQ_INT(set_attributes(client, &set, &attr), EROFS);
+    check_rest_is_read_only(client, entry.node, file);
     HG_CHECK(local_status(&both, "file").st_size == 4);
     forward_end_both(&both);
 }
