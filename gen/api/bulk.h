@@ -214,8 +214,9 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * Put the address of this process into a bulk handle.
  *
  * A process that gets the handle may pass it on: a third process then moves the
- * data directly. It gives HG_Bulk_transfer() NA_ADDR_NULL, or calls
- * HG_Bulk_pull(), HG_Bulk_push() or a pipeline. See hg-bulk(7).
+ * data directly. It gives HG_Bulk_transfer() NA_ADDR_NULL, or, with the option
+ * passed_memory, calls HG_Bulk_pull(), HG_Bulk_push() or a pipeline. See
+ * hg-bulk(7).
  *
  * The address of a bulk class that does not listen serves only the peer that
  * got the handle from this process.
