@@ -93,7 +93,7 @@ static void mount_init(void *unused, struct fuse_conn_info *conn)
     conn->max_background = MOUNT_BACKGROUND;
 }
 
-bool mount_begin(struct fuse_args *args, const char *mountpoint)
+bool mount_prepare(struct fuse_args *args)
 {
     static struct fuse_lowlevel_ops table;
 
@@ -103,13 +103,13 @@ bool mount_begin(struct fuse_args *args, const char *mountpoint)
         !ops_dir_init(&table) || !ops_lock_init(&table))
         return false;
     mount.session = fuse_session_new(args, &table, sizeof(table), NULL);
-    if (mount.session == NULL)
+    return mount.session != NULL;
+}
+
+bool mount_begin(const char *mountpoint)
+{
+    if (fuse_session_mount(mount.session, mountpoint) != 0)
         return false;
-    if (fuse_session_mount(mount.session, mountpoint) != 0) {
-        fuse_session_destroy(mount.session);
-        mount.session = NULL;
-        return false;
-    }
     mount.fuse_fd = fuse_session_fd(mount.session);
     mount.point = mountpoint;
     return fcntl(mount.fuse_fd, F_SETFL, O_NONBLOCK) == 0;
@@ -121,6 +121,10 @@ void mount_end(void)
     slot_fini();
     file_free_all(dir_end_listing);
     fuse_session_unmount(mount.session);
+}
+
+void mount_free(void)
+{
     fuse_session_destroy(mount.session);
 }
 

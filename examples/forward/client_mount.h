@@ -18,14 +18,18 @@ struct mount_options {
 };
 extern struct mount_options mount_options;
 
-/* Mount. `args` are options for libfuse. Returns false if it failed; libfuse
- * has printed the cause. */
-bool mount_begin(struct fuse_args *args, const char *mountpoint);
+/* Read the options for libfuse in `args`. mount_begin: mount. Both return false
+ * if they fail; libfuse has printed the cause. */
+bool mount_prepare(struct fuse_args *args);
+bool mount_begin(const char *mountpoint);
 
 /* Serve the kernel until the mount ends or a signal of `signals` comes. Returns
  * false if the loop itself failed. */
 bool mount_serve(int signals);
 void mount_end(void);
+
+/* Free what mount_prepare has made. */
+void mount_free(void);
 
 /* Log lines go to stderr, or to the system's log. */
 void mount_log_to_system(void);

@@ -115,13 +115,16 @@ static void remote_log_library(bool logs)
 static const char *remote_text(hg_return_t ret)
 {
     switch (ret) {
-    case HG_HOSTUNREACH: return "nobody listens there";
+    case HG_HOSTUNREACH: return "it cannot be reached, or nobody listens there";
+    case HG_ACCESS:
+    case HG_PERMISSION: return "refused: over sm both need the same user";
     case HG_DISCONNECT: return "the connection is lost";
     case HG_CANCELED: return "the server ends";
     case HG_TIMEOUT: return "no response";
     case HG_NOENTRY: return "no hg_forwardd listens there";
     case HG_INVALID_ARG:
-    case HG_NODEV: return "not an address; an address looks like sm://name";
+    case HG_NODEV:
+        return "not an address, such as sm://name or zmq+tcp://host:port";
     default: return HG_Error_to_string(ret);
     }
 }

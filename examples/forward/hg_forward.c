@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../usage.h"
@@ -74,7 +75,10 @@ static const struct fuse_opt forward_options[] = {
     FORWARD_OPTION("direct_io", direct_io),
     FORWARD_OPTION("kernel_cache", kernel_cache),
     FORWARD_OPTION("auto_cache", auto_cache),
-    FORWARD_OPTION("writeback", writeback), FUSE_OPT_END};
+    FORWARD_OPTION("writeback", writeback),
+    /* For mount(8) and fstab(5). */
+    FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
+    FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_END};
 
 /* Read the arguments; those of libfuse go to `args`. Returns 0 or
  * USAGE_ERROR. */
@@ -91,8 +95,8 @@ static int forward_parse(
                 ? (unsigned) usage_number(argv[++i], FORWARD_TIMEOUT_MAX)
                 : 0;
             if (forward->timeout == 0)
-                return usage_error(
-                    "hg_forward", "--timeout expects a number of seconds");
+                return usage_error("hg_forward",
+                    "--timeout expects seconds, 1 to %u", FORWARD_TIMEOUT_MAX);
         } else if (strncmp(argv[i], "-o", 2) == 0) {
             const char *text = argv[i][2] != '\0' ? argv[i] + 2 : argv[++i];
 
@@ -183,11 +187,25 @@ static int forward_mounted(struct forward *forward, int signals)
     return served ? 0 : 1;
 }
 
+/* Connect first: without a server there is nothing to mount. */
+static int forward_connect(struct forward *forward, int signals)
+{
+    const char *cause = remote_connect(FORWARD_CONNECT_MS);
+
+    if (cause != NULL) {
+        (void) fprintf(stderr, "hg_forward: %s: %s\n", forward->address, cause);
+        return 1;
+    }
+    if (!slot_init(forward->timeout * 1000) ||
+        !mount_begin(forward->mountpoint))
+        return 1;
+    return forward_mounted(forward, signals);
+}
+
 static int forward_run(struct forward *forward, struct fuse_args *args)
 {
     sigset_t set;
-    const char *cause;
-    int signals, status = 1;
+    int signals, status = USAGE_ERROR;
 
     (void) sigemptyset(&set);
     (void) sigaddset(&set, SIGINT);
@@ -198,12 +216,10 @@ static int forward_run(struct forward *forward, struct fuse_args *args)
     signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (!remote_open(forward->address))
         return 1;
-    cause = remote_connect(FORWARD_CONNECT_MS);
-    if (cause != NULL)
-        (void) fprintf(stderr, "hg_forward: %s: %s\n", forward->address, cause);
-    else if (slot_init(forward->timeout * 1000) &&
-        mount_begin(args, forward->mountpoint))
-        status = forward_mounted(forward, signals);
+    if (mount_prepare(args)) {
+        status = forward_connect(forward, signals);
+        mount_free();
+    }
     remote_close();
     (void) close(signals);
     return status;
@@ -215,6 +231,7 @@ static int forward_daemon(struct forward *forward, struct fuse_args *args)
     int ends[2];
     char byte;
     pid_t child;
+    int status;
 
     if (pipe2(ends, O_CLOEXEC) != 0 || (child = fork()) < 0) {
         (void) fprintf(stderr, "hg_forward: %s\n", strerror(errno));
@@ -227,7 +244,11 @@ static int forward_daemon(struct forward *forward, struct fuse_args *args)
         return forward_run(forward, args);
     }
     (void) close(ends[1]);
-    return read(ends[0], &byte, 1) == 1 ? 0 : 1;
+    if (read(ends[0], &byte, 1) == 1)
+        return 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status)
+        ? WEXITSTATUS(status)
+        : 1;
 }
 
 int main(int argc, char *argv[])
