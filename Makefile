@@ -459,7 +459,7 @@ demo demo-forward examples bench counts: WERROR :=
 MPICC = $(if $(findstring mpicc,$(CC)),$(CC),mpicc)
 
 ifeq ($(if $(filter mpi,$(FOUND)),,$(filter mpi+%,$(TRANSPORT))),)
-demo: $(EXAMPLES) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
+demo: $(filter %/demo_server %/demo_client,$(EXAMPLES)) ## ship a file to a server and back: TRANSPORT=, FILE=, SIZE=
 	$(Q)examples/demo $(BUILD)/examples '$(TRANSPORT)' '$(FILE)' '$(SIZE)'
 else
 demo:

@@ -97,8 +97,7 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 # - self: the suites above NA;
 # - sm: messages, memory, peers and calls;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
-# - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
-#   in pieces;
+# - ofi+tcp: messages, memory, peers, calls, and bulk data on another transport;
 # - the other providers: messages; the decorated ones (HOOKED): memory.
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
@@ -112,7 +111,7 @@ CHECK_CASES := $(STEPS) $(OFI) \
         na_wait bulk)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
-        bulk_class rpc_pipeline)) \
+        bulk_class)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 
