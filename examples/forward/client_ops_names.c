@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client_mount.h"
@@ -123,6 +124,7 @@ static void names_make(fuse_req_t req, fuse_ino_t parent, const char *name,
     slot->in.make.mode = (uint32_t) mode;
     slot->in.make.uid = (uint32_t) caller->uid;
     slot->in.make.gid = (uint32_t) caller->gid;
+    slot->in.make.mark = (uint32_t) random() % 1000000000;
     slot_run(slot);
 }
 

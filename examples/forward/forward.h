@@ -136,11 +136,12 @@ MERCURY_GEN_PROC(fwd_forget_in_t, ((uint64_t) (session))((fwd_data_t) (nodes)))
 
 /* fwd.make: a directory, link, fifo, socket, device or file, as `mode` says.
  * `target` is that of a symbolic link. The node belongs to uid and gid if the
- * server is root. */
+ * server is root. `mark` as for fwd.create. */
 MERCURY_GEN_PROC(fwd_make_in_t,
     ((uint64_t) (session))((uint64_t) (parent))((hg_const_string_t) (name))(
         (hg_const_string_t) (target))((uint64_t) (rdev))((uint32_t) (mode))(
-        (uint32_t) (uid))((uint32_t) (gid))((uint32_t) (again)))
+        (uint32_t) (uid))((uint32_t) (gid))((uint32_t) (mark))(
+        (uint32_t) (again)))
 /* -> fwd_entry_out_t */
 
 /* fwd.link: another name for a node. */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -256,6 +257,7 @@ int main(int argc, char *argv[])
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
     struct forward forward = {NULL, NULL, 0, FORWARD_TIMEOUT, -1};
     struct stat st;
+    unsigned seed;
     char *path;
     int status;
 
@@ -285,6 +287,8 @@ int main(int argc, char *argv[])
         free(path);
         return 1;
     }
+    if (getrandom(&seed, sizeof(seed), 0) == (ssize_t) sizeof(seed))
+        srandom(seed); /* marks differ from those of other clients */
     status = forward.foreground ? forward_run(&forward, &args)
                                 : forward_daemon(&forward, &args);
     free(path);

@@ -57,7 +57,7 @@ static const char forwardd_help[] =
     "  hg_forwardd sm://files --export /srv/files\n"
     "  hg_forwardd zmq+tcp://10.0.0.1:7000 --export /srv/files --read-only\n";
 
-struct server server = {NULL, -1, -1, false, false, 0, 0};
+struct server server = {NULL, -1, -1, false, false, 0, 0, 0};
 
 /* ---- Options ---- */
 
@@ -184,6 +184,7 @@ static int forwardd_prepare(const char *folder)
     if (getrandom(&server.boot, sizeof(server.boot), 0) !=
         (ssize_t) sizeof(server.boot))
         return forwardd_report("getrandom", errno);
+    server.started = path_now();
     server.is_root = geteuid() == 0;
     (void) umask(0);                 /* the client's kernel applies umasks */
     (void) signal(SIGXFSZ, SIG_IGN); /* a write gets EFBIG */

@@ -419,8 +419,18 @@ static int32_t data_move(struct job *job)
     return CALLS_LATER;
 }
 
+/* 0 or an errno. preadv2 would take -1 for the position of the file. */
+static int data_check_offset(uint64_t offset)
+{
+    return offset > INT64_MAX ? EINVAL : 0;
+}
+
 int32_t data_read(struct job *job)
 {
+    int error = data_check_offset(job->in.read.offset);
+
+    if (error != 0)
+        return error;
     job->run = data_run_read;
     return job->in.read.memory == HG_BULK_NULL ? data_run_read(job)
                                                : data_move(job);
@@ -428,6 +438,11 @@ int32_t data_read(struct job *job)
 
 int32_t data_write(struct job *job)
 {
+    uint64_t offset = job->in.write.offset;
+    int error = offset == FWD_APPEND ? 0 : data_check_offset(offset);
+
+    if (error != 0)
+        return error;
     job->run = data_run_write;
     return job->in.write.memory == HG_BULK_NULL ? data_run_write(job)
                                                 : data_move(job);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 int path_check(const char *name)
@@ -101,4 +102,12 @@ int path_status(int fd, const char *name, fwd_attr_t *attr, fwd_id_t *id)
     if (id != NULL)
         *id = path_id(&status);
     return 0;
+}
+
+uint64_t path_now(void)
+{
+    struct timespec now = {0, 0};
+
+    (void) clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }

@@ -28,4 +28,7 @@ void path_of(int fd, char path[PATH_PROC_SIZE]);
  * directory `fd`. `id` may be NULL. */
 int path_status(int fd, const char *name, fwd_attr_t *attr, fwd_id_t *id);
 
+/* The time of the clock that file systems use, in nanoseconds. */
+uint64_t path_now(void);
+
 #endif

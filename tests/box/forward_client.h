@@ -448,7 +448,7 @@ static inline int forward_make(struct forward_client *client, uint64_t parent,
     const char *name, uint32_t mode, const char *target, fwd_entry_t *entry)
 {
     fwd_make_in_t in = {
-        client->session, parent, name, target, 0, mode, 0, 0, 0};
+        client->session, parent, name, target, 0, mode, 0, 0, 0, 0};
     fwd_entry_out_t out;
 
     FORWARD_CALL(client, "make", make, &in, entry, &out);

@@ -394,8 +394,8 @@ HG_TEST(repeated_calls_succeed)
     fwd_entry_t entry;
 
     forward_begin_both(&both, NULL);
-    make = (fwd_make_in_t){
-        client->session, client->root, "d", NULL, 0, S_IFDIR | 0755, 0, 0, 0};
+    make = (fwd_make_in_t){client->session, client->root, "d", NULL, 0,
+        S_IFDIR | 0755, 0, 0, 0, 0};
     FORWARD_CALL(client, "make", make, &make, entry, &made);
     HG_CHECK_EQ_INT(made.error, 0);
     FORWARD_CALL(client, "make", make, &make, entry, &made);
@@ -404,6 +404,10 @@ HG_TEST(repeated_calls_succeed)
     FORWARD_CALL(client, "make", make, &make, entry, &made);
     HG_CHECK_EQ_INT(made.error, 0);
     entry = made.entry;
+    make.mark = 5; /* of another call */
+    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    HG_CHECK_EQ_INT(made.error, EEXIST);
+    make.mark = 0;
     make.mode = S_IFIFO | 0600; /* not what is there */
     FORWARD_CALL(client, "make", make, &make, entry, &made);
     HG_CHECK_EQ_INT(made.error, EEXIST);
@@ -546,7 +550,7 @@ HG_TEST(new_files_belong_to_the_caller_if_the_server_is_root)
     HG_CHECK_EQ_U64(created.entry.attr.uid, 1234);
     HG_CHECK_EQ_U64(created.entry.attr.gid, 5678);
     make = (fwd_make_in_t){both.client.session, both.client.root, "d", NULL, 0,
-        S_IFDIR | 0700, 1234, 5678, 0};
+        S_IFDIR | 0700, 1234, 5678, 0, 0};
     FORWARD_CALL(&both.client, "make", make, &make, entry, &made);
     HG_CHECK_EQ_INT(made.error, 0);
     HG_CHECK_EQ_U64(made.entry.attr.uid, 1234);

@@ -471,6 +471,8 @@ HG_TEST(sizes_and_kinds_of_files_are_checked)
     file = created.file;
     HG_CHECK_EQ_INT(
         forward_open_file(bad, bad->root, O_RDONLY | O_DIRECTORY, &folder), 0);
+    HG_CHECK_EQ_INT(
+        forward_read(bad, file, UINT64_MAX, data, 16, &done), EINVAL);
     /* The last byte that a file can have. */
     HG_CHECK(forward_write(bad, file, INT64_MAX, data, 16, &done) > 0);
     {
@@ -546,7 +548,7 @@ HG_TEST(fifos_and_devices_are_not_opened)
         0);
     HG_CHECK_EQ_INT(forward_open_file(bad, entry.node, O_RDWR, &file), ENXIO);
     make = (fwd_make_in_t){bad->session, bad->root, "null", NULL, makedev(1, 3),
-        S_IFCHR | 0666, 0, 0, 0};
+        S_IFCHR | 0666, 0, 0, 0, 0};
     FORWARD_CALL(bad, "make", make, &make, entry, &made);
     if (geteuid() != 0)
         HG_CHECK_EQ_INT(made.error, EPERM);

@@ -69,7 +69,7 @@ static struct {
     unsigned node_count, file_count;
 } fuzz;
 
-struct server server = {NULL, -1, -1, false, false, 0, 0};
+struct server server = {NULL, -1, -1, false, false, 0, 0, 0};
 
 /* The handlers run in this thread. */
 static struct worker fuzz_worker;
@@ -273,9 +273,9 @@ static size_t fuzz_compose(const struct call *call, unsigned what,
         HG_CHECK_OK(HG_Bulk_handle_serialize(
             message + at + 4, memory_size, fuzz.memory));
         at += 4 + memory_size;
-        if (call->run == data_write) { /* no data in the call */
-            memset(message + at, 0, 4);
-            at += 4;
+        if (call->run == data_write) { /* no data, no clear_ids */
+            memset(message + at, 0, 8);
+            at += 8;
         }
     }
     return at;
