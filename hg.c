@@ -18741,12 +18741,16 @@ static hg_return_t hg_transfer_find_owner(
     const struct hg_transfer_args *args, struct na_addr **addr_p)
 {
     const struct hg_bulk *origin = args->origin;
-    struct na_addr *addr = origin->addr;
+    struct na_addr *addr = args->addr;
 
-    if (origin->owner != NULL && (addr == NULL || na_addr_is_dead(addr)))
-        return HG_SUCCESS;
-    if (addr == NULL)
-        addr = args->addr;
+    /* A peer wrote the address in the handle: the caller's comes first. */
+    if (addr == NULL || na_addr_class(addr) != origin->layer->na_class) {
+        if (origin->owner != NULL &&
+            (origin->addr == NULL || na_addr_is_dead(origin->addr)))
+            return HG_SUCCESS;
+        if (origin->addr != NULL)
+            addr = origin->addr;
+    }
     if (addr == NULL) {
         hg_log_error("bulk",
             "the handle was passed on, and its owner does not listen: nobody "

@@ -260,6 +260,21 @@ HG_TEST_WHERE(third_party_moves_bound_memory_on_a_separate_class,
     third_try_bound(true);
 }
 
+/* A peer wrote the address in the handle. */
+HG_TEST_WHERE(
+    third_party_follows_the_address_it_is_given, hg_test_crosses_processes)
+{
+    struct third_case c;
+    bool same;
+
+    third_open(&c, false, "bound");
+    HG_CHECK_RET(third_ask(&c, NULL, false, &same), HG_NOENTRY);
+    HG_CHECK_RET(third_ask(&c, NULL, true, &same), HG_NOENTRY);
+    HG_CHECK(!same);
+    third_return(&c);
+    third_close(&c);
+}
+
 /* The handle is not bound. */
 HG_TEST_WHERE(third_party_needs_an_address, hg_test_crosses_processes)
 {
