@@ -527,6 +527,8 @@ HG_TEST(pipeline_serves_one_transfer_at_a_time)
     job.stop = PIPE_BUSY;
     job.piece = 2;
     pipe_check(&end, job, 9000, 1, HG_SUCCESS, job.size);
+    job.count = 1; /* no piece is in flight while the callback runs */
+    pipe_check(&end, job, 9000, 1, HG_SUCCESS, job.size);
     pipe_end_case(&end);
 }
 
@@ -583,7 +585,7 @@ HG_TEST(pipeline_has_a_time_limit)
 #define PIPE_VICTIM_SIZE 80000u
 
 /* A client that makes one call. Meanwhile it does what a line of the parent
- * says. */
+ * says. The event comes with the second piece, or with the last one. */
 HG_TEST_ROLE(victim)
 {
     static unsigned char memory[PIPE_VICTIM_SIZE];
@@ -599,11 +601,11 @@ HG_TEST_ROLE(victim)
     HG_CHECK_EQ_INT(argc, 4);
     hg_test_allow_log("");
     job.push = strcmp(argv[1], "push") == 0;
-    job.endless = argv[2][0] == 'e';
+    job.endless = strcmp(argv[2], "endless") == 0;
     job.timeout = (uint32_t) strtoul(argv[3], NULL, 10);
     job.size = size;
     job.stop = PIPE_EVENT;
-    job.piece = 1;
+    job.piece = strcmp(argv[2], "last") == 0 ? PIPE_VICTIM_SIZE / 1000 - 1 : 1;
     pipe_open_client(&end, argv[0]);
     bulk = pipe_expose(&end, 1, &ptr, &size, HG_BULK_READWRITE);
     pipe_start(&call, &end, job, bulk);
@@ -663,7 +665,7 @@ static void pipe_ask_cancel(void)
 /* Serve a victim, which `event` happens to in the middle of the transfer.
  * Returns the result of the transfer. */
 static hg_return_t pipe_serve_victim(
-    bool push, bool endless, const char *timeout, void (*event)(void))
+    bool push, const char *way, const char *timeout, void (*event)(void))
 {
     char address[NA_MAX_ADDR_LEN];
     pipe_job_t job = pipe_job;
@@ -673,8 +675,8 @@ static hg_return_t pipe_serve_victim(
     pipe_open_alone(&end, address);
     pipe_event = event;
     pipe_moves = 0;
-    pipe_victim = hg_test_spawn("victim", address, push ? "push" : "pull",
-        endless ? "endless" : "once", timeout, (char *) NULL);
+    pipe_victim = hg_test_spawn(
+        "victim", address, push ? "push" : "pull", way, timeout, (char *) NULL);
     while (pipe_moves == 0) /* the watchdog ends it */
         pipe_turn(&end);
     ret = (hg_return_t) pipe_last.ret;
@@ -693,17 +695,20 @@ HG_TEST_WHERE(pipeline_ends_when_the_caller_dies, hg_test_reports_death)
 {
     hg_test_allow_log("");
     HG_CHECK_RET(
-        pipe_serve_victim(false, false, "0", pipe_kill), HG_DISCONNECT);
-    HG_CHECK_RET(pipe_serve_victim(true, false, "0", pipe_kill), HG_DISCONNECT);
+        pipe_serve_victim(false, "once", "0", pipe_kill), HG_DISCONNECT);
+    HG_CHECK_RET(
+        pipe_serve_victim(true, "once", "0", pipe_kill), HG_DISCONNECT);
 }
 
 HG_TEST_WHERE(
     pipeline_ends_when_the_caller_frees_the_memory, hg_test_crosses_processes)
 {
     HG_CHECK_RET(
-        pipe_serve_victim(false, false, "0", pipe_ask_free), HG_CANCELED);
+        pipe_serve_victim(false, "once", "0", pipe_ask_free), HG_CANCELED);
     HG_CHECK_RET(
-        pipe_serve_victim(true, false, "0", pipe_ask_free), HG_CANCELED);
+        pipe_serve_victim(true, "once", "0", pipe_ask_free), HG_CANCELED);
+    HG_CHECK_RET(
+        pipe_serve_victim(true, "last", "0", pipe_ask_free), HG_CANCELED);
 }
 
 /* Its transfers never end otherwise. */
@@ -711,20 +716,20 @@ HG_TEST_WHERE(
     pipeline_ends_when_the_call_is_canceled, hg_test_crosses_processes)
 {
     HG_CHECK_RET(
-        pipe_serve_victim(false, true, "0", pipe_ask_cancel), HG_CANCELED);
+        pipe_serve_victim(false, "endless", "0", pipe_ask_cancel), HG_CANCELED);
     HG_CHECK_RET(
-        pipe_serve_victim(true, true, "0", pipe_ask_cancel), HG_CANCELED);
+        pipe_serve_victim(true, "endless", "0", pipe_ask_cancel), HG_CANCELED);
 }
 
 /* Over some transports the owner of the memory need not run. */
 HG_TEST_WHERE(
     pipeline_ends_when_the_caller_is_stopped, hg_test_crosses_processes)
 {
-    hg_return_t ret = pipe_serve_victim(false, false, "300", pipe_freeze);
+    hg_return_t ret = pipe_serve_victim(false, "once", "300", pipe_freeze);
 
     HG_CHECK(ret == HG_TIMEOUT ||
         (ret == HG_SUCCESS && !hg_test_moves_in_messages()));
-    ret = pipe_serve_victim(true, false, "300", pipe_freeze);
+    ret = pipe_serve_victim(true, "once", "300", pipe_freeze);
     HG_CHECK(ret == HG_TIMEOUT ||
         (ret == HG_SUCCESS && !hg_test_moves_in_messages()));
 }
@@ -742,7 +747,7 @@ HG_TEST_WHERE(pipeline_ends_with_a_code_while_the_caller_is_stopped,
 {
     time_t begin = time(NULL);
 
-    HG_CHECK_RET(pipe_serve_victim(false, false, "0", pipe_freeze_and_fail),
+    HG_CHECK_RET(pipe_serve_victim(false, "once", "0", pipe_freeze_and_fail),
         HG_IO_ERROR);
     /* Over other transports the memory is in use until the peer is dead, after
      * 5 s. */

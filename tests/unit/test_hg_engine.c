@@ -1823,6 +1823,60 @@ HG_TEST(wait_inside_progress_is_refused)
     engine_close(&engine);
 }
 
+/* A progress callback that moves bulk data for the call that executes. */
+struct engine_pull {
+    struct na_completion completion; /* first */
+    hg_handle_t call;
+    struct hg_bulk *bulk;
+    hg_return_t ret;
+};
+
+static struct engine_pull engine_pull;
+
+static void engine_run_pull(struct na_completion *completion)
+{
+    struct engine_pull *pull =
+        HG_CONTAINER_OF(completion, struct engine_pull, completion);
+    char byte;
+
+    pull->ret = HG_Bulk_pull(pull->call, pull->bulk, 0, &byte, 1);
+}
+
+static hg_return_t engine_pull_inside_progress(hg_handle_t handle)
+{
+    struct hg_context *context = handle->context;
+
+    engine_pull.completion.run = engine_run_pull;
+    engine_pull.call = handle;
+    na_queue_push(context->queue, NA_LANE_INTERNAL, &engine_pull.completion);
+    (void) engine_progress(context, NA_LANES_ALL, 0);
+    return engine_echo(handle);
+}
+
+HG_TEST(pull_inside_progress_is_refused)
+{
+    struct blob in = engine_new_blob(10, 3);
+    struct engine engine;
+    struct engine_call call;
+    size_t size = 10;
+    hg_id_t id;
+
+    hg_test_expect_log("cannot wait here");
+    loop_register();
+    HG_CHECK_OK(engine_open(&engine, 1024, NULL));
+    id = engine_register(&engine, "pulls", engine_pull_inside_progress);
+    HG_CHECK_OK(hg_bulk_create(engine.b.hg_class->layer, 1, NULL, &size,
+        HG_BULK_READWRITE, &engine_pull.bulk));
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_OK(call.ret);
+    HG_CHECK_RET(engine_pull.ret, HG_BUSY);
+    HG_CHECK_OK(HG_Bulk_free(engine_pull.bulk));
+    engine_forget(&call);
+    free(in.bytes);
+    engine_close(&engine);
+}
+
 static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
