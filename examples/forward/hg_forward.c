@@ -91,9 +91,12 @@ static int forward_parse(
     for (i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-f") == 0) {
             forward->foreground = 1;
-        } else if (strcmp(argv[i], "--timeout") == 0) {
-            forward->timeout = i + 1 < argc
-                ? (unsigned) usage_number(argv[++i], FORWARD_TIMEOUT_MAX)
+        } else if (strncmp(argv[i], "--timeout", 9) == 0 &&
+            (argv[i][9] == '\0' || argv[i][9] == '=')) {
+            const char *text = argv[i][9] == '=' ? &argv[i][10] : argv[++i];
+
+            forward->timeout = text != NULL
+                ? (unsigned) usage_number(text, FORWARD_TIMEOUT_MAX)
                 : 0;
             if (forward->timeout == 0)
                 return usage_error("hg_forward",
