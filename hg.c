@@ -28407,11 +28407,12 @@ struct hg_blocking_transfer {
 /* ---- One transfer ---- */
 
 /* Whether the caller has passed on the handle of another process, whose address
- * is in the handle. */
+ * is in the handle. A bulk class of its own always uses the address in it. */
 static bool hg_blocking_is_passed(
     const struct hg_handle *call, const struct hg_bulk *bulk)
 {
-    return bulk->remote && bulk->bound && bulk->addr != call->addr;
+    return bulk->remote && bulk->bound && bulk->addr != call->addr &&
+        na_addr_class(call->addr) == bulk->layer->na_class;
 }
 
 /* Check the arguments of both directions, and begin. The local side is not

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define SEPARATE_BIG ((size_t) 3 << 20)
+#define SEPARATE_BLOCKING 2 /* as `push`: HG_Bulk_pull */
 
 MERCURY_GEN_PROC(separate_move_t,
     ((hg_bulk_t) (bulk))((uint64_t) (seed))((uint8_t) (push))(
@@ -148,10 +149,13 @@ static int32_t separate_serve_move(
 
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
-    if (!in->push)
+    if (in->push != 1)
         memset(bytes, 0, size);
-    ret = separate_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL,
-        HG_Handler_get_addr(handle), in->bulk, local, size);
+    if (in->push == SEPARATE_BLOCKING)
+        ret = HG_Bulk_pull(handle, in->bulk, 0, bytes, size);
+    else
+        ret = separate_transfer(in->push ? HG_BULK_PUSH : HG_BULK_PULL,
+            HG_Handler_get_addr(handle), in->bulk, local, size);
     HG_CHECK_OK(HG_Bulk_handle_free(local));
     *sum = blob_sum(bytes, size);
     free(bytes);
@@ -282,6 +286,25 @@ HG_TEST_WHERE(bulk_class_sm_and_calls_on_the_transport, separate_applies)
 HG_TEST_WHERE(bulk_class_on_the_transport_and_calls_over_sm, separate_applies)
 {
     separate_check_data(false, true, false);
+}
+
+/* A handle with an address, from its owner. The option passed_memory is not
+ * set. */
+HG_TEST_WHERE(bulk_class_pulls_memory_that_is_bound, separate_applies)
+{
+    unsigned char *bytes = rpc_new_pattern(1000, 7);
+    separate_move_t in = {HG_BULK_NULL, 9, SEPARATE_BLOCKING, 0};
+    struct rpc_end end;
+    uint64_t sum;
+
+    separate_begin(&end, true, true, false);
+    in.bulk = separate_expose(&end, bytes, 1000);
+    HG_CHECK_OK(HG_Bulk_handle_bind(in.bulk));
+    HG_CHECK_RET(separate_ask(&end, &in, &sum), HG_SUCCESS);
+    HG_CHECK_EQ_U64(sum, blob_sum(bytes, 1000));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    free(bytes);
+    rpc_close(&end);
 }
 
 /* ---- A client that does not listen ---- */
