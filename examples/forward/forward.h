@@ -110,11 +110,10 @@ MERCURY_GEN_PROC(fwd_name_in_t,
 
 /* ---- Sessions ---- */
 
-/* fwd.begin: `boot` is another one after each start of the server. */
+/* fwd.begin: begin a session of this connection. */
 MERCURY_GEN_PROC(fwd_begin_in_t, ((uint32_t) (version)))
 MERCURY_GEN_PROC(fwd_begin_out_t,
-    ((int32_t) (error))((uint64_t) (session))((uint64_t) (boot))(
-        (uint32_t) (read_only))((fwd_entry_t) (root)))
+    ((int32_t) (error))((uint64_t) (session))((fwd_entry_t) (root)))
 
 /* fwd.watch: the response comes when the server stops. */
 MERCURY_GEN_PROC(fwd_watch_in_t, ((uint64_t) (session)))
@@ -307,6 +306,6 @@ MERCURY_GEN_PROC(fwd_lock_in_t,
         (uint32_t) (type)))
 MERCURY_GEN_PROC(fwd_lock_out_t,
     ((int32_t) (error))((uint32_t) (type))((uint64_t) (start))(
-        (uint64_t) (end))((fwd_attr_t) (attr)))
+        (uint64_t) (end)))
 
 #endif

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -57,7 +56,7 @@ static const char forwardd_help[] =
     "  hg_forwardd sm://files --export /srv/files\n"
     "  hg_forwardd zmq+tcp://10.0.0.1:7000 --export /srv/files --read-only\n";
 
-struct server server = {NULL, -1, -1, false, false, 0, 0, 0};
+struct server server = {NULL, -1, -1, false, false, 0, 0};
 
 /* ---- Options ---- */
 
@@ -181,9 +180,6 @@ static int forwardd_open_folder(const char *folder)
 
 static int forwardd_prepare(const char *folder)
 {
-    if (getrandom(&server.boot, sizeof(server.boot), 0) !=
-        (ssize_t) sizeof(server.boot))
-        return forwardd_report("getrandom", errno);
     server.started = path_now();
     server.is_root = geteuid() == 0;
     (void) umask(0);                 /* the client's kernel applies umasks */

@@ -127,7 +127,7 @@ static int locks_set(struct job *job, struct file *file)
     if (*link == NULL)
         error = locks_add(job->session, link, file->node, in->owner);
     if (error == 0 && fcntl((*link)->fd, F_OFD_SETLK, &lock) != 0)
-        error = errno == EACCES ? EAGAIN : errno;
+        error = errno;
     return error;
 }
 
@@ -179,8 +179,6 @@ int32_t locks_lock(struct job *job)
     (void) pthread_mutex_lock(&session->locking);
     error = locks_run(job, file);
     (void) pthread_mutex_unlock(&session->locking);
-    if (error == 0)
-        error = -path_status(file->fd, "", &job->out.lock.attr, NULL);
     files_put(session, file);
     return error;
 }

@@ -108,7 +108,6 @@ static void sessions_destroy(struct session *session)
 {
     files_free(session);
     nodes_free(session);
-    (void) atomic_fetch_sub(&sessions.held, session->held);
     (void) pthread_mutex_destroy(&session->lock);
     (void) pthread_mutex_destroy(&session->locking);
     (void) NA_Addr_free(server.na_class, session->owner);
@@ -278,8 +277,6 @@ int32_t sessions_begin(struct job *job)
     }
     sessions_trim();
     out->session = session->number;
-    out->boot = server.boot;
-    out->read_only = server.read_only;
     return 0;
 }
 
