@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_mount.h"
 #include "client_remote.h"
 
 #define NODE_BUCKETS ((size_t) 1 << 16) /* of each table */
@@ -141,6 +142,44 @@ void node_forget(struct node *node, uint64_t lookups)
     assert(node->lookups >= lookups);
     node->lookups -= lookups;
     node_end(node);
+}
+
+/* ---- A folder that a call has changed ----
+ *
+ * Its attributes are used for a tenth of attr_timeout, since the kernel keeps
+ * them for attr_timeout from then on. */
+
+static struct {
+    const struct node *node; /* only compared; NULL: none */
+    fwd_id_t id;             /* another node may get the memory of this one */
+    fwd_attr_t attr;
+    uint64_t until;
+} node_changed;
+
+void node_changed_by_call(struct node *folder, const fwd_attr_t *attr)
+{
+    node_changed.node = attr->mode != 0 ? folder : NULL;
+    node_changed.id = folder->id;
+    node_changed.attr = *attr;
+    node_changed.until =
+        remote_now() + (uint64_t) (mount_options.attr_timeout * 100);
+}
+
+const fwd_attr_t *node_take_changed(struct node *node)
+{
+    if (node_changed.node != node || remote_now() >= node_changed.until ||
+        memcmp(&node_changed.id, &node->id, sizeof(node->id)) != 0)
+        return NULL;
+    node_changed.node = NULL;
+    node->attr = node_changed.attr;
+    node->attr_known = true;
+    return &node->attr;
+}
+
+void node_forget_changed(const struct node *node)
+{
+    if (node == NULL || node == node_changed.node)
+        node_changed.node = NULL;
 }
 
 /* ---- Names ---- */

@@ -70,6 +70,15 @@ void node_name_changed(struct node *parent, const char *name,
 /* Write the path below the root. Returns 0, ESTALE or ENAMETOOLONG. */
 int node_path(const struct node *node, char path[FWD_PATH_MAX + 1]);
 
+/* A call has changed a folder, and returned its attributes. The kernel asks for
+ * them next, once; node_take_changed has them for that. It returns NULL if they
+ * are not known, or too old. One folder at a time is remembered. */
+void node_changed_by_call(struct node *folder, const fwd_attr_t *attr);
+const fwd_attr_t *node_take_changed(struct node *node);
+
+/* Another call changes the node; NULL: any node. */
+void node_forget_changed(const struct node *node);
+
 /* Call `visit` for each node. */
 void node_each(void (*visit)(struct node *node));
 

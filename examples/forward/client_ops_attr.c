@@ -74,8 +74,16 @@ static struct slot *attr_begin(fuse_req_t req, const struct op *op,
 static void attr_getattr(
     fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct slot *slot = attr_begin(req, &getattr_op, ino, fi);
+    const fwd_attr_t *changed = node_take_changed(node_of(ino));
+    struct slot *slot;
+    struct stat st;
 
+    if (changed != NULL) {
+        node_stat(node_of(ino), changed, &st);
+        (void) fuse_reply_attr(req, &st, mount_options.attr_timeout);
+        return;
+    }
+    slot = attr_begin(req, &getattr_op, ino, fi);
     if (slot != NULL)
         slot_run(slot);
 }
@@ -113,6 +121,7 @@ static void attr_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st,
     struct slot *slot = attr_begin(req, &setattr_op, ino, fi);
     fwd_setattr_in_t *in;
 
+    node_forget_changed(node_of(ino));
     if (slot == NULL)
         return;
     in = &slot->in.setattr;

@@ -186,6 +186,7 @@ static void create_done(struct slot *slot, union slot_out *out)
     struct file *file =
         node != NULL ? file_make(node, slot->in.create.flags) : NULL;
 
+    node_changed_by_call(slot->nodes[0], &out->create.parent);
     if (file == NULL) {
         files_close(slot->epoch, out->create.file);
         ops_reply_error(slot, ENOMEM);

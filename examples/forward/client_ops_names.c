@@ -101,12 +101,12 @@ static void names_forget_multi(
 
 static void make_done(struct slot *slot, union slot_out *out)
 {
-    ops_reply_entry(
-        slot, &out->entry.entry, slot->nodes[0], slot->in.make.name);
+    node_changed_by_call(slot->nodes[0], &out->make.parent);
+    ops_reply_entry(slot, &out->make.entry, slot->nodes[0], slot->in.make.name);
 }
 
 static struct op make_op = {
-    {"fwd.make", hg_proc_fwd_make_in_t, hg_proc_fwd_entry_out_t, 0}, NULL,
+    {"fwd.make", hg_proc_fwd_make_in_t, hg_proc_fwd_make_out_t, 0}, NULL,
     make_done, NULL, false, offsetof(fwd_make_in_t, again)};
 
 static void names_make(fuse_req_t req, fuse_ino_t parent, const char *name,
@@ -150,6 +150,7 @@ static void names_symlink(
 
 static void link_done(struct slot *slot, union slot_out *out)
 {
+    node_forget_changed(NULL);
     ops_reply_entry(
         slot, &out->entry.entry, slot->nodes[1], slot->in.link.name);
 }
@@ -169,6 +170,7 @@ static void names_link(
     slot->nodes[1] = node_of(parent);
     node_ref(slot->nodes[1]);
     slot->in.link.name = name;
+    node_forget_changed(NULL);
     slot_run(slot);
 }
 
@@ -177,11 +179,12 @@ static void names_link(
 static void remove_done(struct slot *slot, union slot_out *out)
 {
     node_name_removed(slot->nodes[0], slot->in.remove.name);
+    node_changed_by_call(slot->nodes[0], &out->remove.parent);
     ops_done(slot, out);
 }
 
 static struct op remove_op = {
-    {"fwd.remove", hg_proc_fwd_remove_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
+    {"fwd.remove", hg_proc_fwd_remove_in_t, hg_proc_fwd_remove_out_t, 0}, NULL,
     remove_done, NULL, false, offsetof(fwd_remove_in_t, again)};
 
 static void names_remove(
@@ -213,6 +216,7 @@ static void rename_done(struct slot *slot, union slot_out *out)
 {
     const fwd_rename_in_t *in = &slot->in.rename;
 
+    node_forget_changed(NULL);
     node_name_changed(slot->nodes[0], in->name, slot->nodes[1], in->new_name,
         (in->flags & RENAME_EXCHANGE) != 0);
     ops_done(slot, out);
@@ -235,6 +239,7 @@ static void names_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
     slot->in.rename.name = name;
     slot->in.rename.new_name = new_name;
     slot->in.rename.flags = flags;
+    node_forget_changed(NULL);
     slot_run(slot);
 }
 

@@ -127,6 +127,8 @@ struct slot *slot_begin(
     slot->files[0] = file;
     if (node != NULL)
         node_ref(node);
+    if (node != NULL && !op->only_reads)
+        node_forget_changed(node);
     slot->deadline = remote_now() + slot_timeout;
     return slot;
 }

@@ -119,7 +119,10 @@ MERCURY_GEN_PROC(fwd_begin_out_t,
 MERCURY_GEN_PROC(fwd_watch_in_t, ((uint64_t) (session)))
 /* -> fwd_error_out_t */
 
-/* ---- Names ---- */
+/* ---- Names ----
+ *
+ * The output `parent` has the attributes of the folder afterwards: the kernel
+ * of the client asks for them next. */
 
 /* fwd.lookup: fwd_name_in_t -> fwd_entry_out_t */
 
@@ -141,7 +144,8 @@ MERCURY_GEN_PROC(fwd_make_in_t,
         (hg_const_string_t) (target))((uint64_t) (rdev))((uint32_t) (mode))(
         (uint32_t) (uid))((uint32_t) (gid))((uint32_t) (mark))(
         (uint32_t) (again)))
-/* -> fwd_entry_out_t */
+MERCURY_GEN_PROC(fwd_make_out_t,
+    ((int32_t) (error))((fwd_entry_t) (entry))((fwd_attr_t) (parent)))
 
 /* fwd.link: another name for a node. */
 MERCURY_GEN_PROC(fwd_link_in_t,
@@ -153,7 +157,7 @@ MERCURY_GEN_PROC(fwd_link_in_t,
 MERCURY_GEN_PROC(fwd_remove_in_t,
     ((uint64_t) (session))((uint64_t) (parent))((hg_const_string_t) (name))(
         (uint32_t) (directory))((uint32_t) (again)))
-/* -> fwd_error_out_t */
+MERCURY_GEN_PROC(fwd_remove_out_t, ((int32_t) (error))((fwd_attr_t) (parent)))
 
 /* fwd.rename: `flags` of renameat2(2). */
 MERCURY_GEN_PROC(fwd_rename_in_t,
@@ -234,7 +238,8 @@ MERCURY_GEN_PROC(fwd_create_in_t,
         (uint32_t) (flags))((uint32_t) (mode))((uint32_t) (uid))(
         (uint32_t) (gid))((uint32_t) (mark))((uint32_t) (again)))
 MERCURY_GEN_PROC(fwd_create_out_t,
-    ((int32_t) (error))((uint64_t) (file))((fwd_entry_t) (entry)))
+    ((int32_t) (error))((uint64_t) (file))((fwd_entry_t) (entry))(
+        (fwd_attr_t) (parent)))
 
 /* fwd.release: close a file or directory. fwd_file_in_t -> fwd_error_out_t */
 

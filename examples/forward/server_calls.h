@@ -55,6 +55,8 @@ struct job {
         fwd_statfs_out_t statfs;
         fwd_open_out_t open;
         fwd_create_out_t create;
+        fwd_make_out_t make;
+        fwd_remove_out_t remove;
         fwd_read_out_t read;
         fwd_write_out_t write;
         fwd_readdir_out_t readdir;

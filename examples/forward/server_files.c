@@ -351,6 +351,8 @@ int32_t files_create(struct job *job)
     if (parent == NULL)
         return FWD_FORGOTTEN;
     error = files_create_in(job, parent);
+    if (error == 0)
+        (void) path_status(parent->fd, "", &job->out.create.parent, NULL);
     nodes_put(job->session, parent);
     return error;
 }

@@ -173,7 +173,7 @@ static int names_make_in(const struct node *parent, const fwd_make_in_t *in)
 int32_t names_make(struct job *job)
 {
     const fwd_make_in_t *in = &job->in.make;
-    fwd_entry_t *entry = &job->out.entry.entry;
+    fwd_entry_t *entry = &job->out.make.entry;
     struct node *parent;
     bool again;
     int error = -path_check(in->name);
@@ -193,6 +193,8 @@ int32_t names_make(struct job *job)
         nodes_forget(job->session, entry->node, 1);
         error = EEXIST;
     }
+    if (error == 0)
+        (void) path_status(parent->fd, "", &job->out.make.parent, NULL);
     nodes_put(job->session, parent);
     return error;
 }
@@ -262,8 +264,12 @@ int32_t names_remove(struct job *job)
         return FWD_FORGOTTEN;
     if (unlinkat(parent->fd, in->name, in->directory ? AT_REMOVEDIR : 0) != 0)
         error = errno;
+    if (error == ENOENT && in->again != 0)
+        error = 0;
+    if (error == 0)
+        (void) path_status(parent->fd, "", &job->out.remove.parent, NULL);
     nodes_put(job->session, parent);
-    return error == ENOENT && in->again != 0 ? 0 : error;
+    return error;
 }
 
 /* Both nodes are used. 0 or an errno. */

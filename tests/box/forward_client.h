@@ -449,9 +449,9 @@ static inline int forward_make(struct forward_client *client, uint64_t parent,
 {
     fwd_make_in_t in = {
         client->session, parent, name, target, 0, mode, 0, 0, 0, 0};
-    fwd_entry_out_t out;
+    fwd_make_out_t out;
 
-    FORWARD_CALL(client, "make", make, &in, entry, &out);
+    FORWARD_CALL(client, "make", make, &in, make, &out);
     *entry = out.entry;
     return out.error;
 }
@@ -460,9 +460,9 @@ static inline int forward_remove(struct forward_client *client, uint64_t parent,
     const char *name, uint32_t directory, uint32_t again)
 {
     fwd_remove_in_t in = {client->session, parent, name, directory, again};
-    fwd_error_out_t out;
+    fwd_remove_out_t out;
 
-    FORWARD_CALL(client, "remove", remove, &in, error, &out);
+    FORWARD_CALL(client, "remove", remove, &in, remove, &out);
     return out.error;
 }
 

@@ -388,7 +388,7 @@ HG_TEST(repeated_calls_succeed)
     struct forward both;
     struct forward_client *client = &both.client;
     fwd_make_in_t make;
-    fwd_entry_out_t made;
+    fwd_make_out_t made;
     fwd_create_in_t create;
     fwd_create_out_t created;
     fwd_entry_t entry;
@@ -396,20 +396,20 @@ HG_TEST(repeated_calls_succeed)
     forward_begin_both(&both, NULL);
     make = (fwd_make_in_t){client->session, client->root, "d", NULL, 0,
         S_IFDIR | 0755, 0, 0, 0, 0};
-    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    FORWARD_CALL(client, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, 0);
-    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    FORWARD_CALL(client, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, EEXIST);
     make.again = 1;
-    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    FORWARD_CALL(client, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, 0);
     entry = made.entry;
     make.mark = 5; /* of another call */
-    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    FORWARD_CALL(client, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, EEXIST);
     make.mark = 0;
     make.mode = S_IFIFO | 0600; /* not what is there */
-    FORWARD_CALL(client, "make", make, &make, entry, &made);
+    FORWARD_CALL(client, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, EEXIST);
     /* The calls that failed count no lookup. */
     HG_CHECK_EQ_INT(forward_forget(client, entry.node, 2), 0);
@@ -536,7 +536,7 @@ HG_TEST(new_files_belong_to_the_caller_if_the_server_is_root)
     fwd_create_in_t create;
     fwd_create_out_t created;
     fwd_make_in_t make;
-    fwd_entry_out_t made;
+    fwd_make_out_t made;
     fwd_setattr_in_t in;
     fwd_attr_t attr;
 
@@ -551,7 +551,7 @@ HG_TEST(new_files_belong_to_the_caller_if_the_server_is_root)
     HG_CHECK_EQ_U64(created.entry.attr.gid, 5678);
     make = (fwd_make_in_t){both.client.session, both.client.root, "d", NULL, 0,
         S_IFDIR | 0700, 1234, 5678, 0, 0};
-    FORWARD_CALL(&both.client, "make", make, &make, entry, &made);
+    FORWARD_CALL(&both.client, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, 0);
     HG_CHECK_EQ_U64(made.entry.attr.uid, 1234);
     HG_CHECK_EQ_U64(made.entry.attr.gid, 5678);

@@ -306,8 +306,8 @@ static const struct any_call {
     const char *name;
     hg_proc_cb_t in, out;
 } any_calls[] = {ANY("lookup", name, entry), ANY("find", find, entry),
-    ANY("forget", forget, error), ANY("make", make, entry),
-    ANY("link", link, entry), ANY("remove", remove, error),
+    ANY("forget", forget, error), ANY("make", make, make),
+    ANY("link", link, entry), ANY("remove", remove, remove),
     ANY("rename", rename, error), ANY("readlink", node, data),
     ANY("getattr", getattr, attr), ANY("setattr", setattr, attr),
     ANY("getxattr", getxattr, getxattr), ANY("setxattr", setxattr, error),
@@ -531,7 +531,7 @@ HG_TEST(fifos_and_devices_are_not_opened)
     struct hostile all;
     struct forward_client *bad = &all.bad;
     fwd_make_in_t make;
-    fwd_entry_out_t made;
+    fwd_make_out_t made;
     fwd_create_out_t created;
     fwd_entry_t entry;
     uint64_t file;
@@ -549,14 +549,14 @@ HG_TEST(fifos_and_devices_are_not_opened)
     HG_CHECK_EQ_INT(forward_open_file(bad, entry.node, O_RDWR, &file), ENXIO);
     make = (fwd_make_in_t){bad->session, bad->root, "null", NULL, makedev(1, 3),
         S_IFCHR | 0666, 0, 0, 0, 0};
-    FORWARD_CALL(bad, "make", make, &make, entry, &made);
+    FORWARD_CALL(bad, "make", make, &make, make, &made);
     if (geteuid() != 0)
         HG_CHECK_EQ_INT(made.error, EPERM);
     if (made.error == 0)
         HG_CHECK_EQ_INT(
             forward_open_file(bad, made.entry.node, O_RDWR, &file), ENXIO);
     make.mode = 0170000; /* no kind at all */
-    FORWARD_CALL(bad, "make", make, &make, entry, &made);
+    FORWARD_CALL(bad, "make", make, &make, make, &made);
     HG_CHECK_EQ_INT(made.error, EINVAL);
     hostile_end(&all);
 }
