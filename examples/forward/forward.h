@@ -60,9 +60,9 @@ typedef struct {
 } fwd_data_t;
 hg_return_t hg_proc_fwd_data_t(hg_proc_t proc, void *data);
 
-/* What makes a node the same one after a restart of the server. `born` is the
- * time of birth in nanoseconds, or 0 where the file system has none: it tells a
- * file from an earlier one with the same inode number. */
+/* The identity of a node, which a restart of the server does not change. `born`
+ * is the time of birth in nanoseconds, or 0 where the file system has none: it
+ * tells a file from an earlier one with the same inode number. */
 MERCURY_GEN_PROC(
     fwd_id_t, ((uint64_t) (device))((uint64_t) (inode))((uint64_t) (born)))
 

@@ -24,7 +24,7 @@
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
 /* Find the class; NULL stands for the class of the request model. HG_FAULT:
- * there is none; codes of hg_check_class. All are logged. */
+ * HG_Init was not called; codes of hg_check_class. All are logged. */
 HG_PRIVATE hg_return_t hg_layer_find_class(
     struct hg_class **hg_class, const char *function);
 
