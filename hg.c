@@ -28743,7 +28743,7 @@ static hg_return_t hg_pipeline_push(
         if (ret == HG_SUCCESS)
             ret = hg_pipeline_work(
                 pipeline, b, hg_pipeline_next(pipeline), done, &used);
-        if (ret == HG_SUCCESS && used > 0)
+        if (ret == HG_SUCCESS)
             ret = hg_pipeline_start(pipeline, b, done, used);
         done = used == size ? done + size : total;
     }
