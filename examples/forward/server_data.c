@@ -24,37 +24,18 @@
 
 /* ---- Files ---- */
 
-/* Read up to `size` bytes; fewer only at the end. 0 or an errno. */
-static int data_read_file(
-    int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
+/* Read or write `size` bytes; fewer at the end, or if an error comes later. 0
+ * or an errno. */
+static int data_transfer(int fd, bool writes, void *data, size_t size,
+    uint64_t offset, size_t *done_p)
 {
     size_t done = 0;
 
     while (done < size) {
-        ssize_t n = pread(
-            fd, (char *) data + done, size - done, (off_t) (offset + done));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && done == 0)
-            return errno;
-        if (n <= 0)
-            break;
-        done += (size_t) n;
-    }
-    *done_p = done;
-    return 0;
-}
-
-/* Write `size` bytes; fewer if an error comes later. 0 or an errno. */
-static int data_write_file(
-    int fd, const void *data, size_t size, uint64_t offset, size_t *done_p)
-{
-    size_t done = 0;
-
-    while (done < size) {
-        ssize_t n = pwrite(fd, (const char *) data + done, size - done,
-            (off_t) (offset + done));
+        char *rest = (char *) data + done;
+        off_t at = (off_t) (offset + done);
+        ssize_t n = writes ? pwrite(fd, rest, size - done, at)
+                           : pread(fd, rest, size - done, at);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -112,21 +93,23 @@ static uint64_t data_clock(void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-/* Read what can block. Some file systems, such as tmpfs, do not know
- * RWF_NOWAIT: `known` is false. There the leader reads if the last read of the
- * file was fast. */
-static int data_read_blocking(struct file *file, void *data, size_t size,
-    uint64_t offset, size_t *done_p, bool known)
+/* Read what can block. */
+static int data_read_blocking(
+    struct file *file, void *data, size_t size, uint64_t offset, size_t *done_p)
 {
+    int reads = atomic_load_explicit(&file->reads, memory_order_relaxed);
     uint64_t before;
     int error;
 
-    if (known || atomic_load_explicit(&file->slow, memory_order_relaxed))
+    if (reads != FILE_READS_FAST)
         workers_hand_over();
+    if (reads == FILE_READS_CACHED)
+        return data_transfer(file->fd, false, data, size, offset, done_p);
     before = data_clock();
-    error = data_read_file(file->fd, data, size, offset, done_p);
-    atomic_store_explicit(&file->slow, data_clock() - before > DATA_SLOW_NS,
-        memory_order_relaxed);
+    error = data_transfer(file->fd, false, data, size, offset, done_p);
+    reads = data_clock() - before > DATA_SLOW_NS ? FILE_READS_SLOW
+                                                 : FILE_READS_FAST;
+    atomic_store_explicit(&file->reads, reads, memory_order_relaxed);
     return error;
 }
 
@@ -135,16 +118,21 @@ static int data_read_inline(struct job *job, struct file *file)
     const fwd_read_in_t *in = &job->in.read;
     fwd_read_out_t *out = &job->out.read;
     size_t done = 0;
-    int error;
+    int error = EAGAIN;
 
     if (in->size > FWD_INLINE_MAX)
         return EINVAL;
     out->data.bytes = workers_buffer();
-    error = data_read_cached(
-        file->fd, out->data.bytes, in->size, in->offset, &done);
+    if (atomic_load_explicit(&file->reads, memory_order_relaxed) ==
+        FILE_READS_CACHED)
+        error = data_read_cached(
+            file->fd, out->data.bytes, in->size, in->offset, &done);
+    if (error == EOPNOTSUPP)
+        atomic_store_explicit(
+            &file->reads, FILE_READS_FAST, memory_order_relaxed);
     if (error != 0)
-        error = data_read_blocking(file, out->data.bytes, in->size, in->offset,
-            &done, error != EOPNOTSUPP);
+        error = data_read_blocking(
+            file, out->data.bytes, in->size, in->offset, &done);
     out->size = out->data.size = (uint32_t) done;
     return error;
 }
@@ -162,8 +150,8 @@ static int data_write_inline(struct job *job, const struct file *file)
     if (in->offset == FWD_APPEND)
         return data_append(
             file->fd, in->data.bytes, in->data.size, &job->out.write.size);
-    error = data_write_file(
-        file->fd, in->data.bytes, in->data.size, in->offset, &done);
+    error = data_transfer(
+        file->fd, true, in->data.bytes, in->data.size, in->offset, &done);
     job->out.write.size = (uint32_t) done;
     return error;
 }
@@ -189,47 +177,24 @@ static int data_bulk_error(hg_return_t ret)
 /* A file, and what a pipeline has moved between it and the client. */
 struct data_pieces {
     int fd;
+    bool writes;
     uint64_t offset;
     size_t moved;
     int error;
 };
 
-/* Fill a piece; a short one is the last. */
-static hg_return_t data_fill(void *arg, void *data, size_t *size, size_t offset)
-{
-    struct data_pieces *pieces = (struct data_pieces *) arg;
-
-    pieces->error =
-        data_read_file(pieces->fd, data, *size, pieces->offset + offset, size);
-    if (pieces->error != 0)
-        *size = 0;
-    pieces->moved += *size;
-    return HG_SUCCESS;
-}
-
-/* Write a piece that has arrived. */
-static hg_return_t data_store(
+/* Fill a piece, or write one that has arrived; a short one is the last. */
+static hg_return_t data_piece(
     void *arg, void *data, size_t *size, size_t offset)
 {
     struct data_pieces *pieces = (struct data_pieces *) arg;
 
-    pieces->error =
-        data_write_file(pieces->fd, data, *size, pieces->offset + offset, size);
+    pieces->error = data_transfer(
+        pieces->fd, pieces->writes, data, *size, pieces->offset + offset, size);
     if (pieces->error != 0)
         *size = 0;
     pieces->moved += *size;
     return HG_SUCCESS;
-}
-
-/* The result of a transfer: an error counts only if nothing was moved before
- * it, as in read(2) and write(2). */
-static int data_result(
-    const struct data_pieces *pieces, hg_return_t ret, uint32_t *size_p)
-{
-    if (ret != HG_SUCCESS)
-        return data_bulk_error(ret);
-    *size_p = (uint32_t) pieces->moved;
-    return pieces->moved > 0 ? 0 : pieces->error;
 }
 
 /* 0 or an errno. */
@@ -242,38 +207,44 @@ static int data_check_bulk(hg_bulk_t memory, uint64_t at, uint32_t size)
     return at > all || size > all - at ? EFAULT : 0;
 }
 
-static int data_read_bulk(struct job *job, const struct file *file)
+/* Move data between the file and the client. An error of the file counts only
+ * if nothing was moved before it, as in read(2) and write(2). */
+static int data_move_pieces(struct job *job, struct data_pieces *pieces,
+    hg_bulk_t memory, uint64_t at, uint32_t size, uint32_t *size_p)
 {
-    const fwd_read_in_t *in = &job->in.read;
-    struct data_pieces pieces = {file->fd, in->offset, 0, 0};
     hg_bulk_pipeline_t pipeline = workers_pipeline();
-    int error = data_check_bulk(in->memory, in->at, in->size);
+    int error = data_check_bulk(memory, at, size);
+    hg_return_t ret;
 
     if (error != 0)
         return error;
     if (pipeline == NULL)
         return ENOMEM;
-    return data_result(&pieces,
-        HG_Bulk_pipeline_push(pipeline, job->handle, in->memory,
-            (size_t) in->at, in->size, data_fill, &pieces, DATA_BULK_MS),
-        &job->out.read.size);
+    ret = (pieces->writes ? HG_Bulk_pipeline_pull : HG_Bulk_pipeline_push)(
+        pipeline, job->handle, memory, (size_t) at, size, data_piece, pieces,
+        DATA_BULK_MS);
+    if (ret != HG_SUCCESS)
+        return data_bulk_error(ret);
+    *size_p = (uint32_t) pieces->moved;
+    return pieces->moved > 0 ? 0 : pieces->error;
+}
+
+static int data_read_bulk(struct job *job, const struct file *file)
+{
+    const fwd_read_in_t *in = &job->in.read;
+    struct data_pieces pieces = {file->fd, false, in->offset, 0, 0};
+
+    return data_move_pieces(
+        job, &pieces, in->memory, in->at, in->size, &job->out.read.size);
 }
 
 static int data_write_bulk(struct job *job, const struct file *file)
 {
     const fwd_write_in_t *in = &job->in.write;
-    struct data_pieces pieces = {file->fd, in->offset, 0, 0};
-    hg_bulk_pipeline_t pipeline = workers_pipeline();
-    int error = data_check_bulk(in->memory, in->at, in->size);
+    struct data_pieces pieces = {file->fd, true, in->offset, 0, 0};
 
-    if (error != 0)
-        return error;
-    if (pipeline == NULL)
-        return ENOMEM;
-    return data_result(&pieces,
-        HG_Bulk_pipeline_pull(pipeline, job->handle, in->memory,
-            (size_t) in->at, in->size, data_store, &pieces, DATA_BULK_MS),
-        &job->out.write.size);
+    return data_move_pieces(
+        job, &pieces, in->memory, in->at, in->size, &job->out.write.size);
 }
 
 /* Append all bytes at once, so that those of other clients do not come between
