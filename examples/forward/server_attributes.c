@@ -165,71 +165,71 @@ static ssize_t attributes_read(
                            : getxattr(path, name, buffer, size);
 }
 
-int32_t attributes_getxattr(struct job *job)
+/* Run `act` with a path of the node, if `name` is one. */
+static int32_t attributes_act(struct job *job, uint64_t number,
+    const char *name, int (*act)(struct job *job, const char *path))
+{
+    char path[PATH_PROC_SIZE];
+    struct node *node;
+    int error;
+
+    if (name == NULL)
+        return EINVAL;
+    node = nodes_get(job->session, number);
+    if (node == NULL)
+        return FWD_FORGOTTEN;
+    path_of(node->fd, path);
+    error = act(job, path);
+    nodes_put(job->session, node);
+    return error;
+}
+
+static int attributes_getxattr_at(struct job *job, const char *path)
 {
     const fwd_getxattr_in_t *in = &job->in.getxattr;
     fwd_getxattr_out_t *out = &job->out.getxattr;
     size_t size = in->size < FWD_XATTR_MAX ? in->size : FWD_XATTR_MAX;
-    char path[PATH_PROC_SIZE];
-    struct node *node;
-    ssize_t got;
-    int error = 0;
+    ssize_t got = attributes_read(path, in->name, workers_buffer(), size);
 
-    if (in->name == NULL)
-        return EINVAL;
-    node = nodes_get(job->session, in->node);
-    if (node == NULL)
-        return FWD_FORGOTTEN;
-    path_of(node->fd, path);
-    got = attributes_read(path, in->name, workers_buffer(), size);
-    if (got < 0) {
-        error = errno;
-    } else {
-        out->size = (uint32_t) got;
-        out->data.size = size > 0 ? out->size : 0;
-        out->data.bytes = workers_buffer();
-    }
-    nodes_put(job->session, node);
-    return error;
+    if (got < 0)
+        return errno;
+    out->size = (uint32_t) got;
+    out->data.size = size > 0 ? out->size : 0;
+    out->data.bytes = workers_buffer();
+    return 0;
+}
+
+static int attributes_setxattr_at(struct job *job, const char *path)
+{
+    const fwd_setxattr_in_t *in = &job->in.setxattr;
+
+    return setxattr(path, in->name, in->value.bytes, in->value.size,
+               (int) in->flags) == 0
+        ? 0
+        : errno;
+}
+
+static int attributes_removexattr_at(struct job *job, const char *path)
+{
+    return removexattr(path, job->in.name.name) == 0 ? 0 : errno;
+}
+
+int32_t attributes_getxattr(struct job *job)
+{
+    return attributes_act(job, job->in.getxattr.node, job->in.getxattr.name,
+        attributes_getxattr_at);
 }
 
 int32_t attributes_setxattr(struct job *job)
 {
-    const fwd_setxattr_in_t *in = &job->in.setxattr;
-    char path[PATH_PROC_SIZE];
-    struct node *node;
-    int error = 0;
-
-    if (in->name == NULL)
-        return EINVAL;
-    node = nodes_get(job->session, in->node);
-    if (node == NULL)
-        return FWD_FORGOTTEN;
-    path_of(node->fd, path);
-    if (setxattr(path, in->name, in->value.bytes, in->value.size,
-            (int) in->flags) != 0)
-        error = errno;
-    nodes_put(job->session, node);
-    return error;
+    return attributes_act(job, job->in.setxattr.node, job->in.setxattr.name,
+        attributes_setxattr_at);
 }
 
 int32_t attributes_removexattr(struct job *job)
 {
-    const fwd_name_in_t *in = &job->in.name;
-    char path[PATH_PROC_SIZE];
-    struct node *node;
-    int error = 0;
-
-    if (in->name == NULL)
-        return EINVAL;
-    node = nodes_get(job->session, in->parent);
-    if (node == NULL)
-        return FWD_FORGOTTEN;
-    path_of(node->fd, path);
-    if (removexattr(path, in->name) != 0)
-        error = errno;
-    nodes_put(job->session, node);
-    return error;
+    return attributes_act(
+        job, job->in.name.parent, job->in.name.name, attributes_removexattr_at);
 }
 
 /* ---- statfs ---- */

@@ -211,7 +211,7 @@ static int names_link_in(
         : errno;
 }
 
-/* Both nodes are used. 0 or an errno. */
+/* 0 or an errno. */
 static int names_link_nodes(
     struct job *job, const struct node *node, const struct node *parent)
 {
@@ -229,24 +229,33 @@ static int names_link_nodes(
     return error;
 }
 
+/* Run `act` with two nodes. */
+static int32_t names_act_on_two(struct job *job, uint64_t first_number,
+    uint64_t second_number,
+    int (*act)(
+        struct job *job, const struct node *first, const struct node *second))
+{
+    struct node *first = nodes_get(job->session, first_number);
+    struct node *second = nodes_get(job->session, second_number);
+    int error = FWD_FORGOTTEN;
+
+    if (first != NULL && second != NULL)
+        error = act(job, first, second);
+    if (second != NULL)
+        nodes_put(job->session, second);
+    if (first != NULL)
+        nodes_put(job->session, first);
+    return error;
+}
+
 int32_t names_link(struct job *job)
 {
     const fwd_link_in_t *in = &job->in.link;
-    struct node *node, *parent;
     int error = -path_check(in->name);
 
-    if (error != 0)
-        return error;
-    node = nodes_get(job->session, in->node);
-    parent = nodes_get(job->session, in->parent);
-    error = node == NULL || parent == NULL
-        ? FWD_FORGOTTEN
-        : names_link_nodes(job, node, parent);
-    if (parent != NULL)
-        nodes_put(job->session, parent);
-    if (node != NULL)
-        nodes_put(job->session, node);
-    return error;
+    return error != 0
+        ? error
+        : names_act_on_two(job, in->node, in->parent, names_link_nodes);
 }
 
 /* ---- remove and rename ---- */
@@ -272,10 +281,11 @@ int32_t names_remove(struct job *job)
     return error;
 }
 
-/* Both nodes are used. 0 or an errno. */
-static int names_rename_nodes(const fwd_rename_in_t *in,
-    const struct node *parent, const struct node *new_parent)
+/* 0 or an errno. */
+static int names_rename_nodes(
+    struct job *job, const struct node *parent, const struct node *new_parent)
 {
+    const fwd_rename_in_t *in = &job->in.rename;
     struct stat status;
     int error;
 
@@ -296,25 +306,15 @@ static int names_rename_nodes(const fwd_rename_in_t *in,
 int32_t names_rename(struct job *job)
 {
     const fwd_rename_in_t *in = &job->in.rename;
-    struct node *parent, *new_parent;
     int error = -path_check(in->name);
 
     if (error == 0)
         error = -path_check(in->new_name);
     if (error == 0 && (in->flags & ~NAMES_RENAME_FLAGS) != 0)
         error = EINVAL;
-    if (error != 0)
-        return error;
-    parent = nodes_get(job->session, in->parent);
-    new_parent = nodes_get(job->session, in->new_parent);
-    error = parent == NULL || new_parent == NULL
-        ? FWD_FORGOTTEN
-        : names_rename_nodes(in, parent, new_parent);
-    if (new_parent != NULL)
-        nodes_put(job->session, new_parent);
-    if (parent != NULL)
-        nodes_put(job->session, parent);
-    return error;
+    return error != 0
+        ? error
+        : names_act_on_two(job, in->parent, in->new_parent, names_rename_nodes);
 }
 
 /* ---- readlink ---- */
