@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * forward_cut: a library for LD_PRELOAD. hg_forwardd then dies as soon as it
+ * has made, renamed or removed a name, before it responds. tests/forward uses
+ * it.
+ */
+#define _GNU_SOURCE 1
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int cut_after(long got)
+{
+    if (got == 0)
+        (void) kill(getpid(), SIGKILL);
+    return (int) got;
+}
+
+int mkdirat(int dir, const char *name, mode_t mode)
+{
+    return cut_after(syscall(SYS_mkdirat, dir, name, mode));
+}
+
+int mknodat(int dir, const char *name, mode_t mode, dev_t device)
+{
+    return cut_after(syscall(SYS_mknodat, dir, name, mode, device));
+}
+
+int symlinkat(const char *target, int dir, const char *name)
+{
+    return cut_after(syscall(SYS_symlinkat, target, dir, name));
+}
+
+int linkat(
+    int dir, const char *name, int new_dir, const char *new_name, int flags)
+{
+    return cut_after(syscall(SYS_linkat, dir, name, new_dir, new_name, flags));
+}
+
+int renameat2(int dir, const char *name, int new_dir, const char *new_name,
+    unsigned flags)
+{
+    return cut_after(
+        syscall(SYS_renameat2, dir, name, new_dir, new_name, flags));
+}
+
+int unlinkat(int dir, const char *name, int flags)
+{
+    return cut_after(syscall(SYS_unlinkat, dir, name, flags));
+}
