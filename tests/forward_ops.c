@@ -614,7 +614,7 @@ static void ops_run(char *line)
 
 int main(void)
 {
-    static char line[4096];
+    static char line[sizeof(ops_data)];
 
     while (fgets(line, sizeof(line), stdin) != NULL) {
         ops_run(line);
