@@ -28,6 +28,8 @@
 
 #define FORWARDD_THREADS 64u
 #define FORWARDD_DRAIN_MS 15000u
+#define FORWARDD_LOOK_MS 5u     /* between two looks whether calls are left */
+#define FORWARDD_REFUSE_MS 100u /* for calls that were sent before the end */
 
 /* Calls that wait for a thread or its end, and bytes of arguments: of one call,
  * and of all. Bulk data does not count. */
@@ -210,6 +212,20 @@ static int forwardd_print(const char *folder)
 
 /* ---- Service ---- */
 
+/* Finish what has begun. Only workers execute calls: with a timeout, HG_Drain
+ * would execute those that are left in this thread. */
+static void forwardd_drain(void)
+{
+    const struct timespec pause = {0, FORWARDD_LOOK_MS * 1000000};
+    unsigned looks = FORWARDD_DRAIN_MS / FORWARDD_LOOK_MS;
+    hg_return_t ret;
+
+    while ((ret = HG_Drain(NULL, 0)) == HG_TIMEOUT && looks-- > 0)
+        (void) nanosleep(&pause, NULL);
+    if (ret == HG_SUCCESS)
+        (void) HG_Drain(NULL, FORWARDD_REFUSE_MS);
+}
+
 /* Serve until a signal comes; then finish what has begun. 0 or 1. */
 static int forwardd_serve(
     const struct forwardd_options *options, const sigset_t *signals)
@@ -225,7 +241,7 @@ static int forwardd_serve(
     while (sigtimedwait(signals, NULL, &pause) < 0)
         sessions_sweep();
     sessions_stop();
-    (void) HG_Drain(NULL, FORWARDD_DRAIN_MS);
+    forwardd_drain();
     workers_stop();
     sessions_free();
     return 0;

@@ -1100,47 +1100,68 @@ HG_TEST(a_read_only_server_changes_nothing)
     forward_end_both(&both);
 }
 
-/* A program of the server's node has a lease of each file, so that the server's
- * open blocks until it gives the lease back. */
+/* A file of which a program of the server's node has a lease: the server's open
+ * blocks until it gives the lease back. */
+struct leased {
+    uint64_t node;
+    int lease;
+    struct forward_call open;
+};
+
+static void lease_file(
+    struct forward *both, const char *name, struct leased *leased)
+{
+    char *path = forward_path(&both->server, name);
+
+    (void) signal(SIGIO, SIG_IGN); /* sent when the server opens the file */
+    forward_put(&both->server, name, "", 0);
+    leased->node = look(both, name).node;
+    leased->lease = open(path, O_RDWR | O_CLOEXEC);
+    free(path);
+    if (fcntl(leased->lease, F_SETLEASE, F_WRLCK) != 0)
+        hg_test_skip("no leases here: %s", strerror(errno));
+}
+
+static void begin_open(struct forward_client *client, struct leased *leased)
+{
+    fwd_open_in_t in = {client->session, leased->node, 0, "", O_RDWR};
+
+    forward_begin_call(client, &leased->open, "fwd.open", hg_proc_fwd_open_in_t,
+        hg_proc_fwd_open_out_t, &in);
+}
+
+static void end_open(struct forward_client *client, struct leased *leased)
+{
+    fwd_open_out_t out;
+
+    HG_CHECK(!leased->open.done);
+    HG_CHECK(fcntl(leased->lease, F_SETLEASE, F_UNLCK) == 0);
+    HG_CHECK_OK(forward_await(client, &leased->open, &out));
+    HG_CHECK_EQ_INT(out.error, 0);
+    forward_end_call(&leased->open, &out);
+    (void) close(leased->lease);
+}
+
 HG_TEST(calls_that_block_do_not_hold_up_others)
 {
     enum { FILES = 5 };
     struct forward both;
-    struct forward_call calls[FILES];
-    fwd_open_out_t out;
+    struct leased files[FILES];
     fwd_attr_t attr;
     char name[20];
-    int leases[FILES];
     int i;
 
-    (void) signal(SIGIO, SIG_IGN); /* sent when the server opens the file */
     forward_begin_both(&both, "--threads", "8", NULL);
     for (i = 0; i < FILES; i++) {
-        fwd_open_in_t in = {both.client.session, 0, 0, "", O_RDWR};
-        char *path;
-
         (void) snprintf(name, sizeof(name), "%d", i);
-        forward_put(&both.server, name, "", 0);
-        path = forward_path(&both.server, name);
-        leases[i] = open(path, O_RDWR | O_CLOEXEC);
-        free(path);
-        if (fcntl(leases[i], F_SETLEASE, F_WRLCK) != 0)
-            hg_test_skip("no leases here: %s", strerror(errno));
-        in.node = look(&both, name).node;
-        forward_begin_call(&both.client, &calls[i], "fwd.open",
-            hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, &in);
+        lease_file(&both, name, &files[i]);
+        begin_open(&both.client, &files[i]);
     }
     for (i = 0; i < 100; i++)
         HG_CHECK_EQ_INT(
             forward_getattr(&both.client, both.client.root, 0, &attr), 0);
-    for (i = 0; i < FILES; i++) {
-        HG_CHECK(!calls[i].done);
-        HG_CHECK(fcntl(leases[i], F_SETLEASE, F_UNLCK) == 0);
-        HG_CHECK_OK(forward_await(&both.client, &calls[i], &out));
-        HG_CHECK_EQ_INT(out.error, 0);
-        forward_end_call(&calls[i], &out);
-        (void) close(leases[i]);
-    }
+    for (i = 0; i < FILES; i++)
+        end_open(&both.client, &files[i]);
     forward_end_both(&both);
 }
 
@@ -1163,6 +1184,51 @@ HG_TEST(sigterm_responds_to_the_watch)
     HG_CHECK_OK(HG_Get_output(both.client.watch, &out));
     HG_CHECK_EQ_INT(out.error, 0);
     HG_CHECK_OK(HG_Free_output(both.client.watch, &out));
+    forward_stop(&both.server);
+    forward_close(&both.client);
+}
+
+/* All threads of the server are blocked, and it has received more calls. */
+HG_TEST(sigterm_finishes_the_calls_that_have_begun)
+{
+    enum { CALLS = 50 };
+    struct forward both;
+    struct leased files[2];
+    struct forward_call calls[CALLS];
+    fwd_getattr_in_t in;
+    fwd_attr_out_t out;
+    int i;
+
+    forward_begin_both(&both, "--threads", "2", NULL);
+    lease_file(&both, "one", &files[0]);
+    lease_file(&both, "two", &files[1]);
+    in.session = both.client.session;
+    in.node = both.client.root;
+    in.file = 0;
+    HG_CHECK(kill(both.server.pid, SIGSTOP) == 0);
+    begin_open(&both.client, &files[0]);
+    begin_open(&both.client, &files[1]);
+    for (i = 0; i < CALLS; i++)
+        forward_begin_call(&both.client, &calls[i], "fwd.getattr",
+            hg_proc_fwd_getattr_in_t, hg_proc_fwd_attr_out_t, &in);
+    HG_CHECK(kill(both.server.pid, SIGCONT) == 0);
+    for (i = 0; i < 2; i++)
+        while (fcntl(files[i].lease, F_GETLEASE) == F_WRLCK)
+            forward_turn(&both.client);
+    HG_CHECK(kill(both.server.pid, SIGTERM) == 0);
+    while (!both.client.watch_ended)
+        forward_turn(&both.client);
+    end_open(&both.client, &files[0]);
+    end_open(&both.client, &files[1]);
+    for (i = 0; i < CALLS; i++) {
+        hg_return_t ret = forward_await(&both.client, &calls[i], &out);
+
+        if (ret != HG_SUCCESS) /* it was refused */
+            HG_CHECK_RET(ret, HG_AGAIN);
+        else
+            HG_CHECK_EQ_INT(out.error, 0);
+        forward_end_call(&calls[i], ret == HG_SUCCESS ? &out : NULL);
+    }
     forward_stop(&both.server);
     forward_close(&both.client);
 }
