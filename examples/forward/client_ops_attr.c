@@ -62,7 +62,7 @@ static void attr_prepare(struct slot *slot)
 
 static struct op getattr_op = {
     {"fwd.getattr", hg_proc_fwd_getattr_in_t, hg_proc_fwd_attr_out_t, 0},
-    attr_prepare, attr_done, NULL, true, 0};
+    attr_prepare, attr_done, NULL, OP_READS, 0};
 
 static struct slot *attr_begin(fuse_req_t req, const struct op *op,
     fuse_ino_t ino, const struct fuse_file_info *fi)
@@ -90,7 +90,7 @@ static void attr_getattr(
 
 static struct op setattr_op = {
     {"fwd.setattr", hg_proc_fwd_setattr_in_t, hg_proc_fwd_attr_out_t, 0},
-    attr_prepare, attr_done, NULL, false, 0};
+    attr_prepare, attr_done, NULL, 0, 0};
 
 static uint32_t attr_valid(int set)
 {
@@ -158,7 +158,7 @@ static void statfs_done(struct slot *slot, union slot_out *out)
 
 static struct op statfs_op = {
     {"fwd.statfs", hg_proc_fwd_node_in_t, hg_proc_fwd_statfs_out_t, 0}, NULL,
-    statfs_done, NULL, true, 0};
+    statfs_done, NULL, OP_READS, 0};
 
 static void attr_statfs(fuse_req_t req, fuse_ino_t ino)
 {
@@ -201,7 +201,7 @@ static bool getxattr_failed(struct slot *slot, int error)
 
 static struct op getxattr_op = {
     {"fwd.getxattr", hg_proc_fwd_getxattr_in_t, hg_proc_fwd_getxattr_out_t, 0},
-    NULL, getxattr_done, getxattr_failed, true, 0};
+    NULL, getxattr_done, getxattr_failed, OP_READS, 0};
 
 static void attr_getxattr(
     fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
@@ -230,7 +230,7 @@ static void attr_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 static struct op setxattr_op = {
     {"fwd.setxattr", hg_proc_fwd_setxattr_in_t, hg_proc_fwd_error_out_t, 0},
-    NULL, ops_done, NULL, false, 0};
+    NULL, ops_done, NULL, 0, 0};
 
 static void attr_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
     const char *value, size_t size, int flags)
@@ -255,7 +255,7 @@ static void attr_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 
 static struct op removexattr_op = {
     {"fwd.removexattr", hg_proc_fwd_name_in_t, hg_proc_fwd_error_out_t, 0},
-    NULL, ops_done, NULL, false, 0};
+    NULL, ops_done, NULL, 0, 0};
 
 static void attr_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {

@@ -31,7 +31,7 @@ static void read_done(struct slot *slot, union slot_out *out)
 
 static struct op read_op = {
     {"fwd.read", hg_proc_fwd_read_in_t, hg_proc_fwd_read_out_t, 0}, NULL,
-    read_done, NULL, true, 0};
+    read_done, NULL, OP_READS, 0};
 
 static void data_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     struct fuse_file_info *fi)
@@ -60,7 +60,7 @@ static void write_done(struct slot *slot, union slot_out *out)
 
 static struct op write_op = {
     {"fwd.write", hg_proc_fwd_write_in_t, hg_proc_fwd_write_out_t, 0}, NULL,
-    write_done, NULL, false, 0};
+    write_done, NULL, 0, 0};
 
 /* Programs that append get a place at the end from the server, where other
  * clients append, too. */
@@ -108,7 +108,7 @@ static void data_write(fuse_req_t req, fuse_ino_t ino, const char *data,
 
 static struct op fsync_op = {
     {"fwd.fsync", hg_proc_fwd_fsync_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
-    ops_done, NULL, false, 0};
+    ops_done, NULL, 0, 0};
 
 static void data_fsync(
     fuse_req_t req, fuse_ino_t ino, int data_only, struct fuse_file_info *fi)
@@ -126,7 +126,7 @@ static void data_fsync(
 
 static struct op fallocate_op = {
     {"fwd.fallocate", hg_proc_fwd_fallocate_in_t, hg_proc_fwd_error_out_t, 0},
-    NULL, ops_done, NULL, false, 0};
+    NULL, ops_done, NULL, 0, 0};
 
 static void data_fallocate(fuse_req_t req, fuse_ino_t ino, int mode,
     off_t offset, off_t size, struct fuse_file_info *fi)
@@ -154,7 +154,7 @@ static void copy_prepare(struct slot *slot)
 
 static struct op copy_op = {
     {"fwd.copy", hg_proc_fwd_copy_in_t, hg_proc_fwd_offset_out_t, 0},
-    copy_prepare, copy_done, NULL, false, 0};
+    copy_prepare, copy_done, NULL, 0, 0};
 
 static void data_copy(fuse_req_t req, fuse_ino_t ino, off_t offset,
     struct fuse_file_info *fi, fuse_ino_t to_ino, off_t to_offset,
@@ -181,7 +181,7 @@ static void seek_done(struct slot *slot, union slot_out *out)
 
 static struct op seek_op = {
     {"fwd.seek", hg_proc_fwd_seek_in_t, hg_proc_fwd_offset_out_t, 0}, NULL,
-    seek_done, NULL, true, 0};
+    seek_done, NULL, OP_READS, 0};
 
 static void data_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
     struct fuse_file_info *fi)

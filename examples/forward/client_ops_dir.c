@@ -158,7 +158,7 @@ static void readdir_done(struct slot *slot, union slot_out *out)
 
 static struct op readdir_op = {
     {"fwd.readdir", hg_proc_fwd_readdir_in_t, hg_proc_fwd_readdir_out_t, 0},
-    NULL, readdir_done, NULL, true, 0};
+    NULL, readdir_done, NULL, OP_READS | OP_OF_SESSION, 0};
 
 static void dir_read(fuse_req_t req, size_t size, off_t offset,
     const struct fuse_file_info *fi, bool plus)

@@ -79,7 +79,7 @@ static bool release_failed(struct slot *slot, int error)
 
 static struct op release_op = {
     {"fwd.release", hg_proc_fwd_file_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
-    release_done, release_failed, false, 0};
+    release_done, release_failed, 0, 0};
 
 /* Nobody waits for the server to close a file. */
 static void files_close(uint64_t epoch, uint64_t remote)
@@ -145,7 +145,7 @@ static void open_prepare(struct slot *slot)
 
 static struct op open_op = {
     {"fwd.open", hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, 0},
-    open_prepare, open_done, NULL, true, 0};
+    open_prepare, open_done, NULL, OP_READS | OP_OF_SESSION, 0};
 
 static void files_open_as(fuse_req_t req, fuse_ino_t ino,
     const struct fuse_file_info *fi, uint32_t flags)
@@ -206,7 +206,7 @@ static void create_done(struct slot *slot, union slot_out *out)
 
 static struct op create_op = {
     {"fwd.create", hg_proc_fwd_create_in_t, hg_proc_fwd_create_out_t, 0}, NULL,
-    create_done, NULL, false, offsetof(fwd_create_in_t, again)};
+    create_done, NULL, OP_OF_SESSION, offsetof(fwd_create_in_t, again)};
 
 static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     mode_t mode, struct fuse_file_info *fi)
@@ -246,7 +246,7 @@ static bool flush_failed(struct slot *slot, int error)
 
 static struct op flush_op = {
     {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
-    flush_done, flush_failed, false, 0};
+    flush_done, flush_failed, 0, 0};
 
 /* A program closes one descriptor of a file. All writes have reached the server
  * before, so only the locks of the process are left to release. */

@@ -69,7 +69,7 @@ static void lock_done(struct slot *slot, union slot_out *out)
 
 static struct op set_op = {
     {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
-    lock_done, lock_failed, false, 0};
+    lock_done, lock_failed, OP_OF_SESSION, 0};
 
 static struct slot *lock_begin(fuse_req_t req, const struct op *op,
     const struct fuse_file_info *fi, uint32_t call)
@@ -147,7 +147,7 @@ static void test_done(struct slot *slot, union slot_out *out)
 
 static struct op test_op = {
     {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
-    test_done, NULL, true, 0};
+    test_done, NULL, OP_READS, 0};
 
 static void lock_getlk(fuse_req_t req, fuse_ino_t ino,
     struct fuse_file_info *fi, struct flock *lock)

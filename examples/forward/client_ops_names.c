@@ -68,7 +68,7 @@ static bool lookup_failed(struct slot *slot, int error)
 
 static struct op lookup_op = {
     {"fwd.lookup", hg_proc_fwd_name_in_t, hg_proc_fwd_entry_out_t, 0}, NULL,
-    lookup_done, lookup_failed, true, 0};
+    lookup_done, lookup_failed, OP_READS | OP_OF_SESSION, 0};
 
 static void names_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -107,7 +107,7 @@ static void make_done(struct slot *slot, union slot_out *out)
 
 static struct op make_op = {
     {"fwd.make", hg_proc_fwd_make_in_t, hg_proc_fwd_make_out_t, 0}, NULL,
-    make_done, NULL, false, offsetof(fwd_make_in_t, again)};
+    make_done, NULL, OP_OF_SESSION, offsetof(fwd_make_in_t, again)};
 
 static void names_make(fuse_req_t req, fuse_ino_t parent, const char *name,
     mode_t mode, dev_t rdev, const char *target)
@@ -157,7 +157,7 @@ static void link_done(struct slot *slot, union slot_out *out)
 
 static struct op link_op = {
     {"fwd.link", hg_proc_fwd_link_in_t, hg_proc_fwd_entry_out_t, 0}, NULL,
-    link_done, NULL, false, offsetof(fwd_link_in_t, again)};
+    link_done, NULL, OP_OF_SESSION, offsetof(fwd_link_in_t, again)};
 
 static void names_link(
     fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
@@ -185,7 +185,7 @@ static void remove_done(struct slot *slot, union slot_out *out)
 
 static struct op remove_op = {
     {"fwd.remove", hg_proc_fwd_remove_in_t, hg_proc_fwd_remove_out_t, 0}, NULL,
-    remove_done, NULL, false, offsetof(fwd_remove_in_t, again)};
+    remove_done, NULL, 0, offsetof(fwd_remove_in_t, again)};
 
 static void names_remove(
     fuse_req_t req, fuse_ino_t parent, const char *name, bool directory)
@@ -224,7 +224,7 @@ static void rename_done(struct slot *slot, union slot_out *out)
 
 static struct op rename_op = {
     {"fwd.rename", hg_proc_fwd_rename_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
-    rename_done, NULL, false, offsetof(fwd_rename_in_t, again)};
+    rename_done, NULL, 0, offsetof(fwd_rename_in_t, again)};
 
 static void names_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
     fuse_ino_t new_parent, const char *new_name, unsigned int flags)
@@ -261,7 +261,7 @@ static void readlink_done(struct slot *slot, union slot_out *out)
 
 static struct op readlink_op = {
     {"fwd.readlink", hg_proc_fwd_node_in_t, hg_proc_fwd_data_out_t, 0}, NULL,
-    readlink_done, NULL, true, 0};
+    readlink_done, NULL, OP_READS, 0};
 
 static void names_readlink(fuse_req_t req, fuse_ino_t ino)
 {

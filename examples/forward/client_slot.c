@@ -127,7 +127,7 @@ struct slot *slot_begin(
     slot->files[0] = file;
     if (node != NULL)
         node_ref(node);
-    if (node != NULL && !op->only_reads)
+    if (node != NULL && (op->flags & OP_READS) == 0)
         node_forget_changed(node);
     slot->deadline = remote_now() + slot_timeout;
     return slot;
@@ -198,7 +198,8 @@ static void slot_cancel_signaled(uint64_t now)
     slot_any_signaled = false;
     TAILQ_FOREACH(slot, &slot_calls, queue)
     {
-        if (!slot->interrupted || slot->canceled || !slot->op->only_reads)
+        if (!slot->interrupted || slot->canceled ||
+            (slot->op->flags & OP_READS) == 0)
             continue;
         slot->canceled = now + slot_timeout >= slot->deadline + SLOT_SLOW_MS;
         if (slot->canceled)
@@ -273,6 +274,10 @@ static void slot_find_again(struct node *node, uint64_t used)
  * Otherwise it does not know the session. */
 static void slot_forgotten(struct slot *slot)
 {
+    if (slot->only_epoch != 0) {
+        slot_fail(slot, EIO);
+        return;
+    }
     if (slot->opening != NULL) {
         slot_find_again(slot->opening->node, slot->used[0]);
     } else if (slot->finding == NULL && slot->files[0] == NULL) {
@@ -288,6 +293,14 @@ static void slot_forgotten(struct slot *slot)
     slot_retry(slot, 0);
 }
 
+/* Send the call again, after it or a call that prepares it has ended. */
+static void slot_repeat(struct slot *slot, unsigned pause)
+{
+    if (slot->finding == NULL && slot->opening == NULL)
+        slot->again = true;
+    slot_retry(slot, pause);
+}
+
 /* The call ended without a response. */
 static void slot_unanswered(struct slot *slot, hg_return_t ret)
 {
@@ -301,15 +314,11 @@ static void slot_unanswered(struct slot *slot, hg_return_t ret)
     case HG_HOSTUNREACH:
         if (slot->epoch == remote_epoch())
             remote_lose("the connection is lost");
-        slot->again = true;
-        slot_retry(slot, 0);
+        slot_repeat(slot, 0);
         return;
     case HG_AGAIN: slot_retry(slot, SLOT_PAUSE_MS); return;
     case HG_CANCELED:
-    case HG_CHECKSUM_ERROR:
-        slot->again = true;
-        slot_retry(slot, SLOT_PAUSE_MS);
-        return;
+    case HG_CHECKSUM_ERROR: slot_repeat(slot, SLOT_PAUSE_MS); return;
     default: break;
     }
     if (ret == HG_TIMEOUT)
@@ -349,13 +358,18 @@ static void slot_opened(struct slot *slot, union slot_out *out)
     slot_retry(slot, 0);
 }
 
+/* A server that stops responds to the calls that have begun, after the session
+ * has ended. */
 static void slot_answered(struct slot *slot, union slot_out *out)
 {
-    if (out->error == FWD_FORGOTTEN)
+    bool prepares = slot->finding != NULL || slot->opening != NULL;
+    bool is_of_session =
+        prepares || (out->error == 0 && (slot->op->flags & OP_OF_SESSION) != 0);
+
+    if (out->error == FWD_FORGOTTEN) {
         slot_forgotten(slot);
-    else if (slot->epoch != remote_epoch()) {
-        slot->again = true; /* its numbers do not count any more */
-        slot_retry(slot, 0);
+    } else if (is_of_session && slot->epoch != remote_epoch()) {
+        slot_repeat(slot, 0);
     } else if (slot->finding != NULL) {
         slot_found(slot, out);
     } else if (slot->opening != NULL) {
@@ -502,7 +516,7 @@ void slot_run(struct slot *slot)
         slot->used[i] = slot->nodes[i] != NULL ? slot->nodes[i]->remote : 0;
     if (op->prepare != NULL)
         op->prepare(slot);
-    if (op->only_reads)
+    if ((op->flags & OP_READS) != 0)
         slot_watch_signals(slot);
     if (op->again != 0 && slot->again)
         *(uint32_t *) (void *) ((char *) &slot->in + op->again) = 1;

@@ -81,6 +81,12 @@ union slot_out {
 
 struct slot;
 
+enum {
+    OP_READS = 1,     /* to end it without its result loses nothing */
+    OP_OF_SESSION = 2 /* its result holds only in its session: has numbers of
+                       * nodes or files, or is a lock */
+};
+
 /* A kind of request. */
 struct op {
     struct remote_call call;
@@ -91,8 +97,8 @@ struct op {
     /* Respond to the kernel after a failure; NULL: fuse_reply_err. Returns
      * true if the slot goes on: it was given to slot_retry. */
     bool (*failed)(struct slot *slot, int error);
-    bool only_reads; /* to end it without its result loses nothing */
-    size_t again;    /* offset of the member `again` of the input; 0: none */
+    unsigned flags; /* OP_... */
+    size_t again;   /* offset of the member `again` of the input; 0: none */
 };
 
 struct slot {
