@@ -44,13 +44,8 @@ struct file *files_get(struct session *session, uint64_t number)
 static void files_close(struct session *session, struct file *file)
 {
     struct node *node = file->node;
-    bool last;
 
-    (void) pthread_mutex_lock(&session->lock);
-    last = --node->files == 0;
-    (void) pthread_mutex_unlock(&session->lock);
-    if (last)
-        locks_free(session, node);
+    locks_end_file(session, node);
     (void) close(file->fd);
     (void) pthread_mutex_destroy(&file->position);
     free(file);

@@ -183,10 +183,16 @@ int32_t locks_lock(struct job *job)
     return error;
 }
 
-void locks_free(struct session *session, struct node *node)
+/* A file that is opened meanwhile keeps the locks, or begins without any. */
+void locks_end_file(struct session *session, struct node *node)
 {
+    bool last;
+
     (void) pthread_mutex_lock(&session->locking);
-    while (node->locks != NULL)
+    (void) pthread_mutex_lock(&session->lock);
+    last = --node->files == 0;
+    (void) pthread_mutex_unlock(&session->lock);
+    while (last && node->locks != NULL)
         locks_remove(session, &node->locks);
     (void) pthread_mutex_unlock(&session->locking);
 }

@@ -7,6 +7,7 @@
  * clients, and the programs of this node. Nothing waits here.
  *
  * Locking: session->locking for the lists of the nodes and their descriptors.
+ * It is taken before session->lock.
  */
 #ifndef HG_EXAMPLES_SERVER_LOCKS_H
 #define HG_EXAMPLES_SERVER_LOCKS_H
@@ -16,7 +17,8 @@
 
 int32_t locks_lock(struct job *job);
 
-/* Release all locks of a node: its last open file was closed. */
-void locks_free(struct session *session, struct node *node);
+/* Count that a file of a node is closed. The last one releases all locks of the
+ * node. */
+void locks_end_file(struct session *session, struct node *node);
 
 #endif
