@@ -3,6 +3,7 @@
 #include "usage.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,17 @@ int usage_error(const char *program, const char *cause, ...)
     (void) fprintf(stderr, "; see %s --help\n", program);
     va_end(args);
     return USAGE_ERROR;
+}
+
+int usage_wrong_option(const char *program, char *argv[], int result)
+{
+    const char *last = argv[optind - 1];
+
+    if (result == ':')
+        return usage_error(program, "%s needs a value", last);
+    if (optopt == 0 || strncmp(last, "--", 2) == 0)
+        return usage_error(program, "wrong option %s", last);
+    return usage_error(program, "wrong option -%c", optopt);
 }
 
 unsigned long usage_number(const char *text, unsigned long max)

@@ -20,6 +20,10 @@ bool usage_is_printed(
  * printf. Returns USAGE_ERROR. */
 int usage_error(const char *program, const char *cause, ...);
 
+/* Print what getopt_long did not accept when it returned `result`, ':' or '?'.
+ * Returns USAGE_ERROR. */
+int usage_wrong_option(const char *program, char *argv[], int result);
+
 /* Read a whole decimal number from 1 to `max`. Returns 0 if `text` is none. */
 unsigned long usage_number(const char *text, unsigned long max);
 

@@ -28,14 +28,13 @@
 #define MOUNT_AHEAD_KIB "1024"
 #define MOUNT_BACKGROUND 64u /* readahead and other requests at a time */
 
-struct mount_options mount_options = {1.0, 1.0, 0.0, 0, 0, 0, 0};
+struct mount_options mount_options = {1.0, 1.0, 0.0, 0, 0, 0, 0, 0};
 
 static struct {
     struct fuse_session *session;
     const char *point;
     int fuse_fd;
     int epoll_fd;
-    bool begun;          /* FUSE_INIT has been responded to */
     bool reading;        /* the loop polls fuse_fd */
     uint64_t window;     /* ns to spin */
     uint64_t busy_until; /* no spinning before this time */
@@ -90,6 +89,7 @@ static void mount_init(void *unused, struct fuse_conn_info *conn)
     if (mount_options.writeback)
         mount_want(conn, FUSE_CAP_WRITEBACK_CACHE);
     conn->max_write = FWD_IO_MAX;
+    conn->max_read = mount_options.max_read;
     conn->max_background = MOUNT_BACKGROUND;
 }
 
@@ -104,15 +104,6 @@ bool mount_prepare(struct fuse_args *args)
         return false;
     mount.session = fuse_session_new(args, &table, sizeof(table), NULL);
     return mount.session != NULL;
-}
-
-bool mount_begin(const char *mountpoint)
-{
-    if (fuse_session_mount(mount.session, mountpoint) != 0)
-        return false;
-    mount.fuse_fd = fuse_session_fd(mount.session);
-    mount.point = mountpoint;
-    return fcntl(mount.fuse_fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
 void mount_end(void)
@@ -169,9 +160,22 @@ static bool mount_read(void)
     request.mem = buffer->memory;
     request.size = (size_t) size;
     fuse_session_process_buf(mount.session, &request);
-    if (!mount.begun) /* the request was FUSE_INIT */
-        mount_read_ahead();
-    mount.begun = true;
+    return true;
+}
+
+bool mount_begin(const char *mountpoint)
+{
+    if (fuse_session_mount(mount.session, mountpoint) != 0)
+        return false;
+    mount.fuse_fd = fuse_session_fd(mount.session);
+    mount.point = mountpoint;
+    (void) mount_read(); /* the first request is FUSE_INIT */
+    if (fuse_session_exited(mount.session) ||
+        fcntl(mount.fuse_fd, F_SETFL, O_NONBLOCK) != 0) {
+        mount_end();
+        return false;
+    }
+    mount_read_ahead();
     return true;
 }
 

@@ -15,11 +15,12 @@ struct mount_options {
     int kernel_cache;
     int auto_cache;
     int writeback;
+    unsigned max_read; /* 0: no limit */
 };
 extern struct mount_options mount_options;
 
-/* Read the options for libfuse in `args`. mount_begin: mount. Both return false
- * if they fail; libfuse has printed the cause. */
+/* Read the options for libfuse in `args`. mount_begin: mount, and agree with
+ * the kernel. Both return false if they fail; libfuse has printed the cause. */
 bool mount_prepare(struct fuse_args *args);
 bool mount_begin(const char *mountpoint);
 

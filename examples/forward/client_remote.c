@@ -115,7 +115,8 @@ static void remote_log_library(bool logs)
 static const char *remote_text(hg_return_t ret)
 {
     switch (ret) {
-    case HG_HOSTUNREACH: return "it cannot be reached, or nobody listens there";
+    case HG_HOSTUNREACH:
+        return "not a known host, not reachable, or nobody listens there";
     case HG_ACCESS:
     case HG_PERMISSION: return "refused: over sm both need the same user";
     case HG_DISCONNECT: return "the connection is lost";

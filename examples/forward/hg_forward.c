@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +63,6 @@ struct forward {
 
 /* ---- Options ---- */
 
-enum { FORWARD_KEY_FOREGROUND, FORWARD_KEY_TIMEOUT };
-
 #define FORWARD_OPTION(text, member) \
     { \
         text, offsetof(struct mount_options, member), 1 \
@@ -77,50 +76,56 @@ static const struct fuse_opt forward_options[] = {
     FORWARD_OPTION("kernel_cache", kernel_cache),
     FORWARD_OPTION("auto_cache", auto_cache),
     FORWARD_OPTION("writeback", writeback),
+    /* libfuse and the kernel read it, too. */
+    FORWARD_OPTION("max_read=%u", max_read),
+    FUSE_OPT_KEY("max_read=", FUSE_OPT_KEY_KEEP),
     /* For mount(8) and fstab(5). */
     FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
     FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_END};
 
-/* Read the arguments; those of libfuse go to `args`. Returns 0 or
- * USAGE_ERROR. */
+/* Take an option that getopt_long returned; those of libfuse go to `args`.
+ * Returns 0, USAGE_ERROR, or 1 on out-of-memory. */
+static int forward_take_option(
+    struct forward *forward, int option, char *argv[], struct fuse_args *args)
+{
+    switch (option) {
+    case 'f': forward->foreground = 1; return 0;
+    case 'o':
+        return fuse_opt_add_arg(args, "-o") == 0 &&
+                fuse_opt_add_arg(args, optarg) == 0
+            ? 0
+            : 1;
+    case 't':
+        forward->timeout = (unsigned) usage_number(optarg, FORWARD_TIMEOUT_MAX);
+        if (forward->timeout != 0)
+            return 0;
+        return usage_error("hg_forward", "--timeout expects seconds, 1 to %u",
+            FORWARD_TIMEOUT_MAX);
+    default: return usage_wrong_option("hg_forward", argv, option);
+    }
+}
+
+/* Read the arguments. Returns as forward_take_option does. */
 static int forward_parse(
     struct forward *forward, int argc, char *argv[], struct fuse_args *args)
 {
-    int i;
+    static const struct option options[] = {
+        {"timeout", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
+    int option, status = 0;
 
-    for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-f") == 0) {
-            forward->foreground = 1;
-        } else if (strncmp(argv[i], "--timeout", 9) == 0 &&
-            (argv[i][9] == '\0' || argv[i][9] == '=')) {
-            const char *text = argv[i][9] == '=' ? &argv[i][10] : argv[++i];
-
-            forward->timeout = text != NULL
-                ? (unsigned) usage_number(text, FORWARD_TIMEOUT_MAX)
-                : 0;
-            if (forward->timeout == 0)
-                return usage_error("hg_forward",
-                    "--timeout expects seconds, 1 to %u", FORWARD_TIMEOUT_MAX);
-        } else if (strncmp(argv[i], "-o", 2) == 0) {
-            const char *text = argv[i][2] != '\0' ? argv[i] + 2 : argv[++i];
-
-            if (text == NULL)
-                return usage_error("hg_forward", "-o expects options");
-            if (fuse_opt_add_arg(args, "-o") != 0 ||
-                fuse_opt_add_arg(args, text) != 0)
-                return 1;
-        } else if (argv[i][0] == '-') {
-            return usage_error("hg_forward", "'%s' is not an option", argv[i]);
-        } else if (forward->address == NULL) {
-            forward->address = argv[i];
-        } else if (forward->mountpoint == NULL) {
-            forward->mountpoint = argv[i];
-        } else {
-            return usage_error("hg_forward", "'%s' is too much", argv[i]);
-        }
-    }
-    if (forward->mountpoint == NULL)
+    opterr = 0;
+    while (status == 0 &&
+        (option = getopt_long(argc, argv, ":fo:", options, NULL)) != -1)
+        status = forward_take_option(forward, option, argv, args);
+    if (status != 0)
+        return status;
+    if (argc - optind < 2)
         return usage_error("hg_forward", "expects ADDRESS and MOUNTPOINT");
+    if (argc - optind > 2)
+        return usage_error(
+            "hg_forward", "unexpected argument %s", argv[optind + 2]);
+    forward->address = argv[optind];
+    forward->mountpoint = argv[optind + 1];
     if (strstr(forward->address, "://") == NULL)
         return usage_error("hg_forward",
             "'%s' is not an address; an address looks like sm://name",

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -84,54 +85,45 @@ static int forwardd_add_address(
     return 0;
 }
 
-/* Take an option and its value, which may be missing. Returns how many
- * arguments these were; 0: a line on stderr says what is wrong. */
+/* Take an option that getopt_long returned. 0 or USAGE_ERROR. */
 static int forwardd_take_option(
-    struct forwardd_options *options, const char *option, const char *value)
+    struct forwardd_options *options, int option, char *argv[])
 {
-    if (strcmp(option, "--read-only") == 0) {
-        server.read_only = true;
-        return 1;
-    }
-    if (strcmp(option, "--export") != 0 && strcmp(option, "--threads") != 0) {
-        (void) usage_error("hg_forwardd", "unknown option %s", option);
+    switch (option) {
+    case 'r': server.read_only = true; return 0;
+    case 'e':
+        if (options->folder != NULL)
+            return usage_error("hg_forwardd", "serves only one --export");
+        options->folder = optarg;
         return 0;
+    case 't':
+        options->threads = (unsigned) usage_number(optarg, WORKERS_MAX);
+        if (options->threads >= 2)
+            return 0;
+        return usage_error(
+            "hg_forwardd", "--threads expects 2 to %u", (unsigned) WORKERS_MAX);
+    default: return usage_wrong_option("hg_forwardd", argv, option);
     }
-    if (value == NULL) {
-        (void) usage_error("hg_forwardd", "%s needs a value", option);
-        return 0;
-    }
-    if (option[2] == 'e') {
-        options->folder = value;
-        return 2;
-    }
-    options->threads = (unsigned) usage_number(value, WORKERS_MAX);
-    if (options->threads >= 2)
-        return 2;
-    (void) usage_error(
-        "hg_forwardd", "--threads expects 2 to %u", (unsigned) WORKERS_MAX);
-    return 0;
 }
 
 /* 0 or USAGE_ERROR. */
 static int forwardd_parse(
     struct forwardd_options *options, int argc, char *argv[])
 {
-    int i = 1;
+    static const struct option known[] = {
+        {"export", required_argument, NULL, 'e'},
+        {"read-only", no_argument, NULL, 'r'},
+        {"threads", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
+    int option, status = 0;
 
-    while (i < argc) {
-        int taken = 1;
-
-        if (argv[i][0] != '-') {
-            if (forwardd_add_address(options, argv[i]) != 0)
-                return USAGE_ERROR;
-        } else {
-            taken = forwardd_take_option(options, argv[i], argv[i + 1]);
-        }
-        if (taken == 0)
-            return USAGE_ERROR;
-        i += taken;
-    }
+    opterr = 0;
+    while (status == 0 &&
+        (option = getopt_long(argc, argv, ":", known, NULL)) != -1)
+        status = forwardd_take_option(options, option, argv);
+    for (; status == 0 && optind < argc; optind++)
+        status = forwardd_add_address(options, argv[optind]);
+    if (status != 0)
+        return status;
     if (options->addresses[0] == '\0' || options->folder == NULL)
         return usage_error("hg_forwardd", "expects ADDRESS and --export DIR");
     return 0;
