@@ -156,9 +156,25 @@ static struct {
     uint64_t until;
 } node_changed;
 
+void node_change_begins(struct node *node)
+{
+    node->changing_many = node->changing++ > 0 || node->changing_many;
+    if (node_changed.node == node)
+        node_changed.node = NULL;
+}
+
+void node_change_ends(struct node *node)
+{
+    if (--node->changing == 0)
+        node->changing_many = false;
+}
+
+/* Of several calls at a time, it is not known which one was the last. */
 void node_changed_by_call(struct node *folder, const fwd_attr_t *attr)
 {
-    node_changed.node = attr->mode != 0 ? folder : NULL;
+    if (folder->changing_many || attr->mode == 0)
+        return;
+    node_changed.node = folder;
     node_changed.id = folder->id;
     node_changed.attr = *attr;
     node_changed.until =
@@ -174,12 +190,6 @@ const fwd_attr_t *node_take_changed(struct node *node)
     node->attr = node_changed.attr;
     node->attr_known = true;
     return &node->attr;
-}
-
-void node_forget_changed(const struct node *node)
-{
-    if (node == NULL || node == node_changed.node)
-        node_changed.node = NULL;
 }
 
 /* ---- Names ---- */

@@ -33,6 +33,8 @@ struct node {
     uint64_t remote_lookups;      /* that the server counts */
     uint64_t lookups;             /* that the kernel counts */
     unsigned refs;                /* of slots, files and nodes below */
+    unsigned changing;            /* calls in flight that change it */
+    bool changing_many;           /* there were several at a time */
     uint64_t no_capability_until; /* ms; it has no security.capability */
     bool attr_known;
     fwd_attr_t attr;      /* as the kernel got it last */
@@ -70,14 +72,15 @@ void node_name_changed(struct node *parent, const char *name,
 /* Write the path below the root. Returns 0, ESTALE or ENAMETOOLONG. */
 int node_path(const struct node *node, char path[FWD_PATH_MAX + 1]);
 
+/* A call that changes the node begins, and ends. */
+void node_change_begins(struct node *node);
+void node_change_ends(struct node *node);
+
 /* A call has changed a folder, and returned its attributes. The kernel asks for
  * them next, once; node_take_changed has them for that. It returns NULL if they
  * are not known, or too old. One folder at a time is remembered. */
 void node_changed_by_call(struct node *folder, const fwd_attr_t *attr);
 const fwd_attr_t *node_take_changed(struct node *node);
-
-/* Another call changes the node; NULL: any node. */
-void node_forget_changed(const struct node *node);
 
 /* Call `visit` for each node. */
 void node_each(void (*visit)(struct node *node));

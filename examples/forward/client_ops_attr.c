@@ -121,7 +121,6 @@ static void attr_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st,
     struct slot *slot = attr_begin(req, &setattr_op, ino, fi);
     fwd_setattr_in_t *in;
 
-    node_forget_changed(node_of(ino));
     if (slot == NULL)
         return;
     in = &slot->in.setattr;

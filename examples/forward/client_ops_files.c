@@ -155,9 +155,7 @@ static void files_open_as(fuse_req_t req, fuse_ino_t ino,
 
     if (slot == NULL)
         return;
-    slot->nodes[1] = node->parent;
-    if (node->parent != NULL)
-        node_ref(node->parent);
+    slot_set_node(slot, 1, node->parent);
     slot->fi = *fi;
     slot->in.open.flags = flags;
     slot_run(slot);

@@ -150,7 +150,6 @@ static void names_symlink(
 
 static void link_done(struct slot *slot, union slot_out *out)
 {
-    node_forget_changed(NULL);
     ops_reply_entry(
         slot, &out->entry.entry, slot->nodes[1], slot->in.link.name);
 }
@@ -167,10 +166,8 @@ static void names_link(
     if (slot == NULL)
         return;
     slot_keep_buffer(slot);
-    slot->nodes[1] = node_of(parent);
-    node_ref(slot->nodes[1]);
+    slot_set_node(slot, 1, node_of(parent));
     slot->in.link.name = name;
-    node_forget_changed(NULL);
     slot_run(slot);
 }
 
@@ -216,7 +213,6 @@ static void rename_done(struct slot *slot, union slot_out *out)
 {
     const fwd_rename_in_t *in = &slot->in.rename;
 
-    node_forget_changed(NULL);
     node_name_changed(slot->nodes[0], in->name, slot->nodes[1], in->new_name,
         (in->flags & RENAME_EXCHANGE) != 0);
     ops_done(slot, out);
@@ -234,12 +230,10 @@ static void names_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
     if (slot == NULL)
         return;
     slot_keep_buffer(slot);
-    slot->nodes[1] = node_of(new_parent);
-    node_ref(slot->nodes[1]);
+    slot_set_node(slot, 1, node_of(new_parent));
     slot->in.rename.name = name;
     slot->in.rename.new_name = new_name;
     slot->in.rename.flags = flags;
-    node_forget_changed(NULL);
     slot_run(slot);
 }
 

@@ -102,6 +102,16 @@ static void slot_free_buffers_of(struct buffer **list)
 
 /* ---- Begin and end ---- */
 
+void slot_set_node(struct slot *slot, unsigned i, struct node *node)
+{
+    slot->nodes[i] = node;
+    if (node == NULL)
+        return;
+    node_ref(node);
+    if ((slot->op->flags & OP_READS) == 0)
+        node_change_begins(node);
+}
+
 struct slot *slot_begin(
     fuse_req_t req, const struct op *op, struct node *node, struct file *file)
 {
@@ -123,12 +133,8 @@ struct slot *slot_begin(
     slot->handle = handle;
     slot->req = req;
     slot->op = op;
-    slot->nodes[0] = node;
     slot->files[0] = file;
-    if (node != NULL)
-        node_ref(node);
-    if (node != NULL && (op->flags & OP_READS) == 0)
-        node_forget_changed(node);
+    slot_set_node(slot, 0, node);
     slot->deadline = remote_now() + slot_timeout;
     return slot;
 }
@@ -137,9 +143,13 @@ static void slot_end(struct slot *slot)
 {
     unsigned i;
 
-    for (i = 0; i < 2; i++)
-        if (slot->nodes[i] != NULL)
-            node_unref(slot->nodes[i]);
+    for (i = 0; i < 2; i++) {
+        if (slot->nodes[i] == NULL)
+            continue;
+        if ((slot->op->flags & OP_READS) == 0)
+            node_change_ends(slot->nodes[i]);
+        node_unref(slot->nodes[i]);
+    }
     if (slot->buffer != NULL) {
         slot->buffer->next = slot_free_buffers;
         slot_free_buffers = slot->buffer;

@@ -145,6 +145,9 @@ void slot_fini(void);
 struct slot *slot_begin(
     fuse_req_t req, const struct op *op, struct node *node, struct file *file);
 
+/* Set nodes[i], which may be NULL. */
+void slot_set_node(struct slot *slot, unsigned i, struct node *node);
+
 /* Keep the current buffer until the end of the slot. */
 void slot_keep_buffer(struct slot *slot);
 
