@@ -16,6 +16,7 @@ struct mount_options {
     int auto_cache;
     int writeback;
     unsigned max_read; /* 0: no limit */
+    int uid, gid;      /* of all files; -1: as the server says */
 };
 extern struct mount_options mount_options;
 

@@ -339,8 +339,10 @@ void node_stat(const struct node *node, const fwd_attr_t *attr, struct stat *st)
         st->st_ino ^= (ino_t) node_mix(node->id.device) << 40;
     st->st_mode = (mode_t) attr->mode;
     st->st_nlink = (nlink_t) attr->links;
-    st->st_uid = (uid_t) attr->uid;
-    st->st_gid = (gid_t) attr->gid;
+    st->st_uid =
+        (uid_t) (mount_options.uid >= 0 ? mount_options.uid : (int) attr->uid);
+    st->st_gid =
+        (gid_t) (mount_options.gid >= 0 ? mount_options.gid : (int) attr->gid);
     st->st_rdev = (dev_t) attr->rdev;
     st->st_size = (off_t) attr->size;
     st->st_blocks = (blkcnt_t) attr->blocks;

@@ -48,6 +48,7 @@ static const char forward_help[] =
     "     auto_cache          keep data over open(2) if the file is the same\n"
     "     kernel_cache        keep data over open(2) always\n"
     "     writeback           write later: less strict between clients\n"
+    "     uid=N, gid=N        all files belong to this user and group\n"
     "     ro, allow_other, nosuid, fsname=NAME and others of mount.fuse3(8)\n"
     "\n"
     "Example:\n"
@@ -75,7 +76,8 @@ static const struct fuse_opt forward_options[] = {
     FORWARD_OPTION("direct_io", direct_io),
     FORWARD_OPTION("kernel_cache", kernel_cache),
     FORWARD_OPTION("auto_cache", auto_cache),
-    FORWARD_OPTION("writeback", writeback),
+    FORWARD_OPTION("writeback", writeback), FORWARD_OPTION("uid=%d", uid),
+    FORWARD_OPTION("gid=%d", gid),
     /* libfuse and the kernel read it, too. */
     FORWARD_OPTION("max_read=%u", max_read),
     FUSE_OPT_KEY("max_read=", FUSE_OPT_KEY_KEEP),
@@ -260,11 +262,29 @@ static int forward_daemon(struct forward *forward, struct fuse_args *args)
         : 1;
 }
 
+/* Returns the absolute path of the mount point, allocated, or NULL after a line
+ * on stderr. */
+static char *forward_find(const char *mountpoint)
+{
+    char *path = realpath(mountpoint, NULL);
+    struct stat st;
+    int error = 0;
+
+    if (path == NULL || stat(path, &st) != 0)
+        error = errno;
+    else if (!S_ISDIR(st.st_mode))
+        error = ENOTDIR;
+    if (error == 0)
+        return path;
+    (void) fprintf(stderr, "hg_forward: %s: %s\n", mountpoint, strerror(error));
+    free(path);
+    return NULL;
+}
+
 int main(int argc, char *argv[])
 {
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
     struct forward forward = {NULL, NULL, 0, FORWARD_TIMEOUT, -1};
-    struct stat st;
     unsigned seed;
     char *path;
     int status;
@@ -283,18 +303,10 @@ int main(int argc, char *argv[])
             "hg_forward: /dev/fuse does not exist: load the module fuse\n");
         return 1;
     }
-    path = realpath(forward.mountpoint, NULL);
-    if (path == NULL) {
-        (void) fprintf(stderr, "hg_forward: %s: %s\n", forward.mountpoint,
-            strerror(errno));
+    path = forward_find(forward.mountpoint);
+    if (path == NULL)
         return 1;
-    }
     forward.mountpoint = path;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        (void) fprintf(stderr, "hg_forward: %s: Not a directory\n", path);
-        free(path);
-        return 1;
-    }
     if (getrandom(&seed, sizeof(seed), 0) == (ssize_t) sizeof(seed))
         srandom(seed); /* marks differ from those of other clients */
     status = forward.foreground ? forward_run(&forward, &args)

@@ -166,8 +166,10 @@ static int forwardd_open_folder(const char *folder)
     if (server.proc < 0)
         return forwardd_report("/proc/self/fd", errno);
     fd = path_open(server.root, ".", O_PATH, 0);
+    if (fd == -ENOSYS)
+        return forwardd_report("openat2, which needs Linux 5.6", ENOSYS);
     if (fd < 0)
-        return forwardd_report("openat2, which needs Linux 5.6", -fd);
+        return forwardd_report(folder, -fd);
     (void) close(fd);
     return 0;
 }
