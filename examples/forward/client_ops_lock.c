@@ -105,7 +105,7 @@ static void lock_setlk(fuse_req_t req, fuse_ino_t ino,
     slot->pid = lock->l_pid;
     if (lock->l_type != F_UNLCK &&
         !lock_owner_begins(file_of(fi), fi->lock_owner, lock->l_pid)) {
-        slot_give_up(slot, ENOLCK);
+        slot_fail(slot, ENOLCK);
         return;
     }
     slot_run(slot);

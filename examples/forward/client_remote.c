@@ -17,8 +17,8 @@
 #define REMOTE_FORGETS ((size_t) 512) /* nodes of one fwd.forget */
 
 enum remote_state {
-    REMOTE_DOWN, /* the next attempt is at `retry_at` */
-    REMOTE_CONNECTING /* a lookup or fwd.begin is in flight */,
+    REMOTE_DOWN,       /* the next attempt is at `retry_at` */
+    REMOTE_CONNECTING, /* a lookup or fwd.begin is in flight */
     REMOTE_UP
 };
 

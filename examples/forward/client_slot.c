@@ -158,7 +158,7 @@ static void slot_end(struct slot *slot)
     slot_free_list = slot;
 }
 
-static void slot_fail(struct slot *slot, int error)
+void slot_fail(struct slot *slot, int error)
 {
     if (slot->op->failed != NULL) {
         if (slot->op->failed(slot, error))
@@ -167,11 +167,6 @@ static void slot_fail(struct slot *slot, int error)
         (void) fuse_reply_err(slot->req, error);
     }
     slot_end(slot);
-}
-
-void slot_give_up(struct slot *slot, int error)
-{
-    slot_fail(slot, error);
 }
 
 void slot_extend(struct slot *slot)

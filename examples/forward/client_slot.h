@@ -160,8 +160,8 @@ void slot_retry(struct slot *slot, unsigned pause);
 /* Begin to count the time of a slot again. */
 void slot_extend(struct slot *slot);
 
-/* End a slot that was not run. */
-void slot_give_up(struct slot *slot, int error);
+/* End a slot with an error, before it runs or after its call has ended. */
+void slot_fail(struct slot *slot, int error);
 
 /* Run slots whose time has come. Returns the milliseconds until the next call
  * of this function, or -1. */

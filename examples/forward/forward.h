@@ -68,6 +68,7 @@ MERCURY_GEN_PROC(
 
 MERCURY_GEN_PROC(fwd_time_t, ((int64_t) (seconds))((int64_t) (nanoseconds)))
 
+/* `unused` is padding: a struct without a hole travels as one piece. */
 MERCURY_GEN_PROC(fwd_attr_t,
     ((uint64_t) (size))((uint64_t) (blocks))((uint64_t) (rdev))(
         (uint32_t) (mode))((uint32_t) (links))((uint32_t) (uid))(
