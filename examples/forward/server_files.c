@@ -109,6 +109,37 @@ close_fd:
     return ENOMEM;
 }
 
+/* ---- release ---- */
+
+/* 0, or FWD_FORGOTTEN. */
+static int files_end(struct session *session, uint64_t number)
+{
+    struct file *file = files_get(session, number);
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    (void) pthread_mutex_lock(&session->lock);
+    if (file->number != 0) /* another thread may have been faster */
+        table_remove(&session->files, file->number);
+    file->number = 0;
+    (void) pthread_mutex_unlock(&session->lock);
+    files_put(session, file);
+    return 0;
+}
+
+int32_t files_release(struct job *job)
+{
+    return files_end(job->session, job->in.file.file);
+}
+
+/* Close a file that was just opened if the client does not wait any more: it
+ * does not learn the number. */
+static void files_check_wanted(struct job *job, uint64_t number)
+{
+    if (HG_Is_canceled(job->handle))
+        (void) files_end(job->session, number);
+}
+
 /* ---- open ---- */
 
 /* 0 or an errno: the server serves for reading only. */
@@ -195,8 +226,11 @@ int32_t files_open(struct job *job)
         return FWD_FORGOTTEN;
     error = files_check_name(session, node, in);
     if (error == 0)
-        return files_open_used(session, node, in->flags, &job->out.open);
-    nodes_put(session, node);
+        error = files_open_used(session, node, in->flags, &job->out.open);
+    else
+        nodes_put(session, node);
+    if (error == 0)
+        files_check_wanted(job, job->out.open.file);
     return error;
 }
 
@@ -346,26 +380,10 @@ int32_t files_create(struct job *job)
     if (parent == NULL)
         return FWD_FORGOTTEN;
     error = files_create_in(job, parent);
-    if (error == 0)
+    if (error == 0) {
         (void) path_status(parent->fd, "", &job->out.create.parent, NULL);
+        files_check_wanted(job, job->out.create.file);
+    }
     nodes_put(job->session, parent);
     return error;
-}
-
-/* ---- release ---- */
-
-int32_t files_release(struct job *job)
-{
-    struct session *session = job->session;
-    struct file *file = files_get(session, job->in.file.file);
-
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    (void) pthread_mutex_lock(&session->lock);
-    if (file->number != 0) /* another thread may have been faster */
-        table_remove(&session->files, file->number);
-    file->number = 0;
-    (void) pthread_mutex_unlock(&session->lock);
-    files_put(session, file);
-    return 0;
 }

@@ -1165,6 +1165,33 @@ HG_TEST(calls_that_block_do_not_hold_up_others)
     forward_end_both(&both);
 }
 
+HG_TEST(a_file_whose_open_was_canceled_is_closed)
+{
+    struct forward both;
+    struct leased file;
+    fwd_attr_t attr;
+    unsigned count;
+
+    forward_begin_both(&both, NULL);
+    lease_file(&both, "file", &file);
+    count = forward_descriptors(&both.server);
+    begin_open(&both.client, &file);
+    while (fcntl(file.lease, F_GETLEASE) == F_WRLCK)
+        forward_turn(&both.client);
+    HG_CHECK_OK(HG_Cancel(file.open.handle));
+    while (!file.open.done)
+        forward_turn(&both.client);
+    HG_CHECK_RET(file.open.ret, HG_CANCELED);
+    forward_end_call(&file.open, NULL);
+    /* A later call was executed: the server knows of the cancellation. */
+    HG_CHECK_EQ_INT(
+        forward_getattr(&both.client, both.client.root, 0, &attr), 0);
+    HG_CHECK(fcntl(file.lease, F_SETLEASE, F_UNLCK) == 0);
+    forward_await_descriptors(&both.server, count);
+    (void) close(file.lease);
+    forward_end_both(&both);
+}
+
 /* ---- The end of the server ---- */
 
 HG_TEST(sigterm_responds_to_the_watch)
