@@ -237,7 +237,7 @@ static void flush_done(struct slot *slot, union slot_out *out)
 
 static bool flush_failed(struct slot *slot, int error)
 {
-    (void) error; /* the locks are lost with the session */
+    (void) error; /* the server releases them with the last file, or session */
     flush_done(slot, NULL);
     return false;
 }

@@ -26,7 +26,7 @@
 
 struct worker {
     pthread_t thread;
-    atomic_bool led; /* it has handed over */
+    atomic_bool follows; /* it is not the leader any more */
     /* Odd while a handler runs: it counts their beginnings and ends. */
     atomic_uint_least64_t calls;
     void *io_buffer;
@@ -67,7 +67,7 @@ static bool workers_take_lead(struct worker *worker)
         return false;
     workers.offers--;
     workers.leader = worker;
-    atomic_store(&worker->led, false);
+    atomic_store(&worker->follows, false);
     return true;
 }
 
@@ -88,7 +88,7 @@ static void *workers_work(void *arg)
     workers_self = worker;
     workers_keep_rights();
     do {
-        while (!atomic_load_explicit(&worker->led, memory_order_relaxed) &&
+        while (!atomic_load_explicit(&worker->follows, memory_order_relaxed) &&
             !atomic_load_explicit(&workers.ending, memory_order_relaxed)) {
             (void) HG_Handler_process(WORKERS_WAIT_MS, HG_STATUS_IGNORE);
             sessions_reap();
@@ -123,7 +123,7 @@ static bool workers_add(void)
  * that has finished its call does. The lock is held. */
 static void workers_replace(struct worker *worker)
 {
-    atomic_store(&worker->led, true);
+    atomic_store(&worker->follows, true);
     if (workers.sleeping <= workers.offers && workers_add())
         return;
     workers.offers++;
@@ -134,10 +134,10 @@ void workers_hand_over(void)
 {
     struct worker *worker = workers_self;
 
-    if (atomic_load_explicit(&worker->led, memory_order_relaxed))
+    if (atomic_load_explicit(&worker->follows, memory_order_relaxed))
         return;
     (void) pthread_mutex_lock(&workers.lock);
-    if (!atomic_load(&worker->led)) /* the monitor may have been faster */
+    if (!atomic_load(&worker->follows)) /* the monitor may have been faster */
         workers_replace(worker);
     (void) pthread_mutex_unlock(&workers.lock);
 }
@@ -166,7 +166,7 @@ static void *workers_monitor(void *unused)
         uint64_t now = atomic_load(&workers.leader->calls);
 
         if (leader == workers.leader && now == seen && now % 2 == 1) {
-            if (!atomic_load(&leader->led))
+            if (!atomic_load(&leader->follows))
                 workers_replace(leader);
         } else if (leader == workers.leader && now == seen) {
             atomic_store(&workers.monitor_sleeps, true);
