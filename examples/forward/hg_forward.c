@@ -26,8 +26,7 @@
 #include "client_mount.h"
 #include "client_slot.h"
 
-#define FORWARD_TIMEOUT 30u /* seconds */
-#define FORWARD_TIMEOUT_MAX 86400u
+#define FORWARD_TIMEOUT_MAX 86400u /* seconds */
 #define FORWARD_CONNECT_MS 10000u
 
 static const char forward_help[] =
@@ -37,7 +36,8 @@ static const char forward_help[] =
     "fusermount3 -u MOUNTPOINT, or end the program.\n"
     "\n"
     "  -f                   stay in the foreground\n"
-    "  --timeout S          fail after S seconds without the server (30)\n"
+    "  --timeout S          fail after S seconds without the server (30);\n"
+    "                       -o timeout=S is the same\n"
     "  -h, --help           print this text\n"
     "  --version            print the version\n"
     "  -o OPTIONS           with commas between them:\n"
@@ -58,8 +58,7 @@ struct forward {
     char *address;
     char *mountpoint;
     int foreground;
-    unsigned timeout; /* seconds */
-    int report;       /* a pipe to the parent process, or -1 */
+    int report; /* a pipe to the parent process, or -1 */
 };
 
 /* ---- Options ---- */
@@ -70,6 +69,7 @@ struct forward {
     }
 
 static const struct fuse_opt forward_options[] = {
+    FORWARD_OPTION("timeout=%u", timeout),
     FORWARD_OPTION("attr_timeout=%lf", attr_timeout),
     FORWARD_OPTION("entry_timeout=%lf", entry_timeout),
     FORWARD_OPTION("negative_timeout=%lf", negative_timeout),
@@ -98,8 +98,9 @@ static int forward_take_option(
             ? 0
             : 1;
     case 't':
-        forward->timeout = (unsigned) usage_number(optarg, FORWARD_TIMEOUT_MAX);
-        if (forward->timeout != 0)
+        mount_options.timeout =
+            (unsigned) usage_number(optarg, FORWARD_TIMEOUT_MAX);
+        if (mount_options.timeout != 0)
             return 0;
         return usage_error("hg_forward", "--timeout expects seconds, 1 to %u",
             FORWARD_TIMEOUT_MAX);
@@ -164,6 +165,10 @@ static int forward_complete(
         !forward_is_time(mount_options.entry_timeout) ||
         !forward_is_time(mount_options.negative_timeout))
         return usage_error("hg_forward", "a timeout is 0 to 1000000 seconds");
+    if (mount_options.timeout == 0 ||
+        mount_options.timeout > FORWARD_TIMEOUT_MAX)
+        return usage_error("hg_forward", "timeout expects seconds, 1 to %u",
+            FORWARD_TIMEOUT_MAX);
     return 0;
 }
 
@@ -207,7 +212,7 @@ static int forward_connect(struct forward *forward, int signals)
         (void) fprintf(stderr, "hg_forward: %s: %s\n", forward->address, cause);
         return 1;
     }
-    if (!slot_init(forward->timeout * 1000) ||
+    if (!slot_init(mount_options.timeout * 1000) ||
         !mount_begin(forward->mountpoint))
         return 1;
     return forward_mounted(forward, signals);
@@ -284,7 +289,7 @@ static char *forward_find(const char *mountpoint)
 int main(int argc, char *argv[])
 {
     struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
-    struct forward forward = {NULL, NULL, 0, FORWARD_TIMEOUT, -1};
+    struct forward forward = {NULL, NULL, 0, -1};
     unsigned seed;
     char *path;
     int status;
