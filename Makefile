@@ -270,7 +270,8 @@ include tests/matrix.mk
 RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 4) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
-TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(CFLAGS)
+# Lines are enough to find a failure. For a debugger: CFLAGS='-O0 -g3'.
+TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(patsubst -g,-g1,$(CFLAGS))
 # Tests are not optimized: compiling them takes longer than running them.
 TEST_QUICKLY = $(TEST_FLAGS) -O0
 # Links in half the time of the default one, where it is installed.
