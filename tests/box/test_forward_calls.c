@@ -4,6 +4,8 @@
  * and its limits.
  */
 #define _GNU_SOURCE
+#include <sys/statvfs.h>
+
 #include "forward_client.h"
 
 #define ALL_BYTES ((uint64_t) INT64_MAX)
@@ -218,6 +220,31 @@ HG_TEST(a_write_beyond_the_largest_size_of_a_file_is_cut)
     HG_CHECK_EQ_U64(
         (uint64_t) local_status(&both, "file").st_size, limit.rlim_cur);
     HG_CHECK_OK(HG_Bulk_free(memory));
+    forward_end_both(&both);
+}
+
+/* Without permission to execute for the group, set-group-ID stays. */
+HG_TEST(a_write_with_clear_ids_clears_the_mode)
+{
+    const mode_t modes[][2] = {{06755, 0755}, {04711, 0711}, {06644, 02644}};
+    struct forward both;
+    fwd_write_in_t in;
+    fwd_write_out_t out;
+    char *path;
+    size_t i;
+
+    forward_begin_both(&both, NULL);
+    in = (fwd_write_in_t){both.client.session, make_file(&both, "file", NULL),
+        0, 1, 0, HG_BULK_NULL, {1, (void *) (uintptr_t) "x"}, 1};
+    path = forward_path(&both.server, "file");
+    for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        HG_CHECK(chmod(path, modes[i][0]) == 0);
+        FORWARD_CALL(&both.client, "write", write, &in, write, &out);
+        HG_CHECK_EQ_INT(out.error, 0);
+        HG_CHECK_EQ_INT((int) (local_status(&both, "file").st_mode & 07777),
+            (int) modes[i][1]);
+    }
+    free(path);
     forward_end_both(&both);
 }
 
@@ -593,6 +620,7 @@ HG_TEST(extended_attributes_and_the_file_system)
     fwd_node_in_t root;
     fwd_statfs_out_t status;
     fwd_error_out_t out;
+    struct statvfs local;
     char value[100];
     uint64_t node;
     uint32_t size;
@@ -624,6 +652,10 @@ HG_TEST(extended_attributes_and_the_file_system)
     FORWARD_CALL(&both.client, "statfs", node, &root, statfs, &status);
     HG_CHECK_EQ_INT(status.error, 0);
     HG_CHECK(status.blocks > 0 && status.name_max == FWD_NAME_MAX);
+    /* Other programs change the numbers. */
+    HG_CHECK(statvfs(both.server.folder, &local) == 0);
+    HG_CHECK((status.blocks_available == status.blocks_free) ==
+        (local.f_bavail == local.f_bfree));
     forward_end_both(&both);
 }
 
@@ -1007,12 +1039,46 @@ HG_TEST(nodes_end_at_the_limit_of_descriptors)
     forward_end_both(&both);
 }
 
+/* The nodes of a session that has ended are those of the others again. */
+HG_TEST(sessions_that_end_give_their_share_back)
+{
+    enum { NAMES = 150 };
+    struct forward both;
+    struct forward_client other;
+    fwd_entry_t first, entry;
+    fwd_attr_t attr;
+    unsigned before;
+    char name[20];
+    int i;
+
+    memset(&both, 0, sizeof(both));
+    both.server.descriptors = 512;
+    forward_start(&both.server, NULL);
+    forward_open(&both.client, &both.server);
+    before = forward_descriptors(&both.server);
+    for (i = 0; i < 4; i++) {
+        forward_open(&other, &both.server);
+        HG_CHECK_EQ_INT(forward_getattr(&other, other.root, 0, &attr), 0);
+        forward_close(&other);
+        forward_await_descriptors(&both.server, before);
+    }
+    for (i = 0; i < NAMES; i++) {
+        (void) snprintf(name, sizeof(name), "%d", i);
+        forward_put(&both.server, name, "", 0);
+        entry = look(&both, name);
+        first = i == 0 ? entry : first;
+    }
+    HG_CHECK_EQ_INT(forward_getattr(&both.client, first.node, 0, &attr), 0);
+    forward_end_both(&both);
+}
+
 HG_TEST(closed_files_do_not_count)
 {
     enum { FILES = 200 };
     struct forward both;
     fwd_lock_out_t locked;
     uint64_t node, file, none;
+    fwd_attr_t attr;
     int i;
 
     memset(&both, 0, sizeof(both));
@@ -1027,6 +1093,7 @@ HG_TEST(closed_files_do_not_count)
         HG_CHECK_EQ_INT(forward_lock(&both.client, file, 1, FWD_LOCK_RELEASE, 0,
                             0, 0, &locked),
             0);
+        HG_CHECK_EQ_INT(forward_getattr(&both.client, node, file, &attr), 0);
         HG_CHECK_EQ_INT(forward_release(&both.client, file), 0);
         HG_CHECK_EQ_INT(
             forward_open_file(&both.client, node, O_RDONLY, &file), 0);
@@ -1064,6 +1131,7 @@ HG_TEST(a_read_only_server_changes_nothing)
     fwd_create_out_t created;
     fwd_setattr_in_t set;
     fwd_entry_t entry, made;
+    fwd_lock_out_t lock;
     fwd_attr_t attr;
     uint64_t file;
     uint32_t done;
@@ -1080,6 +1148,9 @@ HG_TEST(a_read_only_server_changes_nothing)
     HG_CHECK_EQ_INT(forward_open_file(client, entry.node, O_RDONLY, &file), 0);
     HG_CHECK_EQ_INT(forward_read(client, file, 0, got, 10, &done), 0);
     HG_CHECK_EQ_U64(done, 4);
+    HG_CHECK_EQ_INT(forward_lock(client, file, 1, FWD_LOCK_SET, F_RDLCK, 0,
+                        ALL_BYTES, &lock),
+        0);
     HG_CHECK_EQ_INT(forward_write(client, file, 0, "x", 1, &done), EROFS);
     HG_CHECK_EQ_INT(
         forward_create(client, client->root, "new", O_RDWR, &created), EROFS);
@@ -1222,11 +1293,14 @@ HG_TEST(sigterm_finishes_the_calls_that_have_begun)
     struct forward both;
     struct leased files[2];
     struct forward_call calls[CALLS];
+    struct forward_client other;
     fwd_getattr_in_t in;
     fwd_attr_out_t out;
     int i;
 
     forward_begin_both(&both, "--threads", "2", NULL);
+    forward_connect(&other, both.server.address);
+    forward_begin(&other);
     lease_file(&both, "one", &files[0]);
     lease_file(&both, "two", &files[1]);
     in.session = both.client.session;
@@ -1238,6 +1312,7 @@ HG_TEST(sigterm_finishes_the_calls_that_have_begun)
     for (i = 0; i < CALLS; i++)
         forward_begin_call(&both.client, &calls[i], "fwd.getattr",
             hg_proc_fwd_getattr_in_t, hg_proc_fwd_attr_out_t, &in);
+    forward_watch(&other);
     HG_CHECK(kill(both.server.pid, SIGCONT) == 0);
     for (i = 0; i < 2; i++)
         while (fcntl(files[i].lease, F_GETLEASE) == F_WRLCK)
@@ -1256,6 +1331,10 @@ HG_TEST(sigterm_finishes_the_calls_that_have_begun)
             HG_CHECK_EQ_INT(out.error, 0);
         forward_end_call(&calls[i], ret == HG_SUCCESS ? &out : NULL);
     }
+    while (!other.watch_ended) /* at once, since the server stops */
+        forward_turn(&other);
+    HG_CHECK(other.watch_ret == HG_SUCCESS || other.watch_ret == HG_AGAIN);
+    forward_close(&other);
     forward_stop(&both.server);
     forward_close(&both.client);
 }
