@@ -24,6 +24,7 @@
  *     access PATH MODE    owner PATH UID GID
  *     setx PATH NAME VALUE FLAGS    getx PATH NAME SIZE    listx PATH
  *     removex PATH NAME    list PATH    statfs PATH
+ *     reads ID COUNT SIZE     of COUNT processes, which end after a second
  *     names PATH          makes, lists and removes names of all bytes but '/'
  *     lines ID COUNT TEXT     appends COUNT lines, one a write(2)
  *     count ID COUNT TYPE     adds 1 COUNT times to the number in a file, each
@@ -42,6 +43,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -155,6 +157,23 @@ static void ops_read(char **words)
     ops_text(pread(ops_file(words[1]), ops_data,
         size < sizeof(ops_data) ? size : sizeof(ops_data),
         (off_t) ops_number(words[2])));
+}
+
+/* The answer is how many of the reads a signal has ended. */
+static void ops_reads(char **words)
+{
+    long long left = ops_number(words[2]);
+    int status, ended = 0;
+
+    for (; left > 0; left--)
+        if (fork() == 0) {
+            (void) alarm(1);
+            _exit(pread(ops_file(words[1]), ops_data,
+                      (size_t) ops_number(words[3]), 0) < 0);
+        }
+    while (wait(&status) > 0)
+        ended += WIFSIGNALED(status);
+    ops_result(ended);
 }
 
 static void ops_write(char **words)
@@ -556,6 +575,7 @@ static const struct ops_command {
     {"sync", 2, ops_sync},
     {"datasync", 2, ops_datasync},
     {"read", 4, ops_read},
+    {"reads", 4, ops_reads},
     {"write", 4, ops_write},
     {"append", 3, ops_append},
     {"truncate", 3, ops_truncate},
