@@ -320,6 +320,11 @@ static int32_t data_run_write(struct job *job)
 /* Calls of all sessions that move bulk data. */
 static atomic_uint data_moving;
 
+bool data_is_idle(void)
+{
+    return atomic_load(&data_moving) == 0;
+}
+
 /* Whether a call may move bulk data now; else a copy of it waits. */
 static int data_begin(struct job *job)
 {
