@@ -28,7 +28,11 @@
 #define MOUNT_AHEAD_KIB "1024"
 #define MOUNT_BACKGROUND 64u /* readahead and other requests at a time */
 
-struct mount_options mount_options = {30, 1.0, 1.0, 0.0, 0, 0, 0, 0, 0, -1, -1};
+struct mount_options mount_options = {.timeout = 30,
+    .attr_timeout = 1.0,
+    .entry_timeout = 1.0,
+    .uid = -1,
+    .gid = -1};
 
 static struct {
     struct fuse_session *session;
