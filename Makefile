@@ -476,35 +476,25 @@ demo-forward: $(FORWARD) ## serve and mount a folder, and use it: TRANSPORT=
 PERF_OBJS    := $(patsubst %.c,$(BUILD)/%.o,$(call perf_sources,$(FOUND)))
 PERF         := $(BUILD)/tests/perf/hg_perf
 
-$(filter $(BUILD)/tests/%,$(PERF_OBJS)): $(BUILD)/%.o: %.c hg.h \
+# The events of an echo, counted with the hg.o of all tests. The figures of
+# counts.txt are those of gcc 12 and -O2.
+COUNTS       := $(if $(SM),$(BUILD)/tests/perf/counts)
+COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/perf/counts*.c))
+
+$(COUNTS_OBJS) $(filter $(BUILD)/tests/%,$(PERF_OBJS)): $(BUILD)/%.o: %.c hg.h \
         examples/usage.h $(wildcard tests/perf/*.h) $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_FLAGS) $(call na_cflags,$(FOUND)) -c -o $@ $<
 
+$(BUILD)/tests/perf/counts.o: private TEST_FLAGS += \
+    -DCOUNTS_KNOWN=$(if $(filter-out -O2 -g%,$(CFLAGS)),0,1)
+
 $(PERF): $(PERF_OBJS) $(OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
 
-# The events of an echo, counted with hg.c as users compile it. The figures of
-# counts.txt are those of gcc 12.
-COUNTS       := $(if $(SM),$(BUILD)/tests/perf/counts)
-COUNTS_FLAGS := $(HG_FLAGS) -Itests -O2 -DNDEBUG -g1
-COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/counts/%.o,hg.c \
-                $(notdir $(wildcard tests/perf/counts*.c)))
-
-$(BUILD)/counts/%.o: tests/perf/%.c hg.h $(wildcard tests/perf/counts*.h) \
-        $(BUILD)/flags
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(COUNTS_FLAGS) $(WERROR) -c -o $@ $<
-
-$(BUILD)/counts/hg.o: hg.c hg.h $(BUILD)/flags
-	$(Q)mkdir -p $(@D)
-	$(Q)LC_ALL=C awk -f gen/amalgamate.awk -v lines=1 -v target=c \
-	    gen/manifest > $(@D)/hg.c
-	$(Q)$(CC) $(COUNTS_FLAGS) $(WERROR) -I. -c -o $@ $(@D)/hg.c
-
-$(BUILD)/tests/perf/counts: $(COUNTS_OBJS)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(COUNTS_FLAGS) -o $@ $^ -ldl
+$(COUNTS): $(COUNTS_OBJS) $(OBJS) $(LAZY_FABRIC)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) \
+	    $(LAZY_LIBS) -ldl
 
 counts: $(COUNTS) ## what an echo costs: locks, copies, instructions, ...
 	$(Q)$(or $<,echo 'counts: needs Linux')

@@ -4,9 +4,9 @@
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
 # Omits what only separate files need: the first line, include guards (except in
 # files of kind plug, which are in several outputs), and quoted includes, except
-# the first of "hg.h". With -v lines=1, #line directives name the files. Stops at
-# an include of a file that is not listed above, a system header in extern "C",
-# and a macro, tag, static or (in a .c) HG_PRIVATE name that two files define.
+# the first of "hg.h". Stops at an include of a file that is not listed above, a
+# system header in extern "C", and a macro, tag, static or (in a .c) HG_PRIVATE
+# name that two files define.
 
 function stop(text) {
     print "amalgamate: " text | "cat 1>&2"
@@ -57,7 +57,7 @@ function is_guard(line) {
 }
 
 # Reads one file; pastes it when it belongs to the target.
-function take(kind, file,    path, module, pasted, n, line, name, got, at, jump) {
+function take(kind, file,    path, module, pasted, n, line, name, got, at) {
     path = dir file
     module = substr(file, 1, length(file) - 2)
     pasted = kind == target || (kind == "plug" && apart(target))
@@ -67,7 +67,6 @@ function take(kind, file,    path, module, pasted, n, line, name, got, at, jump)
         blank = 1
     }
     depth = guarded = 0
-    jump = 1
     for (n = 1; (got = (getline line < path)) > 0; n++) {
         name = defined_name(line, file)
         at = apart(kind) SUBSEP name    # names of their own
@@ -79,13 +78,9 @@ function take(kind, file,    path, module, pasted, n, line, name, got, at, jump)
         if ((is_guard(line) && kind != "plug") || line ~ /^\/\* SPDX-/ ||
             (pasted && line == "" && blank) ||
             (line ~ /^#[ \t]*include[ \t]*"/ &&
-                !is_included(line, path ":" n, kind))) {
-            jump = 1
+                !is_included(line, path ":" n, kind)))
             continue
-        }
         if (!pasted) continue
-        if (jump && lines) print "#line " n " \"gen/" file "\""
-        jump = 0
         blank = line == ""
         print line
     }

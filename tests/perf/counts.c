@@ -12,8 +12,7 @@
  * COUNTS_WARM echoes the children are executed instruction by instruction
  * (PTRACE_SINGLESTEP), and each instruction is examined before it is executed.
  * All three processes are forks of one program, so an address means the same in
- * each. The library is unchanged: hg.c is compiled as users compile it, with
- * -O2 -DNDEBUG.
+ * each. The library is unchanged: its object is that of all tests.
  *
  * These are counted:
  * - mutex pairs: pthread_mutex_unlock is entered.
@@ -21,7 +20,8 @@
  *   everywhere, so also those inside of a mutex.
  * - payload moves: places of memory where the 64 bytes of this request, or of
  *   this response, are found. Each echo has bytes of its own. All memory is
- *   searched at each call and return of hg.c. The place where the application
+ *   searched at each call and return of hg.c in the last round, which takes
+ *   long, and after each step in the others. The place where the application
  *   made the bytes is left out. Memory that both sides map counts once.
  * - checksum passes: a function hg_crc* is entered from another function.
  * - indirect calls: calls through a register or memory, and jumps to the
@@ -81,9 +81,18 @@ void counts_must(const char *function, int64_t ret)
  * fewer rounds. */
 #define COUNTS_WARM 300u
 #define COUNTS_WARM_IN_FLIGHT 640u
-/* Rounds that are counted; the median is shown. The first one uses no known
- * header, and in one the ring may wrap around. */
+/* Rounds that are counted; the median is shown, and the payload moves of the
+ * last. The first one uses no known header, and in one the ring may wrap
+ * around. */
 #define COUNTS_ROUNDS 3
+
+/* How a round is run. Each way includes those before it. */
+enum counts_depth {
+    COUNTS_RUNNING,
+    COUNTS_COUNTING,
+    COUNTS_SEARCHING, /* for payloads, at each call and return of hg.c */
+    COUNTS_LISTING    /* the place of each event */
+};
 
 /* ---- Figures ---- */
 
@@ -123,7 +132,7 @@ static const struct counts_model counts_models[COUNTS_MODELS] = {
     {"sm", counts_request_client, counts_request_server, 1},
     {"self", counts_request_self, NULL, 1},
     {"sm-callback", counts_callback_client, counts_callback_server, 1},
-    {"sm-64", counts_request_client, counts_request_server, COUNTS_WINDOW}};
+    {"sm-16", counts_request_client, counts_request_server, COUNTS_WINDOW}};
 
 /* A figure that the model does not have. */
 #define COUNTS_NONE (-1)
@@ -323,7 +332,7 @@ struct counts_place {
 
 /* One round. */
 static struct counts_round {
-    bool listing;    /* with the place of each event */
+    enum counts_depth depth;
     uint64_t number; /* of its request */
     int64_t figures[COUNTS_FIGURES];
     struct counts_place places[COUNTS_PLACES];
@@ -346,7 +355,7 @@ static void counts_add(enum counts_figure figure)
     struct counts_round *round = &counts_round;
 
     round->figures[figure]++;
-    if (!round->listing || round->event_count == COUNTS_EVENTS)
+    if (round->depth < COUNTS_LISTING || round->event_count == COUNTS_EVENTS)
         return;
     round->events[round->event_count].side = counts_state.child->name;
     round->events[round->event_count].mark = counts_state.child->mark;
@@ -483,7 +492,8 @@ static void counts_look(uintptr_t address)
         counts_add(COUNTS_SYSCALLS);
     else if (kind == COUNTS_CALL_INDIRECT && library)
         counts_add(COUNTS_INDIRECT);
-    if (came_back || (library && kind >= COUNTS_CALL))
+    if (counts_round.depth >= COUNTS_SEARCHING &&
+        (came_back || (library && kind >= COUNTS_CALL)))
         counts_scan(state->child);
 }
 
@@ -523,8 +533,8 @@ static void counts_step(struct counts_child *child)
     counts_scan(child);
 }
 
-/* Let a child run its turn; with `counting` its steps are counted. */
-static void counts_turn(struct counts_child *child, bool counting)
+/* Let a child run its turn, and count its steps if `depth` says so. */
+static void counts_turn(struct counts_child *child, enum counts_depth depth)
 {
     if (child->pid == 0)
         return;
@@ -532,7 +542,7 @@ static void counts_turn(struct counts_child *child, bool counting)
         counts_resume(child, false);
         counts_await();
         counts_read_mark(child);
-        if (counting && child->mark >= COUNTS_FORWARD)
+        if (depth >= COUNTS_COUNTING && child->mark >= COUNTS_FORWARD)
             counts_step(child);
     } while (child->mark != COUNTS_YIELD);
 }
@@ -572,16 +582,16 @@ static void counts_close_model(void)
 }
 
 /* A round has as many echoes as the model has in flight. */
-static void counts_run_round(bool counting, bool listing)
+static void counts_run_round(enum counts_depth depth)
 {
-    if (counting) {
+    if (depth >= COUNTS_COUNTING) {
         memset(&counts_round, 0, sizeof(counts_round));
-        counts_round.listing = listing;
+        counts_round.depth = depth;
         counts_round.number = 2 * (counts_shared->sent + 1);
     }
-    counts_turn(&counts_client, counting);
-    counts_turn(&counts_server, counting);
-    counts_turn(&counts_client, counting);
+    counts_turn(&counts_client, depth);
+    counts_turn(&counts_server, depth);
+    counts_turn(&counts_client, depth);
 }
 
 static int counts_by_value(const void *left, const void *right)
@@ -604,9 +614,9 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
 
     counts_open_model(model);
     for (i = 0; i < warm / model->window; i++)
-        counts_run_round(false, false);
+        counts_run_round(COUNTS_RUNNING);
     for (i = 0; i < count; i++) {
-        counts_run_round(true, false);
+        counts_run_round(i == count - 1 ? COUNTS_SEARCHING : COUNTS_COUNTING);
         counts_round.figures[COUNTS_HEADER] =
             (int64_t) (counts_round.ring - ring - sizeof(counts_request_words));
         ring = counts_round.ring;
@@ -617,6 +627,8 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
     for (j = 0; j < COUNTS_FIGURES; j++) {
         qsort(rounds[j], count, sizeof(rounds[j][0]), counts_by_value);
         figures[j] = rounds[j][count / 2] / model->window;
+        if (j == COUNTS_MOVES)
+            figures[j] = counts_round.figures[j];
         if ((model->window > 1 && j < COUNTS_CLIENT) ||
             (model->server == NULL &&
                 (j == COUNTS_HEADER || j == COUNTS_SERVER)))
@@ -643,7 +655,7 @@ static void counts_write_row(
 /* Whether the instruction counts in the file are for this build of hg.c. */
 static bool counts_knows_instructions(void)
 {
-#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ == 12 && COUNTS_KNOWN
     return __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.2");
 #else
     return false;
@@ -784,8 +796,8 @@ static int counts_list(const char *name)
             continue;
         counts_open_model(&counts_models[i]);
         for (j = 0; j < COUNTS_WARM; j++)
-            counts_run_round(false, false);
-        counts_run_round(true, true);
+            counts_run_round(COUNTS_RUNNING);
+        counts_run_round(COUNTS_LISTING);
         counts_close_model();
         counts_print_events();
         return 0;

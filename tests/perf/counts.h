@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define COUNTS_WORDS 8 /* of 8 bytes: the 64 bytes of an argument */
-#define COUNTS_WINDOW 64
+#define COUNTS_WINDOW 16
 #define COUNTS_TIMEOUT 10000 /* ms; all events happen well before */
 
 /* Where a child is. */
