@@ -176,40 +176,43 @@ HG_TEST(large_and_many_transfers_succeed)
     free(to);
 }
 
-HG_TEST(transfer_of_65536_segments)
+/* With the decorator of libfabric a segment takes four times as long. */
+HG_TEST(transfer_of_many_segments)
 {
-    enum { COUNT = 65536 };
+    const char *name = getenv("HG_TEST_TRANSPORT");
+    const unsigned count =
+        name != NULL && strncmp(name, "ofi-", 4) == 0 ? 4096 : 65536;
     struct na_segment *segments =
-        (struct na_segment *) malloc(COUNT * sizeof(*segments));
-    unsigned char *space = (unsigned char *) calloc(COUNT, 3);
-    unsigned char *whole = (unsigned char *) calloc(COUNT, 2);
+        (struct na_segment *) malloc(count * sizeof(*segments));
+    unsigned char *space = (unsigned char *) calloc(count, 3);
+    unsigned char *whole = (unsigned char *) calloc(count, 2);
     struct conform_end end;
     na_mem_handle_t local, target, remote;
     unsigned i;
 
     HG_CHECK(segments != NULL && space != NULL && whole != NULL);
     conform_open(&end, NULL);
-    for (i = 0; i < COUNT; i++) {
-        segments[i].address = space + 3 * (COUNT - 1 - i);
+    for (i = 0; i < count; i++) {
+        segments[i].address = space + 3 * (count - 1 - i);
         segments[i].size = 2;
     }
-    conform_fill(whole, 2 * COUNT, 1);
-    rma_handle(&end, segments, COUNT, NA_MEM_READWRITE, &target);
-    local = conform_memory(&end, whole, 2 * COUNT, NA_MEM_READWRITE);
+    conform_fill(whole, 2 * count, 1);
+    rma_handle(&end, segments, count, NA_MEM_READWRITE, &target);
+    local = conform_memory(&end, whole, 2 * count, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, target));
     remote = conform_remote(&end, target);
-    HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 0, 2 * COUNT));
-    for (i = 0; i < COUNT; i++) {
-        const unsigned char *at = space + 3 * (COUNT - 1 - i);
+    HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 0, 2 * count));
+    for (i = 0; i < count; i++) {
+        const unsigned char *at = space + 3 * (count - 1 - i);
 
         HG_CHECK(at[0] == whole[2 * i] && at[1] == whole[2 * i + 1]);
         HG_CHECK(at[2] == 0);
     }
-    memset(whole, 0, 2 * COUNT);
-    HG_CHECK_OK(rma_move(&end, false, local, 1, remote, 1, 2 * COUNT - 2));
-    for (i = 1; i < 2 * COUNT - 1; i++)
-        HG_CHECK(whole[i] == space[3 * (COUNT - 1 - i / 2) + (i & 1)]);
-    HG_CHECK(whole[0] == 0 && whole[2 * COUNT - 1] == 0);
+    memset(whole, 0, 2 * count);
+    HG_CHECK_OK(rma_move(&end, false, local, 1, remote, 1, 2 * count - 2));
+    for (i = 1; i < 2 * count - 1; i++)
+        HG_CHECK(whole[i] == space[3 * (count - 1 - i / 2) + (i & 1)]);
+    HG_CHECK(whole[0] == 0 && whole[2 * count - 1] == 0);
     rma_free(&end, remote);
     rma_free(&end, target);
     rma_free(&end, local);

@@ -365,7 +365,7 @@ static int wait_descriptor(struct conform_end *end)
 HG_TEST_WHERE_SECONDS(
     sleeping_on_the_descriptor_loses_no_wakeup, hg_test_has_epoll, 60)
 {
-    enum { COUNT = 20000 };
+    enum { COUNT = 10000 };
     struct conform_end end;
     struct conform_call recv;
     struct wait_sender sender;
