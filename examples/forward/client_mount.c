@@ -173,9 +173,10 @@ bool mount_begin(const char *mountpoint)
         return false;
     mount.fuse_fd = fuse_session_fd(mount.session);
     mount.point = mountpoint;
-    (void) mount_read(); /* the first request is FUSE_INIT */
-    if (fuse_session_exited(mount.session) ||
+    /* The first request is FUSE_INIT. */
+    if (!mount_read() || fuse_session_exited(mount.session) ||
         fcntl(mount.fuse_fd, F_SETFL, O_NONBLOCK) != 0) {
+        mount_log("%s: the kernel did not start the mount", mountpoint);
         mount_end();
         return false;
     }
