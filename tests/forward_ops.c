@@ -7,7 +7,7 @@
  * the number of an open file; PATH is relative to the working directory.
  *
  *     open ID PATH MODE   r, w or +, then any of c(reate) x(clusive) t(runcate)
- *                         a(ppend) d(irectory) n(ofollow)
+ *                         a(ppend) d(irectory) n(ofollow) o (O_DIRECT)
  *     close ID            size ID            sync ID            datasync ID
  *     open ID PATH MODE   r, w or +, then any of c(reate) x (O_EXCL) t(runcate)
  *     map ID AT TEXT      writes by a shared mapping
@@ -112,6 +112,7 @@ static int ops_flags(const char *mode)
         case 'a': flags |= O_APPEND; break;
         case 'd': flags |= O_DIRECTORY; break;
         case 'n': flags |= O_NOFOLLOW; break;
+        case 'o': flags |= O_DIRECT; break;
         default: break;
         }
     return flags;

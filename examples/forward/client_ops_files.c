@@ -38,11 +38,11 @@ static bool files_attr_differs(const fwd_attr_t *a, const fwd_attr_t *b)
         files_time_differs(&a->ctime, &b->ctime);
 }
 
-/* Programs that use O_DIRECT want no page cache. Programs that append must
- * write where the server has the end of the file. */
+/* Programs that append must write where the server has the end of the file.
+ * The kernel handles O_DIRECT itself. */
 static bool files_is_direct(int flags)
 {
-    return mount_options.direct_io || (flags & O_DIRECT) != 0 ||
+    return mount_options.direct_io ||
         ((flags & O_APPEND) != 0 && !mount_options.writeback);
 }
 
