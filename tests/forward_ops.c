@@ -9,7 +9,6 @@
  *     open ID PATH MODE   r, w or +, then any of c(reate) x(clusive) t(runcate)
  *                         a(ppend) d(irectory) n(ofollow) o (O_DIRECT)
  *     close ID            size ID            sync ID            datasync ID
- *     open ID PATH MODE   r, w or +, then any of c(reate) x (O_EXCL) t(runcate)
  *     map ID AT TEXT      writes by a shared mapping
  *     lock ID TYPE AT SIZE    fcntl(2): r, w or u(nlock); R or W waits
  *     test ID TYPE AT SIZE    whether such a lock is free

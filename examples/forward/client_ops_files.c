@@ -39,10 +39,11 @@ static bool files_attr_differs(const fwd_attr_t *a, const fwd_attr_t *b)
 }
 
 /* Programs that append must write where the server has the end of the file.
- * The kernel handles O_DIRECT itself. */
+ * With O_DIRECT, programs read at once what others have appended. The kernel
+ * then writes without asking for an extended attribute first. */
 static bool files_is_direct(int flags)
 {
-    return mount_options.direct_io ||
+    return mount_options.direct_io || (flags & O_DIRECT) != 0 ||
         ((flags & O_APPEND) != 0 && !mount_options.writeback);
 }
 
