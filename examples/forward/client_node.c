@@ -156,23 +156,17 @@ static struct {
     uint64_t until;
 } node_changed;
 
-void node_change_begins(struct node *node)
+void node_change_begins(const struct node *node)
 {
-    node->changing_many = node->changing++ > 0 || node->changing_many;
     if (node_changed.node == node)
         node_changed.node = NULL;
 }
 
-void node_change_ends(struct node *node)
-{
-    if (--node->changing == 0)
-        node->changing_many = false;
-}
-
-/* Of several calls at a time, it is not known which one was the last. */
+/* The kernel locks a folder while a call changes it, so no other call of this
+ * client changes it at the same time. */
 void node_changed_by_call(struct node *folder, const fwd_attr_t *attr)
 {
-    if (folder->changing_many || attr->mode == 0)
+    if (attr->mode == 0)
         return;
     node_changed.node = folder;
     node_changed.id = folder->id;

@@ -33,8 +33,6 @@ struct node {
     uint64_t remote_lookups;      /* that the server counts */
     uint64_t lookups;             /* that the kernel counts */
     unsigned refs;                /* of slots, files and nodes below */
-    unsigned changing;            /* calls in flight that change it */
-    bool changing_many;           /* there were several at a time */
     uint64_t no_capability_until; /* ms; it has no security.capability */
     bool attr_known;
     fwd_attr_t attr;      /* as the kernel got it last */
@@ -72,9 +70,8 @@ void node_name_changed(struct node *parent, const char *name,
 /* Write the path below the root. Returns 0, ESTALE or ENAMETOOLONG. */
 int node_path(const struct node *node, char path[FWD_PATH_MAX + 1]);
 
-/* A call that changes the node begins, and ends. */
-void node_change_begins(struct node *node);
-void node_change_ends(struct node *node);
+/* A call that changes the node begins. */
+void node_change_begins(const struct node *node);
 
 /* A call has changed a folder, and returned its attributes. The kernel asks for
  * them next, once; node_take_changed has them for that. It returns NULL if they

@@ -143,13 +143,9 @@ static void slot_end(struct slot *slot)
 {
     unsigned i;
 
-    for (i = 0; i < 2; i++) {
-        if (slot->nodes[i] == NULL)
-            continue;
-        if ((slot->op->flags & OP_READS) == 0)
-            node_change_ends(slot->nodes[i]);
-        node_unref(slot->nodes[i]);
-    }
+    for (i = 0; i < 2; i++)
+        if (slot->nodes[i] != NULL)
+            node_unref(slot->nodes[i]);
     if (slot->buffer != NULL) {
         slot->buffer->next = slot_free_buffers;
         slot_free_buffers = slot->buffer;
