@@ -81,21 +81,21 @@ NEAR_NA := $(filter $(call conform,na_% bulk fork rpc_calls cb_calls),$(CONFORM)
 BOX_ASAN   := $(filter-out $(call box,ofi_% sm_sleep_cost sm_mapped),$(BOX)) \
     $(filter $(call box,ofi_handshake),$(BOX))
 MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
+ZMQ_ASAN   := $(NEAR_NA) $(call conform,cb_drain cb_call_ends cb_restart \
+    cb_hooks rpc_drain rpc_call_ends rpc_memory rpc_peer rpc_restart \
+    rpc_wait_room)
 ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
     $(call on,sm,$(CONFORM)) \
-    $(call on,zmq+tcp,$(NEAR_NA)) \
+    $(call on,zmq+tcp,$(ZMQ_ASAN)) \
     $(call on,self,$(filter-out %/test_fork,$(NEAR_NA))) \
-    $(call on,zmq+tcp,$(call conform,cb_drain cb_call_ends cb_restart cb_hooks \
-        rpc_drain rpc_call_ends rpc_memory rpc_peer rpc_restart \
-        rpc_wait_room)) \
     $(call on,mux,$(MUXED_ASAN)) \
     $(call on,self-emul sm-copy,$(COPIES)) \
     $(call on,unix,$(EXAMPLE))
 
 # Optimized, as users build it:
-# - zmq+tcp: all conformance suites but fork;
+# - zmq+tcp and sm: messages, memory, peers and calls;
+# - zmq+tcp: the suites that do not run with ASan there;
 # - self: the suites above NA;
-# - sm: messages, memory, peers and calls;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
 # - ofi+tcp: messages, memory, peers, calls, and bulk data on another transport;
 # - the other providers: messages; the decorated ones (HOOKED): memory.
@@ -104,11 +104,12 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 CHECK_CASES := $(STEPS) $(OFI) \
     $(filter $(call box,ofi_names ofi_shm_forged sm_sleep_cost sm_mapped), \
         $(BOX)) \
-    $(call on,zmq+tcp,$(filter-out %/test_fork,$(CONFORM))) \
+    $(call on,zmq+tcp,$(filter-out $(ZMQ_ASAN),$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
-    $(call on,sm,$(call conform,na_msg na_peer na_rma rpc_calls cb_calls)) \
+    $(call on,sm zmq+tcp,$(call conform,na_msg na_peer na_rma rpc_calls \
+        cb_calls)) \
     $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
-        na_wait bulk)) \
+        na_wait)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
         bulk_class)) \
