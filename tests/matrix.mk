@@ -126,7 +126,8 @@ PORT_CASES  := $(UNIT) $(filter $(call box,mercury_paper),$(BOX)) \
     $(filter $(call box,zmq_hostile zmq_stopped),$(BOX))
 
 # On MPI each case is a job of three ranks, or of 2 or 8 if its name says so.
-# Debian's MPICH cannot connect jobs. Messages are the same on both.
+# Debian's MPICH cannot connect jobs. Only MPICH runs na_msg in check: the suites
+# of Open MPI send messages, too.
 MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
     mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
     $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \

@@ -19,10 +19,11 @@
  * - locked instructions: those with a lock prefix, xchg with memory, mfence;
  *   everywhere, so also those inside of a mutex.
  * - payload moves: places of memory where the 64 bytes of this request, or of
- *   this response, are found. Each echo has bytes of its own. All memory is
- *   searched at each call and return of hg.c in the last round, which takes
- *   long, and after each step in the others. The place where the application
- *   made the bytes is left out. Memory that both sides map counts once.
+ *   this response, are found. Each echo has bytes of its own. In the last
+ *   round all memory is searched at each call and return of hg.c, which takes
+ *   long. In the others it is searched after each step. The place where the
+ *   application made the bytes is left out. Memory that both sides map counts
+ *   once.
  * - checksum passes: a function hg_crc* is entered from another function.
  * - indirect calls: calls through a register or memory, and jumps to the
  *   beginning of a function, in code of hg.c. Calls of libc are direct ones.
