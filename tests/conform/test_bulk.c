@@ -337,7 +337,7 @@ HG_TEST_SECONDS(bulk_moves_every_segment_layout, 60)
     int i;
 
     rpc_open(&end);
-    for (i = 0; i < 150; i++)
+    for (i = 0; i < 75; i++)
         bulk_try_shape(&end, &state);
     rpc_close(&end);
 }

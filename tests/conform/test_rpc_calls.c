@@ -468,7 +468,7 @@ static void calls_echo_size(const struct rpc_end *end, size_t size)
 HG_TEST_SECONDS(calls_carry_arguments_of_any_size, 60)
 {
     const size_t sizes[] = {
-        0, 1, 4095, 1000003, (size_t) (hg_test_is_plain() ? 64 : 4) << 20};
+        0, 1, 4095, 1000003, (size_t) (hg_test_is_plain() ? 16 : 4) << 20};
     struct hg_counters counters;
     struct rpc_end end;
     size_t eager;

@@ -384,7 +384,7 @@ HG_TEST_WHERE_SECONDS(sm_idle_peers_cost_nothing, hg_test_is_plain, 300)
 {
     static const char *const names[IDLE_SPANS] = {
         "calls awake", "calls asleep", "a look", "a scan"};
-    const unsigned peers = getenv("HG_TEST_FULL") != NULL ? 1000 : 130;
+    const unsigned peers = getenv("HG_TEST_FULL") != NULL ? 1000 : 66;
     struct idle_counts one, many;
     cpu_set_t here;
     uint64_t scan;

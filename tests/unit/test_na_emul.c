@@ -96,7 +96,7 @@ HG_TEST(emul_moves_every_segment_layout)
                 emul_open(frames[i], i % 2 == 0 ? 0 : 3 * frames[i], release);
 
             pair->again_chance = i == 1 ? 3 : 0;
-            for (round = 0; round < 12; round++)
+            for (round = 0; round < 6; round++)
                 emul_shapes_round(pair);
             HG_CHECK(pair->a.in_bytes_max <= 2 * pair->a.core.emul->window);
             HG_CHECK_EQ_U64(emul_counter(&pair->a, "rma_malformed"), 0);

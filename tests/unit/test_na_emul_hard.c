@@ -442,7 +442,7 @@ HG_TEST_SECONDS(emul_survives_false_frames, 60)
     uint64_t malformed = 0;
     unsigned round;
 
-    for (round = 0; round < 400; round++) {
+    for (round = 0; round < 200; round++) {
         struct emul_pair *pair = emul_open(4096, 8192, EMUL_RELEASE_MIXED);
         struct emul_plain plain[4];
         unsigned i;
