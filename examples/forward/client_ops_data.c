@@ -55,7 +55,10 @@ static void data_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 static void write_done(struct slot *slot, union slot_out *out)
 {
-    (void) fuse_reply_write(slot->req, out->write.size);
+    size_t size = slot->in.write.size;
+
+    (void) fuse_reply_write(
+        slot->req, out->write.size < size ? out->write.size : size);
 }
 
 static struct op write_op = {
@@ -144,7 +147,10 @@ static void data_fallocate(fuse_req_t req, fuse_ino_t ino, int mode,
 
 static void copy_done(struct slot *slot, union slot_out *out)
 {
-    (void) fuse_reply_write(slot->req, (size_t) out->offset.offset);
+    uint64_t size = slot->in.copy.size;
+
+    (void) fuse_reply_write(slot->req,
+        (size_t) (out->offset.offset < size ? out->offset.offset : size));
 }
 
 static void copy_prepare(struct slot *slot)

@@ -359,6 +359,12 @@ static void slot_opened(struct slot *slot, union slot_out *out)
     slot_retry(slot, 0);
 }
 
+/* The kernel drops a response with an errno above 511, and waits for ever. */
+static int32_t slot_error(int32_t error)
+{
+    return (error >= 0 && error < 512) || error == FWD_FORGOTTEN ? error : EIO;
+}
+
 /* A server that stops responds to the calls that have begun, after the session
  * has ended. */
 static void slot_answered(struct slot *slot, union slot_out *out)
@@ -399,6 +405,7 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
         slot_unanswered(slot, ret);
         return HG_SUCCESS;
     }
+    out.error = slot_error(out.error);
     slot_free_buffers_of(&slot_abandoned);
     slot_answered(slot, &out);
     if (!slot->output_taken)
