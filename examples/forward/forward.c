@@ -41,6 +41,9 @@ hg_return_t hg_proc_fwd_name_t(hg_proc_t proc, void *data)
         ret = hg_proc_uint32_t(proc, &name->type);
     if (ret == HG_SUCCESS)
         ret = hg_proc_hg_const_string_t(proc, &name->name);
+    if (ret == HG_SUCCESS && name->name == NULL &&
+        hg_proc_get_op(proc) == HG_DECODE)
+        ret = HG_PROTOCOL_ERROR;
     if (ret == HG_SUCCESS)
         ret = hg_proc_uint64_t(proc, &name->entry.node);
     if (ret != HG_SUCCESS || name->entry.node == 0)

@@ -793,6 +793,23 @@ HG_TEST(directories_are_read_in_pieces)
     forward_end_both(&both);
 }
 
+HG_TEST(an_entry_without_a_name_is_not_decoded)
+{
+    struct forward both;
+    fwd_name_t name = {0}, got;
+    hg_proc_t proc;
+    char bytes[256];
+
+    forward_begin_both(&both, NULL);
+    HG_CHECK_OK(hg_proc_create_set(both.client.hg_class, bytes, sizeof(bytes),
+        HG_ENCODE, HG_NOHASH, &proc));
+    HG_CHECK_OK(hg_proc_fwd_name_t(proc, &name));
+    HG_CHECK_OK(hg_proc_reset(proc, bytes, sizeof(bytes), HG_DECODE));
+    HG_CHECK_RET(hg_proc_fwd_name_t(proc, &got), HG_PROTOCOL_ERROR);
+    HG_CHECK_OK(hg_proc_free(proc));
+    forward_end_both(&both);
+}
+
 /* ---- Locks ---- */
 
 HG_TEST(locks_exclude_other_owners_and_clients)
