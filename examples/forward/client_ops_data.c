@@ -24,8 +24,7 @@ static void read_done(struct slot *slot, union slot_out *out)
         (void) fuse_reply_buf(slot->req, (const char *) in->data.bytes,
             in->data.size < size ? in->data.size : size);
     else
-        (void) fuse_reply_buf(slot->req,
-            (const char *) slot->buffer->memory + SLOT_DATA,
+        (void) fuse_reply_buf(slot->req, (const char *) slot->buffer->memory,
             in->size < size ? in->size : size);
 }
 
@@ -44,9 +43,8 @@ static void data_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     slot->in.read.offset = (uint64_t) offset;
     slot->in.read.size = size < FWD_IO_MAX ? (uint32_t) size : FWD_IO_MAX;
     if (size > DATA_INLINE_MAX) {
-        slot_keep_buffer(slot);
+        slot_take_read_buffer(slot);
         slot->in.read.memory = slot->buffer->bulk;
-        slot->in.read.at = SLOT_DATA;
     }
     slot_run(slot);
 }

@@ -88,16 +88,16 @@ hg_return_t remote_prepare(
     return ret;
 }
 
-hg_return_t remote_memory(size_t size, hg_bulk_t *bulk, void **memory)
+hg_return_t remote_memory(
+    size_t size, uint8_t access, hg_bulk_t *bulk, void **memory)
 {
     hg_size_t bytes = size;
-    hg_return_t ret = HG_Bulk_create(
-        remote.hg_class, 1, NULL, &bytes, HG_BULK_READWRITE, bulk);
+    hg_return_t ret =
+        HG_Bulk_create(remote.hg_class, 1, NULL, &bytes, access, bulk);
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = HG_Bulk_access(
-        *bulk, 0, bytes, HG_BULK_READWRITE, 1, memory, NULL, NULL);
+    ret = HG_Bulk_access(*bulk, 0, bytes, access, 1, memory, NULL, NULL);
     if (ret != HG_SUCCESS)
         (void) HG_Bulk_free(*bulk);
     return ret;

@@ -61,8 +61,9 @@ void remote_lose(const char *cause);
 hg_return_t remote_prepare(
     hg_handle_t *handle, const struct remote_call *call, unsigned timeout);
 
-/* Memory that the library allocates and the server can read and write. */
-hg_return_t remote_memory(size_t size, hg_bulk_t *bulk, void **memory);
+/* Memory that the library allocates, with the `access` of the server. */
+hg_return_t remote_memory(
+    size_t size, uint8_t access, hg_bulk_t *bulk, void **memory);
 
 /* Collect lookups of a node to give back, and send them. */
 void remote_forget(uint64_t node, uint64_t lookups);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOT_BUFFERS 192u  /* more requests stay in the kernel */
+#define SLOT_BUFFERS 128u  /* of a pool; more requests stay in the kernel */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
 #define SLOT_SLOW_MS 2000u /* a signal does not end faster calls */
@@ -23,10 +23,18 @@ static bool slot_ending;
 static bool slot_any_signaled; /* maybe; a call in flight is interrupted */
 static unsigned slot_timeout;
 
-static struct buffer *slot_buffer;       /* the current one */
-static struct buffer *slot_free_buffers; /* the last one used is the first */
-static struct buffer *slot_abandoned;    /* a server may still write there */
-static unsigned slot_buffer_count;
+struct pool {
+    size_t size;    /* of a buffer */
+    uint8_t access; /* of the server: HG_BULK_... */
+    unsigned count;
+    struct buffer *current;
+    struct buffer *free; /* the last one used is the first */
+};
+/* A server that lies cannot change a request. */
+static struct pool slot_requests = {
+    SLOT_BUFFER_SIZE, HG_BULK_READ_ONLY, 0, NULL, NULL};
+static struct pool slot_reads = {FWD_IO_MAX, HG_BULK_WRITE_ONLY, 0, NULL, NULL};
+static struct buffer *slot_abandoned; /* a server may still access them */
 
 static struct remote_call slot_find_call = {
     "fwd.find", hg_proc_fwd_find_in_t, hg_proc_fwd_entry_out_t, 0};
@@ -41,52 +49,69 @@ bool slot_init(unsigned timeout)
 
 /* ---- Buffers ---- */
 
-static struct buffer *slot_make_buffer(void)
+static struct buffer *slot_make_buffer(struct pool *pool)
 {
     struct buffer *buffer;
 
-    if (slot_buffer_count == SLOT_BUFFERS)
+    if (pool->count == SLOT_BUFFERS)
         return NULL;
     buffer = (struct buffer *) calloc(1, sizeof(*buffer));
     if (buffer == NULL)
         return NULL;
-    if (remote_memory(SLOT_BUFFER_SIZE, &buffer->bulk, &buffer->memory) !=
-        HG_SUCCESS) {
+    if (remote_memory(pool->size, pool->access, &buffer->bulk,
+            &buffer->memory) != HG_SUCCESS) {
         free(buffer);
         return NULL;
     }
-    slot_buffer_count++;
+    buffer->pool = pool;
+    pool->count++;
     return buffer;
+}
+
+static struct buffer *slot_current(struct pool *pool)
+{
+    if (pool->current != NULL)
+        return pool->current;
+    pool->current = pool->free;
+    if (pool->current != NULL)
+        pool->free = pool->current->next;
+    else
+        pool->current = slot_make_buffer(pool);
+    return pool->current;
 }
 
 struct buffer *slot_current_buffer(void)
 {
-    if (slot_buffer != NULL)
-        return slot_buffer;
-    slot_buffer = slot_free_buffers;
-    if (slot_buffer != NULL)
-        slot_free_buffers = slot_buffer->next;
-    else
-        slot_buffer = slot_make_buffer();
-    return slot_buffer;
+    return slot_current(&slot_reads) != NULL ? slot_current(&slot_requests)
+                                             : NULL;
+}
+
+static void slot_take_buffer(struct slot *slot, struct pool *pool)
+{
+    slot->buffer = pool->current;
+    pool->current = NULL;
 }
 
 void slot_keep_buffer(struct slot *slot)
 {
-    slot->buffer = slot_buffer;
-    slot_buffer = NULL;
+    slot_take_buffer(slot, &slot_requests);
 }
 
-/* A server that has not responded may still write into this memory. To free it
+void slot_take_read_buffer(struct slot *slot)
+{
+    slot_take_buffer(slot, &slot_reads);
+}
+
+/* A server that has not responded may still access this memory. To free it
  * could wait for that server, so it is freed when the server responds again. */
 static void slot_lose_buffer(struct slot *slot)
 {
     if (slot->buffer == NULL)
         return;
+    slot->buffer->pool->count--;
     slot->buffer->next = slot_abandoned;
     slot_abandoned = slot->buffer;
     slot->buffer = NULL;
-    slot_buffer_count--;
 }
 
 static void slot_free_buffers_of(struct buffer **list)
@@ -147,8 +172,8 @@ static void slot_end(struct slot *slot)
         if (slot->nodes[i] != NULL)
             node_unref(slot->nodes[i]);
     if (slot->buffer != NULL) {
-        slot->buffer->next = slot_free_buffers;
-        slot_free_buffers = slot->buffer;
+        slot->buffer->next = slot->buffer->pool->free;
+        slot->buffer->pool->free = slot->buffer;
     }
     slot->next_free = slot_free_list;
     slot_free_list = slot;
@@ -533,6 +558,14 @@ void slot_run(struct slot *slot)
 
 /* ---- The end ---- */
 
+static void slot_free_pool(struct pool *pool)
+{
+    if (pool->current != NULL)
+        pool->current->next = NULL;
+    slot_free_buffers_of(&pool->current);
+    slot_free_buffers_of(&pool->free);
+}
+
 void slot_fini(void)
 {
     struct slot *slot;
@@ -552,9 +585,7 @@ void slot_fini(void)
         (void) HG_Destroy(slot->handle);
         free(slot);
     }
-    if (slot_buffer != NULL)
-        slot_buffer->next = NULL;
-    slot_free_buffers_of(&slot_buffer);
-    slot_free_buffers_of(&slot_free_buffers);
+    slot_free_pool(&slot_requests);
+    slot_free_pool(&slot_reads);
     slot_free_buffers_of(&slot_abandoned);
 }

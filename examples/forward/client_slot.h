@@ -8,8 +8,9 @@
  * ends with EIO when its time is over.
  *
  * A buffer is memory in which a request arrives from the kernel. A slot keeps
- * the buffer while it needs the names and data in it. The server reads and
- * writes the data there by bulk.
+ * the buffer while it needs the names and data in it. The server pulls the data
+ * of a write from there by bulk. It pushes the data of a read into another
+ * buffer.
  */
 #ifndef HG_EXAMPLES_CLIENT_SLOT_H
 #define HG_EXAMPLES_CLIENT_SLOT_H
@@ -19,11 +20,13 @@
 #include "client_file.h"
 #include "client_remote.h"
 
-#define SLOT_DATA 4096u /* where the data of a read begins in a buffer */
-#define SLOT_BUFFER_SIZE (FWD_IO_MAX + SLOT_DATA)
+#define SLOT_BUFFER_SIZE (FWD_IO_MAX + 4096u) /* of a request */
+
+struct pool;
 
 struct buffer {
     struct buffer *next;
+    struct pool *pool;
     hg_bulk_t bulk;
     void *memory;
 };
@@ -150,6 +153,9 @@ void slot_set_node(struct slot *slot, unsigned i, struct node *node);
 
 /* Keep the current buffer until the end of the slot. */
 void slot_keep_buffer(struct slot *slot);
+
+/* Take a buffer for the data of a read until the end of the slot. */
+void slot_take_read_buffer(struct slot *slot);
 
 /* Send the call, once all its nodes and files are known in this session. */
 void slot_run(struct slot *slot);
