@@ -11,6 +11,7 @@
  *     close ID            size ID            sync ID            datasync ID
  *     map ID AT TEXT      writes by a shared mapping
  *     lock ID TYPE AT SIZE    fcntl(2): r, w or u(nlock); R or W waits
+ *     ofd ID TYPE AT SIZE     the same with a lock of the open file
  *     test ID TYPE AT SIZE    whether such a lock is free
  *     flock ID TYPE           flock(2): s, x or u; S or X waits
  *     seek ID WHENCE AT       d(ata) or h(ole)
@@ -249,6 +250,15 @@ static void ops_lock(char **words)
     bool waits = *words[2] == 'R' || *words[2] == 'W';
 
     ops_done(fcntl(ops_file(words[1]), waits ? F_SETLKW : F_SETLK, &lock));
+}
+
+static void ops_ofd(char **words)
+{
+    struct flock lock = ops_range(words);
+    bool waits = *words[2] == 'R' || *words[2] == 'W';
+
+    ops_done(
+        fcntl(ops_file(words[1]), waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock));
 }
 
 static void ops_test(char **words)
@@ -584,6 +594,7 @@ static const struct ops_command {
     {"allocate", 5, ops_allocate},
     {"copy", 6, ops_copy},
     {"lock", 5, ops_lock},
+    {"ofd", 5, ops_ofd},
     {"test", 5, ops_test},
     {"flock", 3, ops_flock},
     {"stat", 2, ops_stat},

@@ -41,6 +41,15 @@ bool lock_owner_known(const struct node *node, uint64_t number)
     return owner != NULL;
 }
 
+const struct owner *lock_owner_of(const struct file *file)
+{
+    const struct owner *owner = file->node->owners;
+
+    while (owner != NULL && owner->file != file)
+        owner = owner->next;
+    return owner;
+}
+
 static void lock_remove_owner(struct owner **at)
 {
     struct owner *owner = *at;

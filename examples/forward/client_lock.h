@@ -22,7 +22,7 @@ struct range {
     uint64_t end; /* the last byte */
 };
 
-/* A process that uses POSIX locks of a node. */
+/* A process, or an open file, that uses locks of fcntl(2) of a node. */
 struct owner {
     struct owner *next;
     uint64_t number; /* of the kernel */
@@ -33,6 +33,10 @@ struct owner {
 
 /* Note that a process is about to lock. Returns false without memory. */
 bool lock_owner_begins(struct file *file, uint64_t number, pid_t pid);
+
+/* An owner that locked with this file last, or NULL. When a file ends, only
+ * locks of the open file (F_OFD_SETLK) are left. */
+const struct owner *lock_owner_of(const struct file *file);
 
 /* Whether a process has used locks of the node. */
 bool lock_owner_known(const struct node *node, uint64_t number);

@@ -36,7 +36,8 @@ struct node {
     uint64_t no_capability_until; /* ms; it has no security.capability */
     bool attr_known;
     fwd_attr_t attr;      /* as the kernel got it last */
-    struct owner *owners; /* of POSIX locks */
+    struct owner *owners; /* of locks of fcntl(2) */
+    unsigned unlocking;   /* calls that release locks of closed files */
 };
 
 /* Take the root of a new session. */

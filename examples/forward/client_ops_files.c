@@ -97,6 +97,50 @@ static void files_close(uint64_t epoch, uint64_t remote)
     slot_run(slot);
 }
 
+static void files_end(struct file *file);
+
+static void ofd_done(struct slot *slot, union slot_out *out)
+{
+    struct file *file = slot->files[0];
+
+    (void) out;
+    file->node->unlocking--;
+    lock_owner_ends(file->node, slot->in.lock.owner);
+    files_end(file);
+}
+
+static bool ofd_failed(struct slot *slot, int error)
+{
+    (void) error; /* the server releases them with the last file, or session */
+    ofd_done(slot, NULL);
+    return false;
+}
+
+static struct op ofd_op = {
+    {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
+    ofd_done, ofd_failed, 0, 0};
+
+/* The kernel does not report that the locks of an open file end with it. The
+ * server needs the file to release them. */
+static void files_end(struct file *file)
+{
+    const struct owner *owner = lock_owner_of(file);
+    struct slot *slot = NULL;
+
+    if (owner != NULL && file->epoch == remote_epoch())
+        slot = slot_begin(NULL, &ofd_op, NULL, file);
+    if (slot == NULL) {
+        files_close(file->epoch, file->remote);
+        file_free(file);
+        return;
+    }
+    slot->in.lock.owner = owner->number;
+    slot->in.lock.op = FWD_LOCK_RELEASE;
+    slot->only_epoch = file->epoch;
+    file->node->unlocking++;
+    slot_run(slot);
+}
+
 static void files_release(
     fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -105,8 +149,7 @@ static void files_release(
     (void) ino;
     (void) fuse_reply_err(req, 0);
     dir_end_listing(file);
-    files_close(file->epoch, file->remote);
-    file_free(file);
+    files_end(file);
 }
 
 /* ---- Open ---- */
@@ -271,7 +314,7 @@ static void files_flush(
 bool ops_files_init(struct fuse_lowlevel_ops *table)
 {
     static struct op *const ops[] = {
-        &release_op, &open_op, &create_op, &flush_op};
+        &release_op, &ofd_op, &open_op, &create_op, &flush_op};
 
     table->open = files_open;
     table->opendir = files_opendir;

@@ -102,6 +102,7 @@ static void lock_setlk(fuse_req_t req, fuse_ino_t ino,
         return;
     lock_set_range(&slot->in.lock, lock);
     slot->waits = waits != 0;
+    slot->after_unlocks = true;
     slot->pid = lock->l_pid;
     if (lock->l_type != F_UNLCK &&
         !lock_owner_begins(file_of(fi), fi->lock_owner, lock->l_pid)) {

@@ -498,6 +498,11 @@ static bool slot_is_ready(struct slot *slot)
 
     slot->finding = NULL;
     slot->opening = NULL;
+    /* The kernel may have given the number of the owner to another file. */
+    if (slot->after_unlocks && slot->files[0]->node->unlocking > 0) {
+        slot_retry(slot, 1);
+        return false;
+    }
     for (i = 0; i < 2; i++) {
         file = slot->files[i];
         if (file == NULL || (!file->broken && file->epoch == epoch))

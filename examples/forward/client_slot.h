@@ -117,6 +117,7 @@ struct slot {
     size_t size;              /* that the kernel has for entries */
     pid_t pid;                /* of a lock */
     bool waits;               /* for a lock */
+    bool after_unlocks;       /* it waits until node->unlocking is 0 */
     uint64_t only_epoch;      /* not 0: end the slot in another session */
 
     /* The call in flight. */
