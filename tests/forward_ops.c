@@ -24,6 +24,7 @@
  *     access PATH MODE    owner PATH UID GID
  *     setx PATH NAME VALUE FLAGS    getx PATH NAME SIZE    listx PATH
  *     removex PATH NAME    list PATH    statfs PATH
+ *     catch NUMBER FLAGS  a signal, which then does nothing
  *     reads ID COUNT SIZE     of COUNT processes, which end after a second
  *     names PATH          makes, lists and removes names of all bytes but '/'
  *     lines ID COUNT TEXT     appends COUNT lines, one a write(2)
@@ -35,6 +36,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -284,6 +286,21 @@ static void ops_flock(char **words)
 
     ops_done(flock(
         ops_file(words[1]), type == 'S' || type == 'X' ? op : op | LOCK_NB));
+}
+
+/* ---- Signals ---- */
+
+static void ops_caught(int number)
+{
+    (void) number;
+}
+
+static void ops_catch(char **words)
+{
+    struct sigaction action = {.sa_handler = ops_caught};
+
+    action.sa_flags = (int) ops_number(words[2]);
+    ops_done(sigaction((int) ops_number(words[1]), &action, NULL));
 }
 
 /* ---- Names ---- */
@@ -597,6 +614,7 @@ static const struct ops_command {
     {"ofd", 5, ops_ofd},
     {"test", 5, ops_test},
     {"flock", 3, ops_flock},
+    {"catch", 3, ops_catch},
     {"stat", 2, ops_stat},
     {"mkdir", 3, ops_mkdir},
     {"mknod", 3, ops_mknod},

@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client_signal.h"
+
 #define SLOT_BUFFERS 128u  /* of a pool; more requests stay in the kernel */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
-#define SLOT_SLOW_MS 2000u /* a signal does not end faster calls */
+#define SLOT_SLOW_MS 2000u /* no signal ends faster calls */
 #define SLOT_END_MS 1000u  /* for the calls in flight at the end */
 
 static TAILQ_HEAD(slot_queue, slot) slot_waiting = TAILQ_HEAD_INITIALIZER(
@@ -214,9 +216,17 @@ static void slot_watch_signals(struct slot *slot)
     fuse_req_interrupt_func(slot->req, slot_signaled, slot);
 }
 
-/* Cancel calls that the server does not respond to, and whose programs got a
- * signal. With a server that responds, no call ends with EINTR, as with a local
- * file system. */
+/* The kernel reports only the first signal, which may be one that the program
+ * catches. That ends only the wait for a lock. */
+static bool slot_is_killed(const struct slot *slot)
+{
+    return slot->interrupted &&
+        (slot->waits || signal_ends(fuse_req_ctx(slot->req)->pid));
+}
+
+/* Cancel calls that the server does not respond to, and whose programs end.
+ * With a server that responds, no call ends with EINTR, as with a local file
+ * system. */
 static void slot_cancel_signaled(uint64_t now)
 {
     struct slot *slot;
@@ -227,7 +237,8 @@ static void slot_cancel_signaled(uint64_t now)
         if (!slot->interrupted || slot->canceled ||
             (slot->op->flags & OP_READS) == 0)
             continue;
-        slot->canceled = now + slot_timeout >= slot->deadline + SLOT_SLOW_MS;
+        slot->canceled = now + slot_timeout >= slot->deadline + SLOT_SLOW_MS &&
+            slot_is_killed(slot);
         if (slot->canceled)
             (void) HG_Cancel(slot->handle);
         else
@@ -235,7 +246,6 @@ static void slot_cancel_signaled(uint64_t now)
     }
 }
 
-/* A signal ends a slot that waits. */
 void slot_retry(struct slot *slot, unsigned pause)
 {
     if (slot_ending) {
@@ -251,11 +261,12 @@ void slot_retry(struct slot *slot, unsigned pause)
 static bool slot_wake(struct slot *slot, uint64_t now)
 {
     bool runs = remote_epoch() != 0 && now >= slot->retry_at;
+    bool killed = slot_is_killed(slot);
 
-    if (!runs && !slot->interrupted && now < slot->deadline)
+    if (!runs && !killed && now < slot->deadline)
         return false;
     TAILQ_REMOVE(&slot_waiting, slot, queue);
-    if (slot->interrupted)
+    if (killed)
         slot_fail(slot, EINTR);
     else if (now >= slot->deadline)
         slot_fail(slot, EIO);
