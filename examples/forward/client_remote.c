@@ -33,6 +33,7 @@ static struct {
     const char *cause;
     uint64_t retry_at;
     uint64_t began_at; /* the session */
+    uint64_t lost_at;
     unsigned pause;
     uint64_t epoch; /* of the session, or of the last one */
     uint64_t session;
@@ -63,6 +64,11 @@ uint64_t remote_epoch(void)
 uint64_t remote_session(void)
 {
     return remote.session;
+}
+
+uint64_t remote_lost_at(void)
+{
+    return remote.lost_at;
 }
 
 /* ---- Calls ---- */
@@ -145,6 +151,7 @@ void remote_lose(const char *cause)
         remote.pause = remote_now() - remote.began_at < REMOTE_PAUSE_MAX
             ? REMOTE_PAUSE_MIN
             : 0;
+        remote.lost_at = remote_now();
         lock_all_lost();
         mount_log("%s: the session is lost (%s); connecting again",
             remote.address, cause);

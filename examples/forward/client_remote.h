@@ -53,6 +53,9 @@ int remote_tick(void);
 uint64_t remote_epoch(void);
 uint64_t remote_session(void);
 
+/* When the last session was lost. */
+uint64_t remote_lost_at(void);
+
 /* The session is lost: begin another one. */
 void remote_lose(const char *cause);
 

@@ -14,6 +14,7 @@
 #define SLOT_BUFFERS 128u  /* of a pool; more requests stay in the kernel */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
+#define SLOT_TRY_MS 2000u  /* enough for an attempt to connect */
 #define SLOT_SLOW_MS 2000u /* no signal ends faster calls */
 #define SLOT_END_MS 1000u  /* for the calls in flight at the end */
 
@@ -257,18 +258,28 @@ void slot_retry(struct slot *slot, unsigned pause)
     slot_watch_signals(slot);
 }
 
+/* The kernel makes several requests for some system calls, which would each
+ * wait. So those that come when the session was lost for long fail soon. */
+static bool slot_is_late(const struct slot *slot, uint64_t now)
+{
+    return now >= slot->deadline ||
+        (remote_epoch() == 0 && now >= remote_lost_at() + slot_timeout &&
+            now >= slot->retry_at + SLOT_TRY_MS);
+}
+
 /* Run or end one slot that waits. Returns false if it goes on waiting. */
 static bool slot_wake(struct slot *slot, uint64_t now)
 {
     bool runs = remote_epoch() != 0 && now >= slot->retry_at;
     bool killed = slot_is_killed(slot);
+    bool late = slot_is_late(slot, now);
 
-    if (!runs && !killed && now < slot->deadline)
+    if (!runs && !killed && !late)
         return false;
     TAILQ_REMOVE(&slot_waiting, slot, queue);
     if (killed)
         slot_fail(slot, EINTR);
-    else if (now >= slot->deadline)
+    else if (late)
         slot_fail(slot, EIO);
     else
         slot_run(slot);
