@@ -44,7 +44,7 @@ static void data_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     slot->in.read.size = size < FWD_IO_MAX ? (uint32_t) size : FWD_IO_MAX;
     if (size > DATA_INLINE_MAX) {
         slot_take_read_buffer(slot);
-        slot->in.read.memory = slot->buffer->bulk;
+        slot->in.read.memory = slot_share_buffer(slot);
     }
     slot_run(slot);
 }
@@ -95,7 +95,7 @@ static void data_write(fuse_req_t req, fuse_ino_t ino, const char *data,
     slot->in.write.size = (uint32_t) size;
     slot->in.write.clear_ids = data_clears_ids(data);
     if (size > DATA_INLINE_MAX) {
-        slot->in.write.memory = slot->buffer->bulk;
+        slot->in.write.memory = slot_share_buffer(slot);
         slot->in.write.at =
             (uint64_t) (data - (const char *) slot->buffer->memory);
     } else {

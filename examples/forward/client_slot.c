@@ -12,6 +12,7 @@
 #include "client_signal.h"
 
 #define SLOT_BUFFERS 128u  /* of a pool; more requests stay in the kernel */
+#define SLOT_ABANDONED 64u /* buffers; with so many, the session is lost */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
 #define SLOT_TRY_MS 2000u  /* enough for an attempt to connect */
@@ -38,6 +39,7 @@ static struct pool slot_requests = {
     SLOT_BUFFER_SIZE, HG_BULK_READ_ONLY, 0, NULL, NULL};
 static struct pool slot_reads = {FWD_IO_MAX, HG_BULK_WRITE_ONLY, 0, NULL, NULL};
 static struct buffer *slot_abandoned; /* a server may still access them */
+static unsigned slot_abandoned_count;
 
 static struct remote_call slot_find_call = {
     "fwd.find", hg_proc_fwd_find_in_t, hg_proc_fwd_entry_out_t, 0};
@@ -105,16 +107,26 @@ void slot_take_read_buffer(struct slot *slot)
     slot_take_buffer(slot, &slot_reads);
 }
 
+hg_bulk_t slot_share_buffer(struct slot *slot)
+{
+    slot->shares = true;
+    return slot->buffer->bulk;
+}
+
 /* A server that has not responded may still access this memory. To free it
- * could wait for that server, so it is freed when the server responds again. */
+ * could wait for that server, so it is freed when the server responds again.
+ * Without a session, no more calls are sent that could end like that. */
 static void slot_lose_buffer(struct slot *slot)
 {
-    if (slot->buffer == NULL)
+    if (!slot->shares)
         return;
     slot->buffer->pool->count--;
     slot->buffer->next = slot_abandoned;
     slot_abandoned = slot->buffer;
     slot->buffer = NULL;
+    slot->shares = false;
+    if (++slot_abandoned_count == SLOT_ABANDONED && remote_epoch() != 0)
+        remote_lose("it does not respond");
 }
 
 static void slot_free_buffers_of(struct buffer **list)
@@ -454,6 +466,7 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
     }
     out.error = slot_error(out.error);
     slot_free_buffers_of(&slot_abandoned);
+    slot_abandoned_count = 0;
     slot_answered(slot, &out);
     if (!slot->output_taken)
         (void) HG_Free_output(handle, &out);

@@ -110,6 +110,7 @@ struct slot {
     const struct op *op;
     fuse_req_t req; /* NULL: the kernel waits for no response */
     struct buffer *buffer;
+    bool shares;           /* the server may access the buffer */
     struct node *nodes[2]; /* referenced; the call needs their numbers */
     struct file *files[2]; /* with a file it needs no number of a node */
     union slot_in in;
@@ -157,6 +158,9 @@ void slot_keep_buffer(struct slot *slot);
 
 /* Take a buffer for the data of a read until the end of the slot. */
 void slot_take_read_buffer(struct slot *slot);
+
+/* The server may access the buffer. Returns the handle for it. */
+hg_bulk_t slot_share_buffer(struct slot *slot);
 
 /* Send the call, once all its nodes and files are known in this session. */
 void slot_run(struct slot *slot);
