@@ -11,6 +11,8 @@
 #include "client_mount.h"
 #include "client_ops.h"
 
+#define FILES_STALE 64u /* threads to remember */
+
 /* ---- Flags ---- */
 
 /* The kernel's write-back cache reads parts of pages that it will write, and
@@ -175,13 +177,30 @@ static void open_done(struct slot *slot, union slot_out *out)
     file_free(file);
 }
 
+/* Threads whose last open has failed with ESTALE. */
+static pid_t open_stale[FILES_STALE];
+
+static pid_t *open_stale_entry(pid_t thread)
+{
+    return &open_stale[(unsigned) thread % FILES_STALE];
+}
+
+static bool open_failed(struct slot *slot, int error)
+{
+    if (error == ESTALE)
+        *open_stale_entry(slot->pid) = slot->pid;
+    ops_reply_error(slot, error);
+    return false;
+}
+
 /* The kernel may know a name that another client has given to another file. The
- * error ESTALE makes it look the path up again. */
+ * error ESTALE makes it look the path up and open the file again, but only
+ * once. So the second open succeeds even if the name has changed again. */
 static void open_prepare(struct slot *slot)
 {
     struct node *node = slot->nodes[0];
     struct node *parent = slot->nodes[1];
-    bool named = parent != NULL && node->parent == parent;
+    bool named = parent != NULL && node->parent == parent && !slot->any_name;
 
     slot->in.open.parent = named ? parent->remote : 0;
     slot->in.open.name = named ? node->name : "";
@@ -189,7 +208,18 @@ static void open_prepare(struct slot *slot)
 
 static struct op open_op = {
     {"fwd.open", hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, 0},
-    open_prepare, open_done, NULL, OP_READS | OP_OF_SESSION, 0};
+    open_prepare, open_done, open_failed, OP_READS | OP_OF_SESSION, 0};
+
+/* Whether the kernel opens again after ESTALE. */
+static bool open_takes_any_name(pid_t thread)
+{
+    pid_t *stale = open_stale_entry(thread);
+    bool again = thread != 0 && *stale == thread;
+
+    if (again)
+        *stale = 0;
+    return again;
+}
 
 static void files_open_as(fuse_req_t req, fuse_ino_t ino,
     const struct fuse_file_info *fi, uint32_t flags)
@@ -200,6 +230,8 @@ static void files_open_as(fuse_req_t req, fuse_ino_t ino,
     if (slot == NULL)
         return;
     slot_set_node(slot, 1, node->parent);
+    slot->pid = fuse_req_ctx(req)->pid;
+    slot->any_name = open_takes_any_name(slot->pid);
     slot->fi = *fi;
     slot->in.open.flags = flags;
     slot_run(slot);
