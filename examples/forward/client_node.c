@@ -94,6 +94,45 @@ void node_each(void (*visit)(struct node *node))
         }
 }
 
+/* ---- A folder that a call has changed ----
+ *
+ * Its attributes are used for a tenth of attr_timeout, since the kernel keeps
+ * them for attr_timeout from then on. */
+
+static struct {
+    const struct node *node; /* NULL: none */
+    fwd_attr_t attr;
+    uint64_t until;
+} node_changed;
+
+void node_change_begins(const struct node *node)
+{
+    if (node_changed.node == node)
+        node_changed.node = NULL;
+}
+
+/* The kernel locks a folder while a call changes it, so no other call of this
+ * client changes it at the same time. */
+void node_changed_by_call(struct node *folder, const fwd_attr_t *attr)
+{
+    if (attr->mode == 0)
+        return;
+    node_changed.node = folder;
+    node_changed.attr = *attr;
+    node_changed.until =
+        remote_now() + (uint64_t) (mount_options.attr_timeout * 100);
+}
+
+const fwd_attr_t *node_take_changed(struct node *node)
+{
+    if (node_changed.node != node || remote_now() >= node_changed.until)
+        return NULL;
+    node_changed.node = NULL;
+    node->attr = node_changed.attr;
+    node->attr_known = true;
+    return &node->attr;
+}
+
 /* ---- References ---- */
 
 static bool node_is_used(const struct node *node)
@@ -112,6 +151,7 @@ static void node_end(struct node *node)
         if (node->name != NULL)
             node_remove_name(node);
         node_remove_id(node);
+        node_change_begins(node);
         if (node->epoch == remote_epoch())
             remote_forget(node->remote, node->remote_lookups);
         free(node->name);
@@ -142,48 +182,6 @@ void node_forget(struct node *node, uint64_t lookups)
     assert(node->lookups >= lookups);
     node->lookups -= lookups;
     node_end(node);
-}
-
-/* ---- A folder that a call has changed ----
- *
- * Its attributes are used for a tenth of attr_timeout, since the kernel keeps
- * them for attr_timeout from then on. */
-
-static struct {
-    const struct node *node; /* only compared; NULL: none */
-    fwd_id_t id;             /* another node may get the memory of this one */
-    fwd_attr_t attr;
-    uint64_t until;
-} node_changed;
-
-void node_change_begins(const struct node *node)
-{
-    if (node_changed.node == node)
-        node_changed.node = NULL;
-}
-
-/* The kernel locks a folder while a call changes it, so no other call of this
- * client changes it at the same time. */
-void node_changed_by_call(struct node *folder, const fwd_attr_t *attr)
-{
-    if (attr->mode == 0)
-        return;
-    node_changed.node = folder;
-    node_changed.id = folder->id;
-    node_changed.attr = *attr;
-    node_changed.until =
-        remote_now() + (uint64_t) (mount_options.attr_timeout * 100);
-}
-
-const fwd_attr_t *node_take_changed(struct node *node)
-{
-    if (node_changed.node != node || remote_now() >= node_changed.until ||
-        memcmp(&node_changed.id, &node->id, sizeof(node->id)) != 0)
-        return NULL;
-    node_changed.node = NULL;
-    node->attr = node_changed.attr;
-    node->attr_known = true;
-    return &node->attr;
 }
 
 /* ---- Names ---- */

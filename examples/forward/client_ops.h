@@ -18,7 +18,7 @@ bool ops_lock_init(struct fuse_lowlevel_ops *table);
 /* Register the calls of an array of `count` kinds of requests. */
 bool ops_register(struct op *const ops[], size_t count);
 
-/* Respond to the kernel with an error; none if it waits for no response. */
+/* Respond to the kernel with an error. */
 void ops_reply_error(struct slot *slot, int error);
 
 /* Describe an entry for the kernel, which gets it under this name. Returns the

@@ -21,8 +21,7 @@ bool ops_register(struct op *const ops[], size_t count)
 
 void ops_reply_error(struct slot *slot, int error)
 {
-    if (slot->req != NULL)
-        (void) fuse_reply_err(slot->req, error);
+    (void) fuse_reply_err(slot->req, error);
 }
 
 void ops_done(struct slot *slot, union slot_out *out)

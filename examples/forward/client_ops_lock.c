@@ -43,7 +43,7 @@ static bool lock_failed(struct slot *slot, int error)
     return false;
 }
 
-static void lock_taken(struct slot *slot, const fwd_lock_out_t *out)
+static void lock_done(struct slot *slot, union slot_out *out)
 {
     struct file *file = slot->files[0];
     const fwd_lock_in_t *in = &slot->in.lock;
@@ -56,14 +56,8 @@ static void lock_taken(struct slot *slot, const fwd_lock_out_t *out)
         lock_changed(
             file->node, in->owner, in->start, in->end, (short) in->type);
     }
-    (void) out;
     if (in->type != F_UNLCK)
         mount_attr_changed(file->node);
-}
-
-static void lock_done(struct slot *slot, union slot_out *out)
-{
-    lock_taken(slot, &out->lock);
     ops_done(slot, out);
 }
 

@@ -199,7 +199,7 @@ void slot_fail(struct slot *slot, int error)
     if (slot->op->failed != NULL) {
         if (slot->op->failed(slot, error))
             return;
-    } else if (slot->req != NULL) {
+    } else {
         (void) fuse_reply_err(slot->req, error);
     }
     slot_end(slot);
