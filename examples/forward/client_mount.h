@@ -8,6 +8,7 @@
 #include "client_node.h"
 
 struct mount_options {
+    char *timeout_text;
     unsigned timeout;    /* without the server; seconds */
     double attr_timeout; /* seconds */
     double entry_timeout;

@@ -69,7 +69,7 @@ struct forward {
     }
 
 static const struct fuse_opt forward_options[] = {
-    FORWARD_OPTION("timeout=%u", timeout),
+    FORWARD_OPTION("timeout=%s", timeout_text),
     FORWARD_OPTION("attr_timeout=%lf", attr_timeout),
     FORWARD_OPTION("entry_timeout=%lf", entry_timeout),
     FORWARD_OPTION("negative_timeout=%lf", negative_timeout),
@@ -85,25 +85,29 @@ static const struct fuse_opt forward_options[] = {
     FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
     FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_END};
 
-/* Take an option that getopt_long returned; those of libfuse go to `args`.
- * Returns 0, USAGE_ERROR, or 1 on out-of-memory. */
+/* Add -oNAMETEXT. Returns 0, or 1 on out-of-memory. */
+static int forward_add_option(
+    struct fuse_args *args, const char *name, const char *text)
+{
+    char *option;
+    int status;
+
+    if (asprintf(&option, "-o%s%s", name, text) < 0)
+        return 1;
+    status = fuse_opt_add_arg(args, option) != 0;
+    free(option);
+    return status;
+}
+
+/* Take an option that getopt_long returned. Returns 0, USAGE_ERROR, or 1 on
+ * out-of-memory. */
 static int forward_take_option(
     struct forward *forward, int option, char *argv[], struct fuse_args *args)
 {
     switch (option) {
     case 'f': forward->foreground = 1; return 0;
-    case 'o':
-        return fuse_opt_add_arg(args, "-o") == 0 &&
-                fuse_opt_add_arg(args, optarg) == 0
-            ? 0
-            : 1;
-    case 't':
-        mount_options.timeout =
-            (unsigned) usage_number(optarg, FORWARD_TIMEOUT_MAX);
-        if (mount_options.timeout != 0)
-            return 0;
-        return usage_error("hg_forward", "--timeout expects seconds, 1 to %u",
-            FORWARD_TIMEOUT_MAX);
+    case 'o': return forward_add_option(args, "", optarg);
+    case 't': return forward_add_option(args, "timeout=", optarg);
     default: return usage_wrong_option("hg_forward", argv, option);
     }
 }
@@ -165,9 +169,11 @@ static int forward_complete(
         !forward_is_time(mount_options.entry_timeout) ||
         !forward_is_time(mount_options.negative_timeout))
         return usage_error("hg_forward", "a timeout is 0 to 1000000 seconds");
-    if (mount_options.timeout == 0 ||
-        mount_options.timeout > FORWARD_TIMEOUT_MAX)
-        return usage_error("hg_forward", "timeout expects seconds, 1 to %u",
+    if (mount_options.timeout_text != NULL)
+        mount_options.timeout = (unsigned) usage_number(
+            mount_options.timeout_text, FORWARD_TIMEOUT_MAX);
+    if (mount_options.timeout == 0)
+        return usage_error("hg_forward", "--timeout expects seconds, 1 to %u",
             FORWARD_TIMEOUT_MAX);
     return 0;
 }
@@ -317,6 +323,7 @@ int main(int argc, char *argv[])
     status = forward.foreground ? forward_run(&forward, &args)
                                 : forward_daemon(&forward, &args);
     free(path);
+    free(mount_options.timeout_text);
     fuse_opt_free_args(&args);
     return status;
 }
