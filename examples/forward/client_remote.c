@@ -111,7 +111,7 @@ hg_return_t remote_memory(
 
 /* ---- The session ---- */
 
-/* A server that is away is no news to log at each attempt to connect. */
+/* That a server is away is not logged again at each attempt to connect. */
 static void remote_log_library(bool logs)
 {
     if (getenv("HG_LOG_LEVEL") == NULL)
@@ -122,7 +122,8 @@ static const char *remote_text(hg_return_t ret)
 {
     switch (ret) {
     case HG_HOSTUNREACH:
-        return "not a known host, not reachable, or nobody listens there";
+        return "not a known host, not reachable, or nobody listens there; "
+               "HG_LOG_LEVEL=error tells which";
     case HG_ACCESS:
     case HG_PERMISSION: return "refused: over sm both need the same user";
     case HG_DISCONNECT: return "the connection is lost";
@@ -351,8 +352,14 @@ static void remote_schemes(const char *address, char *text, size_t size)
 
 bool remote_open(const char *address)
 {
+    static char turned[NA_MAX_ADDR_LEN];
     char schemes[NA_MAX_ADDR_LEN];
 
+    /* An sm:// without a name takes it from the address before. */
+    if (strncmp(address, "sm://;", 6) == 0) {
+        (void) snprintf(turned, sizeof(turned), "%s;sm://", address + 6);
+        address = turned;
+    }
     remote_schemes(address, schemes, sizeof(schemes));
     if (schemes[0] == '\0') {
         mount_log("%s: %s", address, remote_text(HG_INVALID_ARG));
@@ -382,6 +389,11 @@ const char *remote_connect(unsigned timeout)
         remote_turn();
     }
     return remote.state == REMOTE_UP ? NULL : remote.cause;
+}
+
+bool remote_is_connecting(void)
+{
+    return remote.state == REMOTE_CONNECTING;
 }
 
 void remote_close(void)

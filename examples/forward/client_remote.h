@@ -27,6 +27,9 @@ struct remote_call {
 bool remote_open(const char *address);
 void remote_close(void);
 
+/* Whether an attempt to connect is in flight, which remote_close waits for. */
+bool remote_is_connecting(void);
+
 /* Register a function. Returns false without memory. */
 bool remote_register(struct remote_call *call);
 

@@ -133,10 +133,6 @@ static int forward_parse(
             "hg_forward", "unexpected argument %s", argv[optind + 2]);
     forward->address = argv[optind];
     forward->mountpoint = argv[optind + 1];
-    if (strstr(forward->address, "://") == NULL)
-        return usage_error("hg_forward",
-            "'%s' is not an address; an address looks like sm://name",
-            forward->address);
     return 0;
 }
 
@@ -242,6 +238,8 @@ static int forward_run(struct forward *forward, struct fuse_args *args)
         status = forward_connect(forward, signals);
         mount_free();
     }
+    if (remote_is_connecting())
+        _exit(status); /* the attempt can take 10 s */
     remote_close();
     (void) close(signals);
     return status;
