@@ -93,7 +93,8 @@ enum {
 /* A kind of request. */
 struct op {
     struct remote_call call;
-    /* Set inputs that depend on the session and are not in `common`; NULL. */
+    /* Set inputs that depend on the session and are not in `common`; NULL if
+     * there are none. */
     void (*prepare)(struct slot *slot);
     /* Respond to the kernel. */
     void (*done)(struct slot *slot, union slot_out *out);
