@@ -246,7 +246,8 @@ MERCURY_GEN_PROC(fwd_create_out_t,
 
 /* fwd.read: into `memory` from `at` on, by bulk; or, if `memory` is
  * HG_BULK_NULL, into `data` of the output, at most FWD_INLINE_MAX bytes. Less
- * than `size` bytes are moved only at the end of the file. */
+ * than `size` bytes are moved only at the end of the file; an error counts also
+ * after some bytes. */
 MERCURY_GEN_PROC(fwd_read_in_t,
     ((uint64_t) (session))((uint64_t) (file))((uint64_t) (offset))(
         (uint32_t) (size))((uint64_t) (at))((hg_bulk_t) (memory)))

@@ -24,12 +24,13 @@
 
 /* ---- Files ---- */
 
-/* Read or write `size` bytes; fewer at the end, or if an error comes later. 0
- * or an errno. */
+/* Read or write `size` bytes, fewer at the end. 0 or an errno, which may come
+ * after some bytes; both are set. */
 static int data_transfer(int fd, bool writes, void *data, size_t size,
     uint64_t offset, size_t *done_p)
 {
     size_t done = 0;
+    int error = 0;
 
     while (done < size) {
         char *rest = (char *) data + done;
@@ -39,14 +40,21 @@ static int data_transfer(int fd, bool writes, void *data, size_t size,
 
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && done == 0)
-            return errno;
+        if (n < 0)
+            error = errno;
         if (n <= 0)
             break;
         done += (size_t) n;
     }
     *done_p = done;
-    return 0;
+    return error;
+}
+
+/* As in write(2), an error does not count after some bytes. One of a read does:
+ * the client takes fewer bytes for the end of the file. */
+static int data_write_error(int error, uint32_t done)
+{
+    return done == 0 ? error : 0;
 }
 
 /* Write at the end of a file. 0 or an errno. */
@@ -153,7 +161,7 @@ static int data_write_inline(struct job *job, const struct file *file)
     error = data_transfer(
         file->fd, true, in->data.bytes, in->data.size, in->offset, &done);
     job->out.write.size = (uint32_t) done;
-    return error;
+    return data_write_error(error, job->out.write.size);
 }
 
 /* ---- Bulk data ---- */
@@ -191,8 +199,6 @@ static hg_return_t data_piece(
 
     pieces->error = data_transfer(
         pieces->fd, pieces->writes, data, *size, pieces->offset + offset, size);
-    if (pieces->error != 0)
-        *size = 0;
     pieces->moved += *size;
     return HG_SUCCESS;
 }
@@ -207,8 +213,8 @@ static int data_check_bulk(hg_bulk_t memory, uint64_t at, uint32_t size)
     return at > all || size > all - at ? EFAULT : 0;
 }
 
-/* Move data between the file and the client. An error of the file counts only
- * if nothing was moved before it, as in read(2) and write(2). */
+/* Move data between the file and the client. 0 or an errno, as of
+ * data_transfer. */
 static int data_move_pieces(struct job *job, struct data_pieces *pieces,
     hg_bulk_t memory, uint64_t at, uint32_t size, uint32_t *size_p)
 {
@@ -226,7 +232,7 @@ static int data_move_pieces(struct job *job, struct data_pieces *pieces,
     if (ret != HG_SUCCESS)
         return data_bulk_error(ret);
     *size_p = (uint32_t) pieces->moved;
-    return pieces->moved > 0 ? 0 : pieces->error;
+    return pieces->error;
 }
 
 static int data_read_bulk(struct job *job, const struct file *file)
@@ -242,9 +248,10 @@ static int data_write_bulk(struct job *job, const struct file *file)
 {
     const fwd_write_in_t *in = &job->in.write;
     struct data_pieces pieces = {file->fd, true, in->offset, 0, 0};
-
-    return data_move_pieces(
+    int error = data_move_pieces(
         job, &pieces, in->memory, in->at, in->size, &job->out.write.size);
+
+    return data_write_error(error, job->out.write.size);
 }
 
 /* Append all bytes at once, so that those of other clients do not come between
