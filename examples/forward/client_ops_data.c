@@ -74,12 +74,16 @@ static uint64_t data_write_offset(off_t offset, const struct fuse_file_info *fi)
 
 /* The header before the data tells whether the write clears set-user-ID bits.
  * With direct I/O the kernel does not clear them itself. */
-static uint32_t data_clears_ids(const char *data)
+static uint32_t data_write_flags(
+    const char *data, const struct fuse_file_info *fi)
 {
     struct fuse_write_in in;
+    uint32_t flags = fi->writepage ? FWD_WRITE_ALL : 0;
 
     memcpy(&in, data - sizeof(in), sizeof(in));
-    return (in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+    if ((in.write_flags & FUSE_WRITE_KILL_SUIDGID) != 0)
+        flags |= FWD_WRITE_CLEARS_IDS;
+    return flags;
 }
 
 static void data_write(fuse_req_t req, fuse_ino_t ino, const char *data,
@@ -93,7 +97,7 @@ static void data_write(fuse_req_t req, fuse_ino_t ino, const char *data,
     slot_keep_buffer(slot);
     slot->in.write.offset = data_write_offset(offset, fi);
     slot->in.write.size = (uint32_t) size;
-    slot->in.write.clear_ids = data_clears_ids(data);
+    slot->in.write.flags = data_write_flags(data, fi);
     if (size > DATA_INLINE_MAX) {
         slot->in.write.memory = slot_share_buffer(slot);
         slot->in.write.at =

@@ -255,12 +255,15 @@ MERCURY_GEN_PROC(
     fwd_read_out_t, ((int32_t) (error))((uint32_t) (size))((fwd_data_t) (data)))
 
 /* fwd.write: `size` bytes of `memory` from `at` on; or, if `memory` is
- * HG_BULK_NULL, the bytes of `data`. With `clear_ids` the file loses the bits
- * set-user-ID and set-group-ID, since an unprivileged user writes. */
+ * HG_BULK_NULL, the bytes of `data`. With FWD_WRITE_CLEARS_IDS the file loses
+ * the bits set-user-ID and set-group-ID, since an unprivileged user writes.
+ * With FWD_WRITE_ALL an error counts also after some bytes: the kernel of the
+ * client writes cached pages, and does not look how many bytes were written. */
+enum { FWD_WRITE_CLEARS_IDS = 1, FWD_WRITE_ALL = 2 };
 MERCURY_GEN_PROC(fwd_write_in_t,
     ((uint64_t) (session))((uint64_t) (file))((uint64_t) (offset))(
         (uint32_t) (size))((uint64_t) (at))((hg_bulk_t) (memory))(
-        (fwd_data_t) (data))((uint32_t) (clear_ids)))
+        (fwd_data_t) (data))((uint32_t) (flags)))
 MERCURY_GEN_PROC(fwd_write_out_t, ((int32_t) (error))((uint32_t) (size)))
 
 /* fwd.fsync: of a file or directory; `data_only`: as fdatasync(2). */

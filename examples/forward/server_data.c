@@ -50,11 +50,14 @@ static int data_transfer(int fd, bool writes, void *data, size_t size,
     return error;
 }
 
-/* As in write(2), an error does not count after some bytes. One of a read does:
- * the client takes fewer bytes for the end of the file. */
-static int data_write_error(int error, uint32_t done)
+/* As in write(2), an error does not count after some bytes, except with
+ * FWD_WRITE_ALL. One of a read always counts: the client takes fewer bytes for
+ * the end of the file. */
+static int data_write_error(const struct job *job, int error)
 {
-    return done == 0 ? error : 0;
+    bool all = (job->in.write.flags & FWD_WRITE_ALL) != 0;
+
+    return all || job->out.write.size == 0 ? error : 0;
 }
 
 /* Write at the end of a file. 0 or an errno. */
@@ -161,7 +164,7 @@ static int data_write_inline(struct job *job, const struct file *file)
     error = data_transfer(
         file->fd, true, in->data.bytes, in->data.size, in->offset, &done);
     job->out.write.size = (uint32_t) done;
-    return data_write_error(error, job->out.write.size);
+    return data_write_error(job, error);
 }
 
 /* ---- Bulk data ---- */
@@ -251,7 +254,7 @@ static int data_write_bulk(struct job *job, const struct file *file)
     int error = data_move_pieces(
         job, &pieces, in->memory, in->at, in->size, &job->out.write.size);
 
-    return data_write_error(error, job->out.write.size);
+    return data_write_error(job, error);
 }
 
 /* Append all bytes at once, so that those of other clients do not come between
@@ -312,7 +315,7 @@ static int32_t data_run_write(struct job *job)
 
     if (file == NULL)
         return FWD_FORGOTTEN;
-    if (job->in.write.clear_ids != 0)
+    if ((job->in.write.flags & FWD_WRITE_CLEARS_IDS) != 0)
         data_clear_ids(file->fd);
     if (job->in.write.memory == HG_BULK_NULL)
         error = data_write_inline(job, file);

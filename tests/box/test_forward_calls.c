@@ -230,7 +230,7 @@ HG_TEST(a_write_beyond_the_largest_size_of_a_file_is_cut)
 }
 
 /* Without permission to execute for the group, set-group-ID stays. */
-HG_TEST(a_write_with_clear_ids_clears_the_mode)
+HG_TEST(a_write_that_clears_ids_clears_the_mode)
 {
     const mode_t modes[][2] = {{06755, 0755}, {04711, 0711}, {06644, 02644}};
     struct forward both;
@@ -241,7 +241,8 @@ HG_TEST(a_write_with_clear_ids_clears_the_mode)
 
     forward_begin_both(&both, NULL);
     in = (fwd_write_in_t){both.client.session, make_file(&both, "file", NULL),
-        0, 1, 0, HG_BULK_NULL, {1, (void *) (uintptr_t) "x"}, 1};
+        0, 1, 0, HG_BULK_NULL, {1, (void *) (uintptr_t) "x"},
+        FWD_WRITE_CLEARS_IDS};
     path = forward_path(&both.server, "file");
     for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         HG_CHECK(chmod(path, modes[i][0]) == 0);

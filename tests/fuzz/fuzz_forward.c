@@ -273,7 +273,7 @@ static size_t fuzz_compose(const struct call *call, unsigned what,
         HG_CHECK_OK(HG_Bulk_handle_serialize(
             message + at + 4, memory_size, fuzz.memory));
         at += 4 + memory_size;
-        if (call->run == data_write) { /* no data, no clear_ids */
+        if (call->run == data_write) { /* no data, no flags */
             memset(message + at, 0, 8);
             at += 8;
         }
