@@ -7,7 +7,6 @@
  * See server.h for its modules, and forward.h for its calls.
  */
 #define _GNU_SOURCE
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -24,7 +23,6 @@
 #include "../usage.h"
 #include "server.h"
 #include "server_calls.h"
-#include "server_data.h"
 #include "server_path.h"
 #include "server_sessions.h"
 #include "server_workers.h"
@@ -239,7 +237,6 @@ static int forwardd_serve(
     sessions_stop();
     forwardd_drain();
     workers_stop();
-    assert(data_is_idle());
     sessions_free();
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "server_calls.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "server_attributes.h"
@@ -21,17 +22,23 @@ struct call {
     hg_proc_cb_t out;
     int32_t (*run)(struct job *job); /* an errno, or CALLS_LATER */
     bool changes;                    /* refused by --read-only */
+    bool of_data;                    /* server_data hands over itself */
+    atomic_bool slow;                /* the last one was: see server_workers */
     hg_id_t id;
 };
 
 /* clang-format off */
-#define CALL(name, in, out, run, changes) \
+#define CALL_AS(name, in, out, run, changes, of_data) \
     {"fwd." name, hg_proc_fwd_##in##_in_t, hg_proc_fwd_##out##_out_t, run, \
-        changes, 0}
+        changes, of_data, false, 0}
+#define CALL(name, in, out, run, changes) \
+    CALL_AS(name, in, out, run, changes, false)
+#define DATA(name, in, out, run, changes) \
+    CALL_AS(name, in, out, run, changes, true)
 
 static struct call calls[] = {
-    CALL("read", read, read, data_read, false),
-    CALL("write", write, write, data_write, true),
+    DATA("read", read, read, data_read, false),
+    DATA("write", write, write, data_write, true),
     CALL("getattr", getattr, attr, attributes_get, false),
     CALL("lookup", name, entry, names_lookup, false),
     CALL("forget", forget, error, names_forget, false),
@@ -46,10 +53,10 @@ static struct call calls[] = {
     CALL("link", link, entry, names_link, true),
     CALL("readlink", node, data, names_readlink, false),
     CALL("lock", lock, lock, locks_lock, false),
-    CALL("fsync", fsync, error, data_fsync, false),
+    DATA("fsync", fsync, error, data_fsync, false),
     CALL("seek", seek, offset, data_seek, false),
-    CALL("fallocate", fallocate, error, data_fallocate, true),
-    CALL("copy", copy, offset, data_copy, true),
+    DATA("fallocate", fallocate, error, data_fallocate, true),
+    DATA("copy", copy, offset, data_copy, true),
     CALL("getxattr", getxattr, getxattr, attributes_getxattr, false),
     CALL("setxattr", setxattr, error, attributes_setxattr, true),
     CALL("removexattr", name, error, attributes_removexattr, true),
@@ -63,7 +70,7 @@ static struct call calls[] = {
 #define CALLS_COUNT (sizeof(calls) / sizeof(calls[0]))
 
 /* A handler gets nothing but its handle. */
-static const struct call *calls_find(hg_id_t id)
+static struct call *calls_find(hg_id_t id)
 {
     size_t i = 0;
 
@@ -72,8 +79,11 @@ static const struct call *calls_find(hg_id_t id)
     return &calls[i];
 }
 
-static int32_t calls_run(const struct call *call, struct job *job)
+static int32_t calls_run(struct call *call, struct job *job)
 {
+    uint64_t begun;
+    int32_t error;
+
     if (call->run == sessions_begin)
         return sessions_begin(job);
     job->session = sessions_get(job->in.session, job->handle);
@@ -81,7 +91,12 @@ static int32_t calls_run(const struct call *call, struct job *job)
         return FWD_FORGOTTEN;
     if (call->changes && server.read_only)
         return EROFS;
-    return call->run(job);
+    if (call->of_data)
+        return call->run(job);
+    begun = workers_begin(&call->slow);
+    error = call->run(job);
+    workers_end(&call->slow, begun);
+    return error;
 }
 
 void calls_finish(struct job *job, int32_t error)
@@ -98,7 +113,7 @@ void calls_finish(struct job *job, int32_t error)
 
 static hg_return_t calls_serve(hg_handle_t handle)
 {
-    const struct call *call = calls_find(HG_Handler_get_id(handle));
+    struct call *call = calls_find(HG_Handler_get_id(handle));
     struct job job;
     hg_return_t ret;
     int32_t error;

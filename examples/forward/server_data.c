@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server_files.h"
@@ -18,9 +17,6 @@
 
 /* The time that a client may take to move the data of one call. */
 #define DATA_BULK_MS 10000u
-
-/* A read that takes longer is not from memory. */
-#define DATA_SLOW_NS 200000u
 
 /* ---- Files ---- */
 
@@ -96,31 +92,15 @@ static int data_read_cached(
     return 0;
 }
 
-static uint64_t data_clock(void)
+/* Read where a read cannot stop before it blocks. */
+static int data_read_timed(
+    int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
 {
-    struct timespec now;
+    static atomic_bool slow;
+    uint64_t begun = workers_begin(&slow);
+    int error = data_transfer(fd, false, data, size, offset, done_p);
 
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
-/* Read what can block. */
-static int data_read_blocking(
-    struct file *file, void *data, size_t size, uint64_t offset, size_t *done_p)
-{
-    int reads = atomic_load_explicit(&file->reads, memory_order_relaxed);
-    uint64_t before;
-    int error;
-
-    if (reads != FILE_READS_FAST)
-        workers_hand_over();
-    if (reads == FILE_READS_CACHED)
-        return data_transfer(file->fd, false, data, size, offset, done_p);
-    before = data_clock();
-    error = data_transfer(file->fd, false, data, size, offset, done_p);
-    reads = data_clock() - before > DATA_SLOW_NS ? FILE_READS_SLOW
-                                                 : FILE_READS_FAST;
-    atomic_store_explicit(&file->reads, reads, memory_order_relaxed);
+    workers_end(&slow, begun);
     return error;
 }
 
@@ -128,22 +108,25 @@ static int data_read_inline(struct job *job, struct file *file)
 {
     const fwd_read_in_t *in = &job->in.read;
     fwd_read_out_t *out = &job->out.read;
+    void *data = workers_buffer();
     size_t done = 0;
-    int error = EAGAIN;
+    int error = EOPNOTSUPP;
 
     if (in->size > FWD_INLINE_MAX)
         return EINVAL;
-    out->data.bytes = workers_buffer();
-    if (atomic_load_explicit(&file->reads, memory_order_relaxed) ==
-        FILE_READS_CACHED)
-        error = data_read_cached(
-            file->fd, out->data.bytes, in->size, in->offset, &done);
-    if (error == EOPNOTSUPP)
+    if (!atomic_load_explicit(&file->reads_block, memory_order_relaxed)) {
+        error = data_read_cached(file->fd, data, in->size, in->offset, &done);
         atomic_store_explicit(
-            &file->reads, FILE_READS_FAST, memory_order_relaxed);
-    if (error != 0)
-        error = data_read_blocking(
-            file, out->data.bytes, in->size, in->offset, &done);
+            &file->reads_block, error == EOPNOTSUPP, memory_order_relaxed);
+    }
+    if (error == EOPNOTSUPP) {
+        error = data_read_timed(file->fd, data, in->size, in->offset, &done);
+    } else if (error != 0) {
+        workers_hand_over();
+        error =
+            data_transfer(file->fd, false, data, in->size, in->offset, &done);
+    }
+    out->data.bytes = data;
     out->size = out->data.size = (uint32_t) done;
     return error;
 }
@@ -308,6 +291,17 @@ static void data_clear_ids(int fd)
         (void) fchmod(fd, mode & 07777);
 }
 
+static int data_write_file(struct job *job, const struct file *file)
+{
+    if ((job->in.write.flags & FWD_WRITE_CLEARS_IDS) != 0)
+        data_clear_ids(file->fd);
+    if (job->in.write.memory == HG_BULK_NULL)
+        return data_write_inline(job, file);
+    if (job->in.write.offset == FWD_APPEND)
+        return data_append_bulk(job, file);
+    return data_write_bulk(job, file);
+}
+
 static int32_t data_run_write(struct job *job)
 {
     struct file *file = files_get(job->session, job->in.write.file);
@@ -315,25 +309,13 @@ static int32_t data_run_write(struct job *job)
 
     if (file == NULL)
         return FWD_FORGOTTEN;
-    if ((job->in.write.flags & FWD_WRITE_CLEARS_IDS) != 0)
-        data_clear_ids(file->fd);
-    if (job->in.write.memory == HG_BULK_NULL)
-        error = data_write_inline(job, file);
-    else if (job->in.write.offset == FWD_APPEND)
-        error = data_append_bulk(job, file);
-    else
-        error = data_write_bulk(job, file);
+    error = data_write_file(job, file);
     files_put(job->session, file);
     return error;
 }
 
 /* Calls of all sessions that move bulk data. */
 static atomic_uint data_moving;
-
-bool data_is_idle(void)
-{
-    return atomic_load(&data_moving) == 0;
-}
 
 /* Whether a call may move bulk data now; else a copy of it waits. */
 static int data_begin(struct job *job)
@@ -411,6 +393,17 @@ static int data_check_offset(uint64_t offset)
     return offset > INT64_MAX ? EINVAL : 0;
 }
 
+/* Write data within the call. */
+static int32_t data_write_small(struct job *job)
+{
+    static atomic_bool slow;
+    uint64_t begun = workers_begin(&slow);
+    int32_t error = data_run_write(job);
+
+    workers_end(&slow, begun);
+    return error;
+}
+
 int32_t data_read(struct job *job)
 {
     int error = data_check_offset(job->in.read.offset);
@@ -430,7 +423,7 @@ int32_t data_write(struct job *job)
     if (error != 0)
         return error;
     job->run = data_run_write;
-    return job->in.write.memory == HG_BULK_NULL ? data_run_write(job)
+    return job->in.write.memory == HG_BULK_NULL ? data_write_small(job)
                                                 : data_move(job);
 }
 

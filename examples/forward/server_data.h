@@ -11,9 +11,6 @@
 
 #include "server_calls.h"
 
-/* Whether no call moves bulk data. */
-bool data_is_idle(void);
-
 int32_t data_read(struct job *job);
 int32_t data_write(struct job *job);
 int32_t data_fsync(struct job *job);

@@ -16,21 +16,12 @@
 
 #include "server_calls.h"
 
-/* How a small read is done. On some file systems, such as tmpfs, a read cannot
- * stop where it would block (RWF_NOWAIT). There the leader reads while reads
- * are fast. */
-enum {
-    FILE_READS_CACHED, /* the leader reads what the page cache has */
-    FILE_READS_FAST,   /* the leader reads */
-    FILE_READS_SLOW    /* another thread becomes the leader first */
-};
-
 struct file {
     uint64_t number; /* 0: released */
     int fd;
     unsigned uses;
-    bool synced;      /* a write waits for the disk */
-    atomic_int reads; /* FILE_READS_... */
+    bool synced;             /* a write waits for the disk */
+    atomic_bool reads_block; /* without RWF_NOWAIT, as on tmpfs */
     struct node *node;
     pthread_mutex_t position; /* of a directory: readdir moves it */
 };
