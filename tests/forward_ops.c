@@ -8,6 +8,7 @@
  *
  *     open ID PATH MODE   r, w or +, then any of c(reate) x(clusive) t(runcate)
  *                         a(ppend) d(irectory) n(ofollow) o (O_DIRECT)
+ *                         s (O_SYNC)
  *     close ID            size ID            sync ID            datasync ID
  *     map ID AT TEXT      writes by a shared mapping
  *     lock ID TYPE AT SIZE    fcntl(2): r, w or u(nlock); R or W waits
@@ -115,6 +116,7 @@ static int ops_flags(const char *mode)
         case 'd': flags |= O_DIRECTORY; break;
         case 'n': flags |= O_NOFOLLOW; break;
         case 'o': flags |= O_DIRECT; break;
+        case 's': flags |= O_SYNC; break;
         default: break;
         }
     return flags;

@@ -16,7 +16,7 @@ struct job {
     hg_handle_t handle;
     struct session *session;         /* NULL for fwd.begin */
     struct job *next;                /* while it waits in its session */
-    int32_t (*run)(struct job *job); /* moves its bulk data, maybe later */
+    int32_t (*run)(struct job *job); /* takes long, and may run later */
     union {
         uint64_t session; /* the first member of all but begin */
         fwd_begin_in_t begin;

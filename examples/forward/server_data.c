@@ -314,10 +314,10 @@ static int32_t data_run_write(struct job *job)
     return error;
 }
 
-/* Calls of all sessions that move bulk data. */
+/* Calls of all sessions that take long. */
 static atomic_uint data_moving;
 
-/* Whether a call may move bulk data now; else a copy of it waits. */
+/* Whether a call may run now; else a copy of it waits. */
 static int data_begin(struct job *job)
 {
     struct session *session = job->session;
@@ -345,7 +345,7 @@ static int data_begin(struct job *job)
     return later != NULL ? CALLS_LATER : ENOMEM;
 }
 
-/* A call has moved its data. Returns one that waited and moves its data now. */
+/* A call has ended. Returns one that waited and runs now. */
 static struct job *data_end(struct session *session)
 {
     struct job *next;
@@ -364,12 +364,14 @@ static struct job *data_end(struct session *session)
     return next;
 }
 
-/* Run a call that moves bulk data, and then those that waited for it. */
-static int32_t data_move(struct job *job)
+/* Run a call that takes long, and then those that waited for it. */
+static int32_t data_run(struct job *job, int32_t (*run)(struct job *job))
 {
     struct job *first = job;
-    int32_t error = data_begin(job);
+    int32_t error;
 
+    job->run = run;
+    error = data_begin(job);
     if (error != 0)
         return error;
     if (!job->session->near)
@@ -393,15 +395,25 @@ static int data_check_offset(uint64_t offset)
     return offset > INT64_MAX ? EINVAL : 0;
 }
 
-/* Write data within the call. */
+/* Write data within the call. That takes long with O_SYNC. */
 static int32_t data_write_small(struct job *job)
 {
     static atomic_bool slow;
-    uint64_t begun = workers_begin(&slow);
-    int32_t error = data_run_write(job);
+    struct file *file = files_get(job->session, job->in.write.file);
+    uint64_t begun;
+    bool synced;
+    int error = 0;
 
-    workers_end(&slow, begun);
-    return error;
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    synced = file->synced;
+    if (!synced) {
+        begun = workers_begin(&slow);
+        error = data_write_file(job, file);
+        workers_end(&slow, begun);
+    }
+    files_put(job->session, file);
+    return synced ? data_run(job, data_run_write) : error;
 }
 
 int32_t data_read(struct job *job)
@@ -410,9 +422,8 @@ int32_t data_read(struct job *job)
 
     if (error != 0)
         return error;
-    job->run = data_run_read;
     return job->in.read.memory == HG_BULK_NULL ? data_run_read(job)
-                                               : data_move(job);
+                                               : data_run(job, data_run_read);
 }
 
 int32_t data_write(struct job *job)
@@ -422,14 +433,13 @@ int32_t data_write(struct job *job)
 
     if (error != 0)
         return error;
-    job->run = data_run_write;
     return job->in.write.memory == HG_BULK_NULL ? data_write_small(job)
-                                                : data_move(job);
+                                                : data_run(job, data_run_write);
 }
 
 /* ---- Others ---- */
 
-int32_t data_fsync(struct job *job)
+static int32_t data_run_fsync(struct job *job)
 {
     const fwd_fsync_in_t *in = &job->in.fsync;
     struct file *file = files_get(job->session, in->file);
@@ -444,7 +454,12 @@ int32_t data_fsync(struct job *job)
     return error;
 }
 
-int32_t data_fallocate(struct job *job)
+int32_t data_fsync(struct job *job)
+{
+    return data_run(job, data_run_fsync);
+}
+
+static int32_t data_run_fallocate(struct job *job)
 {
     const fwd_fallocate_in_t *in = &job->in.fallocate;
     struct file *file = files_get(job->session, in->file);
@@ -458,6 +473,11 @@ int32_t data_fallocate(struct job *job)
         error = errno;
     files_put(job->session, file);
     return error;
+}
+
+int32_t data_fallocate(struct job *job)
+{
+    return data_run(job, data_run_fallocate);
 }
 
 static int data_copy_files(
@@ -478,7 +498,7 @@ static int data_copy_files(
     return 0;
 }
 
-int32_t data_copy(struct job *job)
+static int32_t data_run_copy(struct job *job)
 {
     struct session *session = job->session;
     struct file *from = files_get(session, job->in.copy.file);
@@ -492,6 +512,11 @@ int32_t data_copy(struct job *job)
     if (from != NULL)
         files_put(session, from);
     return error;
+}
+
+int32_t data_copy(struct job *job)
+{
+    return data_run(job, data_run_copy);
 }
 
 /* No call depends on the position of a file. */

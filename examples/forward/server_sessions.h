@@ -38,7 +38,7 @@ struct session {
     struct nodes nodes;
     struct table files;
     uint32_t held;       /* descriptors of files and locks */
-    unsigned moving;     /* calls that move bulk data: see server_data */
+    unsigned moving;     /* calls that take long: see server_data */
     struct job *waiting; /* such calls that wait, oldest first */
     struct job **waiting_end;
 
