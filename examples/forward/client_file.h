@@ -18,6 +18,7 @@ struct file {
     uint64_t remote;   /* its number at the server */
     uint32_t flags;    /* of open(2), to open it again */
     bool flocked;      /* by flock(2) */
+    bool flush;        /* to close it may report errors: fwd.flush */
     bool opening;      /* a slot opens it again */
     bool broken;       /* its locks were lost: EIO until it is closed */
     struct file *next_flocked;

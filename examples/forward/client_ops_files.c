@@ -168,6 +168,7 @@ static void open_done(struct slot *slot, union slot_out *out)
     }
     file->epoch = slot->epoch;
     file->remote = out->open.file;
+    file->flush = out->open.flush != 0;
     slot->fi.fh = (uintptr_t) file;
     if ((slot->in.open.flags & O_DIRECTORY) == 0)
         files_set_caching(&slot->fi, node, &out->open.attr);
@@ -268,6 +269,7 @@ static void create_done(struct slot *slot, union slot_out *out)
     }
     file->epoch = slot->epoch;
     file->remote = out->create.file;
+    file->flush = out->create.flush != 0;
     slot->fi.fh = (uintptr_t) file;
     files_set_caching(&slot->fi, node, &entry->attr);
     node->lookups++;
@@ -305,25 +307,47 @@ static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
 
 /* ---- Flush ---- */
 
-static void flush_done(struct slot *slot, union slot_out *out)
+static struct op flush_op = {
+    {"fwd.flush", hg_proc_fwd_file_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
+    ops_done, NULL, 0, 0};
+
+/* All writes have reached the server before, but on some file systems not yet
+ * the disk. */
+static void files_flush_data(fuse_req_t req, struct file *file)
 {
-    lock_owner_ends(slot->files[0]->node, slot->in.lock.owner);
-    ops_done(slot, out);
+    struct slot *slot;
+
+    if (!file->flush) {
+        (void) fuse_reply_err(req, 0);
+        return;
+    }
+    slot = slot_begin(req, &flush_op, NULL, file);
+    if (slot != NULL)
+        slot_run(slot);
 }
 
-static bool flush_failed(struct slot *slot, int error)
+static void unlock_done(struct slot *slot, union slot_out *out)
+{
+    (void) out;
+    lock_owner_ends(slot->files[0]->node, slot->in.lock.owner);
+    /* The request gets another slot: a signal must not reach this one. */
+    fuse_req_interrupt_func(slot->req, NULL, NULL);
+    files_flush_data(slot->req, slot->files[0]);
+}
+
+static bool unlock_failed(struct slot *slot, int error)
 {
     (void) error; /* the server releases them with the last file, or session */
-    flush_done(slot, NULL);
+    unlock_done(slot, NULL);
     return false;
 }
 
-static struct op flush_op = {
+static struct op unlock_op = {
     {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
-    flush_done, flush_failed, 0, 0};
+    unlock_done, unlock_failed, 0, 0};
 
-/* A program closes one descriptor of a file. All writes have reached the server
- * before, so only the locks of the process are left to release. */
+/* A program closes one descriptor of a file. That releases the locks of its
+ * process. */
 static void files_flush(
     fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -332,10 +356,10 @@ static void files_flush(
 
     (void) ino;
     if (!lock_owner_known(file->node, fi->lock_owner)) {
-        (void) fuse_reply_err(req, 0);
+        files_flush_data(req, file);
         return;
     }
-    slot = slot_begin(req, &flush_op, NULL, file);
+    slot = slot_begin(req, &unlock_op, NULL, file);
     if (slot == NULL)
         return;
     slot->in.lock.owner = fi->lock_owner;
@@ -346,7 +370,7 @@ static void files_flush(
 bool ops_files_init(struct fuse_lowlevel_ops *table)
 {
     static struct op *const ops[] = {
-        &release_op, &ofd_op, &open_op, &create_op, &flush_op};
+        &release_op, &ofd_op, &open_op, &create_op, &flush_op, &unlock_op};
 
     table->open = files_open;
     table->opendir = files_opendir;

@@ -223,12 +223,14 @@ MERCURY_GEN_PROC(fwd_statfs_out_t,
 
 /* fwd.open: of a regular file or, with O_DIRECTORY in `flags`, a directory. If
  * `name` is not "", it must still be the name of the node in `parent`, else the
- * error is ESTALE: another client has replaced or removed the file. */
+ * error is ESTALE: another client has replaced or removed the file. With
+ * `flush` in the output, fwd.flush may report errors of writing. */
 MERCURY_GEN_PROC(fwd_open_in_t,
     ((uint64_t) (session))((uint64_t) (node))((uint64_t) (parent))(
         (hg_const_string_t) (name))((uint32_t) (flags)))
-MERCURY_GEN_PROC(
-    fwd_open_out_t, ((int32_t) (error))((uint64_t) (file))((fwd_attr_t) (attr)))
+MERCURY_GEN_PROC(fwd_open_out_t,
+    ((int32_t) (error))((uint32_t) (flush))((uint64_t) (file))(
+        (fwd_attr_t) (attr)))
 
 /* fwd.create: make and open a regular file, or open the one of this name unless
  * O_EXCL is in `flags`. `mark`, below 1,000,000,000, becomes the nanoseconds of
@@ -239,8 +241,12 @@ MERCURY_GEN_PROC(fwd_create_in_t,
         (uint32_t) (flags))((uint32_t) (mode))((uint32_t) (uid))(
         (uint32_t) (gid))((uint32_t) (mark))((uint32_t) (again)))
 MERCURY_GEN_PROC(fwd_create_out_t,
-    ((int32_t) (error))((uint64_t) (file))((fwd_entry_t) (entry))(
-        (fwd_attr_t) (parent)))
+    ((int32_t) (error))((uint32_t) (flush))((uint64_t) (file))(
+        (fwd_entry_t) (entry))((fwd_attr_t) (parent)))
+
+/* fwd.flush: as close(2) of one of several descriptors of the file. Some file
+ * systems, such as NFS, report only then what could not be written.
+ * fwd_file_in_t -> fwd_error_out_t */
 
 /* fwd.release: close a file or directory. fwd_file_in_t -> fwd_error_out_t */
 

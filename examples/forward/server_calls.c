@@ -64,6 +64,7 @@ static struct call calls[] = {
     CALL("find", find, entry, names_find, false),
     CALL("begin", begin, begin, sessions_begin, false),
     CALL("watch", watch, error, sessions_watch, false),
+    DATA("flush", file, error, data_flush, false),
 };
 /* clang-format on */
 

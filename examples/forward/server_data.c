@@ -459,6 +459,27 @@ int32_t data_fsync(struct job *job)
     return data_run(job, data_run_fsync);
 }
 
+static int32_t data_run_flush(struct job *job)
+{
+    struct file *file = files_get(job->session, job->in.file.file);
+    int fd;
+    int error = 0;
+
+    if (file == NULL)
+        return FWD_FORGOTTEN;
+    workers_hand_over();
+    fd = dup(file->fd);
+    if (fd < 0 || close(fd) != 0)
+        error = errno;
+    files_put(job->session, file);
+    return error;
+}
+
+int32_t data_flush(struct job *job)
+{
+    return data_run(job, data_run_flush);
+}
+
 static int32_t data_run_fallocate(struct job *job)
 {
     const fwd_fallocate_in_t *in = &job->in.fallocate;

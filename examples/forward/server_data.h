@@ -15,6 +15,7 @@
 int32_t data_read(struct job *job);
 int32_t data_write(struct job *job);
 int32_t data_fsync(struct job *job);
+int32_t data_flush(struct job *job);
 int32_t data_fallocate(struct job *job);
 int32_t data_copy(struct job *job);
 int32_t data_seek(struct job *job);

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -150,6 +152,28 @@ static int files_check_flags(uint32_t flags)
     return server.read_only && writes ? EROFS : 0;
 }
 
+/* Whether close(2) may report errors of writing. On local file systems it does
+ * not, and the client need not send fwd.flush. */
+static bool files_close_reports(int fd, uint32_t flags)
+{
+    struct statfs status;
+
+    if ((flags & O_ACCMODE) == O_RDONLY)
+        return false;
+    if (fstatfs(fd, &status) != 0)
+        return true;
+    switch ((uint32_t) status.f_type) {
+    case EXT4_SUPER_MAGIC: /* also ext2 and ext3 */
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case RAMFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC: return false;
+    default: return true;
+    }
+}
+
 /* Open what a node is. A fifo or device is not opened: that could block. */
 static int files_open_node(const struct node *node, uint32_t flags)
 {
@@ -202,8 +226,10 @@ static int files_open_used(struct session *session, struct node *node,
         goto put_node;
     fd = files_open_node(node, flags);
     error = fd < 0 ? -fd : -path_status(fd, "", &out->attr, NULL);
-    if (error == 0)
+    if (error == 0) {
+        out->flush = files_close_reports(fd, flags);
         return files_enter(session, node, fd, flags, &out->file);
+    }
     if (fd >= 0)
         (void) close(fd);
     sessions_give(session);
@@ -304,6 +330,7 @@ static int files_enter_made(
     else if (node_fd >= 0)
         (void) close(node_fd);
     node = error == 0 ? nodes_get(session, out->entry.node) : NULL;
+    out->flush = files_close_reports(fd, flags);
     if (node != NULL)
         return files_enter(session, node, fd, flags, &out->file);
     (void) close(fd);
@@ -339,6 +366,7 @@ static int files_create_existing(
         return error;
     }
     out->file = opened.file;
+    out->flush = opened.flush;
     out->entry.attr = opened.attr;
     return 0;
 }

@@ -317,7 +317,8 @@ static const struct any_call {
     ANY("write", write, write), ANY("fsync", fsync, error),
     ANY("readdir", readdir, readdir), ANY("fallocate", fallocate, error),
     ANY("copy", copy, offset), ANY("seek", seek, offset),
-    ANY("lock", lock, lock), ANY("watch", watch, error)};
+    ANY("lock", lock, lock), ANY("flush", file, error),
+    ANY("watch", watch, error)};
 
 static int any_error(struct forward_client *client, const struct any_call *call,
     union any_in *in)
