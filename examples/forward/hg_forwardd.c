@@ -59,7 +59,7 @@ static const char forwardd_help[] =
     "  hg_forwardd sm://files --export /srv/files\n"
     "  hg_forwardd zmq+tcp://10.0.0.1:7000 --export /srv/files --read-only\n";
 
-struct server server = {NULL, -1, -1, false, false, 0, 0};
+struct server server = {NULL, -1, false, false, 0, 0};
 
 /* ---- Options ---- */
 
@@ -162,14 +162,15 @@ static int forwardd_open_folder(const char *folder)
     server.root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (server.root < 0)
         return forwardd_report(folder, errno);
-    server.proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (server.proc < 0)
-        return forwardd_report("/proc/self/fd", errno);
     fd = path_open(server.root, ".", O_PATH, 0);
     if (fd == -ENOSYS)
         return forwardd_report("openat2, which needs Linux 5.6", ENOSYS);
     if (fd < 0)
         return forwardd_report(folder, -fd);
+    (void) close(fd);
+    fd = path_reopen(server.root, O_PATH);
+    if (fd < 0)
+        return forwardd_report("/proc/self/fd", -fd);
     (void) close(fd);
     return 0;
 }
@@ -284,6 +285,5 @@ int main(int argc, char *argv[])
     (void) HG_Finalize();
     (void) NA_Finalize(server.na_class);
     (void) close(server.root);
-    (void) close(server.proc);
     return status;
 }

@@ -33,7 +33,6 @@
 struct server {
     na_class_t *na_class;
     int root; /* the exported folder, O_PATH */
-    int proc; /* /proc/self/fd, O_PATH */
     bool read_only;
     bool is_root;         /* new files belong to the caller's uid and gid */
     uint64_t started;     /* when, in nanoseconds of CLOCK_REALTIME */

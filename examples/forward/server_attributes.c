@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -69,14 +68,12 @@ static int attributes_set_owner(
 
 static int attributes_set_mode(const struct node *node, uint32_t mode)
 {
-    char number[PATH_PROC_SIZE];
+    char path[PATH_PROC_SIZE];
 
     if (node->type == S_IFLNK)
         return EOPNOTSUPP;
-    (void) snprintf(number, sizeof(number), "%d", node->fd);
-    return fchmodat(server.proc, number, (mode_t) (mode & 07777), 0) == 0
-        ? 0
-        : errno;
+    path_of(node->fd, path);
+    return chmod(path, (mode_t) (mode & 07777)) == 0 ? 0 : errno;
 }
 
 static struct timespec attributes_time(
@@ -97,7 +94,7 @@ static struct timespec attributes_time(
 static int attributes_set_times(
     const struct node *node, const fwd_setattr_in_t *in)
 {
-    char number[PATH_PROC_SIZE];
+    char path[PATH_PROC_SIZE];
     struct timespec times[2];
 
     /* The kernel gives special values a meaning. */
@@ -106,8 +103,8 @@ static int attributes_set_times(
         return EINVAL;
     times[0] = attributes_time(in, FWD_SET_ATIME, FWD_SET_ATIME_NOW, in->atime);
     times[1] = attributes_time(in, FWD_SET_MTIME, FWD_SET_MTIME_NOW, in->mtime);
-    (void) snprintf(number, sizeof(number), "%d", node->fd);
-    return utimensat(server.proc, number, times, 0) == 0 ? 0 : errno;
+    path_of(node->fd, path);
+    return utimensat(AT_FDCWD, path, times, 0) == 0 ? 0 : errno;
 }
 
 /* The size comes first: the new mode may forbid it. The times come last: the

@@ -277,7 +277,7 @@ static void files_set_mark(int fd, uint32_t mark)
 static int files_make_marked(
     const fwd_create_in_t *in, const struct node *parent, uint64_t flags)
 {
-    char number[PATH_PROC_SIZE];
+    char path[PATH_PROC_SIZE];
     int fd, error;
 
     names_become(in->uid, in->gid);
@@ -286,9 +286,8 @@ static int files_make_marked(
     if (fd < 0)
         return fd;
     files_set_mark(fd, in->mark);
-    (void) snprintf(number, sizeof(number), "%d", fd);
-    if (linkat(server.proc, number, parent->fd, in->name, AT_SYMLINK_FOLLOW) ==
-        0)
+    path_of(fd, path);
+    if (linkat(AT_FDCWD, path, parent->fd, in->name, AT_SYMLINK_FOLLOW) == 0)
         return fd;
     error = errno;
     (void) close(fd);

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -203,10 +202,10 @@ int32_t names_make(struct job *job)
 static int names_link_in(
     const struct node *node, const struct node *parent, const char *name)
 {
-    char number[PATH_PROC_SIZE];
+    char path[PATH_PROC_SIZE];
 
-    (void) snprintf(number, sizeof(number), "%d", node->fd);
-    return linkat(server.proc, number, parent->fd, name, AT_SYMLINK_FOLLOW) == 0
+    path_of(node->fd, path);
+    return linkat(AT_FDCWD, path, parent->fd, name, AT_SYMLINK_FOLLOW) == 0
         ? 0
         : errno;
 }

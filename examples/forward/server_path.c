@@ -43,12 +43,12 @@ int path_open(int dir, const char *path, uint64_t flags, uint32_t mode)
 
 int path_reopen(int fd, int flags)
 {
-    char number[PATH_PROC_SIZE];
+    char path[PATH_PROC_SIZE];
     int again;
 
-    (void) snprintf(number, sizeof(number), "%d", fd);
+    path_of(fd, path);
     do
-        again = openat(server.proc, number, flags | O_CLOEXEC | O_NOCTTY);
+        again = open(path, flags | O_CLOEXEC | O_NOCTTY);
     while (again < 0 && errno == EINTR);
     return again < 0 ? -errno : again;
 }
