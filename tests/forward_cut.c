@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * forward_cut: a library for LD_PRELOAD. hg_forwardd then dies as soon as it
- * has made, renamed or removed a name, before it responds. tests/forward uses
- * it.
+ * has made and marked, renamed or removed a node, before it responds.
+ * tests/forward uses it.
  */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
@@ -19,19 +19,11 @@ static int cut_after(long got)
     return (int) got;
 }
 
-int mkdirat(int dir, const char *name, mode_t mode)
+/* The server marks what it has made. */
+int utimensat(
+    int dir, const char *name, const struct timespec times[2], int flags)
 {
-    return cut_after(syscall(SYS_mkdirat, dir, name, mode));
-}
-
-int mknodat(int dir, const char *name, mode_t mode, dev_t device)
-{
-    return cut_after(syscall(SYS_mknodat, dir, name, mode, device));
-}
-
-int symlinkat(const char *target, int dir, const char *name)
-{
-    return cut_after(syscall(SYS_symlinkat, target, dir, name));
+    return cut_after(syscall(SYS_utimensat, dir, name, times, flags));
 }
 
 int linkat(

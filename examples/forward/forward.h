@@ -43,6 +43,7 @@
 #define FWD_XATTR_MAX 65536u  /* bytes of an extended attribute, or a list */
 #define FWD_ENTRIES_MAX 1024u /* entries of one fwd.readdir */
 #define FWD_COPY_MAX ((uint64_t) 64 << 20) /* bytes of one fwd.copy */
+#define FWD_MARK_MAX 999999999u            /* the largest mark of a new node */
 
 /* The `offset` of fwd.write that appends to the file, as O_APPEND does. */
 #define FWD_APPEND UINT64_MAX
@@ -233,9 +234,9 @@ MERCURY_GEN_PROC(fwd_open_out_t,
         (fwd_attr_t) (attr)))
 
 /* fwd.create: make and open a regular file, or open the one of this name unless
- * O_EXCL is in `flags`. `mark`, below 1,000,000,000, becomes the nanoseconds of
- * the access time of a file made with O_EXCL. So the server recognizes the file
- * that the same call made before, when the call comes again. */
+ * O_EXCL is in `flags`. `mark` becomes the nanoseconds of the access time of a
+ * file made with O_EXCL. So the server recognizes the file that the same call
+ * made before, when the call comes again. */
 MERCURY_GEN_PROC(fwd_create_in_t,
     ((uint64_t) (session))((uint64_t) (parent))((hg_const_string_t) (name))(
         (uint32_t) (flags))((uint32_t) (mode))((uint32_t) (uid))(

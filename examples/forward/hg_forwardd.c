@@ -59,7 +59,7 @@ static const char forwardd_help[] =
     "  hg_forwardd sm://files --export /srv/files\n"
     "  hg_forwardd zmq+tcp://10.0.0.1:7000 --export /srv/files --read-only\n";
 
-struct server server = {NULL, -1, false, false, 0, 0};
+struct server server = {NULL, -1, false, false, 0};
 
 /* ---- Options ---- */
 
@@ -177,7 +177,6 @@ static int forwardd_open_folder(const char *folder)
 
 static int forwardd_prepare(const char *folder)
 {
-    server.started = path_now();
     server.is_root = geteuid() == 0;
     (void) umask(0);                 /* the client's kernel applies umasks */
     (void) signal(SIGXFSZ, SIG_IGN); /* a write gets EFBIG */

@@ -35,7 +35,6 @@ struct server {
     int root; /* the exported folder, O_PATH */
     bool read_only;
     bool is_root;         /* new files belong to the caller's uid and gid */
-    uint64_t started;     /* when, in nanoseconds of CLOCK_REALTIME */
     uint64_t descriptors; /* that all sessions together may hold */
 };
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server_locks.h"
@@ -22,8 +21,6 @@
  * FWD_APPEND. */
 #define FILES_FLAGS \
     (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME | O_DIRECTORY)
-
-#define FILES_MARK_MAX 999999999u
 
 /* How often fwd.create begins again if a name appears and disappears. */
 #define FILES_TRIES 8
@@ -262,16 +259,6 @@ int32_t files_open(struct job *job)
 
 /* ---- create ---- */
 
-/* Set the mark of a file that fwd.create has made. */
-static void files_set_mark(int fd, uint32_t mark)
-{
-    struct timespec times[2] = {{0, 0}, {0, UTIME_OMIT}};
-
-    (void) clock_gettime(CLOCK_REALTIME, &times[0]);
-    times[0].tv_nsec = (long) mark;
-    (void) futimens(fd, times);
-}
-
 /* Make a file with its mark, which has its name only then: if the server is
  * killed meanwhile, the call that comes again finds no file without a mark. */
 static int files_make_marked(
@@ -285,7 +272,7 @@ static int files_make_marked(
     names_become(0, 0);
     if (fd < 0)
         return fd;
-    files_set_mark(fd, in->mark);
+    path_set_mark(fd, NULL, in->mark);
     path_of(fd, path);
     if (linkat(AT_FDCWD, path, parent->fd, in->name, AT_SYMLINK_FOLLOW) == 0)
         return fd;
@@ -309,7 +296,7 @@ static int files_make(const fwd_create_in_t *in, const struct node *parent)
         in->mode & 07777);
     names_become(0, 0);
     if (fd >= 0 && (in->flags & O_EXCL) != 0)
-        files_set_mark(fd, in->mark);
+        path_set_mark(fd, NULL, in->mark);
     return fd;
 }
 
@@ -399,7 +386,7 @@ int32_t files_create(struct job *job)
     struct node *parent;
     int error = -path_check(in->name);
 
-    if (error == 0 && in->mark > FILES_MARK_MAX)
+    if (error == 0 && in->mark > FWD_MARK_MAX)
         error = EINVAL;
     if (error != 0)
         return error;

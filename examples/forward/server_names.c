@@ -8,17 +8,11 @@
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "server_path.h"
 #include "server_sessions.h"
 #include "server_workers.h"
-
-#define NAMES_MARK_MAX 999999999u
-
-/* A client repeats a call for 30 s by default. */
-#define NAMES_YOUNG_NS UINT64_C(60000000000)
 
 #define NAMES_RENAME_FLAGS ((uint32_t) (RENAME_NOREPLACE | RENAME_EXCHANGE))
 
@@ -127,31 +121,11 @@ static int names_make_as(const struct node *parent, const fwd_make_in_t *in)
     }
 }
 
-/* Set the mark of a node that fwd.make has made. */
-static void names_set_mark(const struct node *parent, const fwd_make_in_t *in)
-{
-    struct timespec times[2] = {{0, 0}, {0, UTIME_OMIT}};
-
-    (void) clock_gettime(CLOCK_REALTIME, &times[0]);
-    times[0].tv_nsec = (long) in->mark;
-    (void) utimensat(parent->fd, in->name, times, AT_SYMLINK_NOFOLLOW);
-}
-
-/* Whether the call that comes again has made this node before. It has if the
- * node has the mark. An earlier server may have ended just before it set the
- * mark: then the node is young, and has the times of its birth. */
+/* Whether the call that comes again has made this node before. */
 static bool names_is_made(const fwd_make_in_t *in, const fwd_entry_t *entry)
 {
-    const fwd_attr_t *attr = &entry->attr;
-    uint64_t born = entry->id.born;
-
-    if (((attr->mode ^ in->mode) & S_IFMT) != 0)
-        return false;
-    if (attr->atime.nanoseconds == in->mark)
-        return true;
-    return born < server.started && path_now() < born + NAMES_YOUNG_NS &&
-        attr->atime.seconds == attr->ctime.seconds &&
-        attr->atime.nanoseconds == attr->ctime.nanoseconds;
+    return ((entry->attr.mode ^ in->mode) & S_IFMT) == 0 &&
+        entry->attr.atime.nanoseconds == in->mark;
 }
 
 /* 0 or an errno. */
@@ -165,7 +139,7 @@ static int names_make_in(const struct node *parent, const fwd_make_in_t *in)
     error = names_make_as(parent, in) == 0 ? 0 : errno;
     names_become(0, 0);
     if (error == 0)
-        names_set_mark(parent, in);
+        path_set_mark(parent->fd, in->name, in->mark);
     return error;
 }
 
@@ -177,7 +151,7 @@ int32_t names_make(struct job *job)
     bool again;
     int error = -path_check(in->name);
 
-    if (error == 0 && in->mark > NAMES_MARK_MAX)
+    if (error == 0 && in->mark > FWD_MARK_MAX)
         error = EINVAL;
     if (error != 0)
         return error;

@@ -104,10 +104,14 @@ int path_status(int fd, const char *name, fwd_attr_t *attr, fwd_id_t *id)
     return 0;
 }
 
-uint64_t path_now(void)
+void path_set_mark(int fd, const char *name, uint32_t mark)
 {
-    struct timespec now = {0, 0};
+    struct timespec times[2] = {{0, 0}, {0, UTIME_OMIT}};
 
-    (void) clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    (void) clock_gettime(CLOCK_REALTIME, &times[0]);
+    times[0].tv_nsec = (long) mark;
+    if (name == NULL)
+        (void) futimens(fd, times);
+    else
+        (void) utimensat(fd, name, times, AT_SYMLINK_NOFOLLOW);
 }

@@ -28,7 +28,9 @@ void path_of(int fd, char path[PATH_PROC_SIZE]);
  * directory `fd`. `id` may be NULL. */
 int path_status(int fd, const char *name, fwd_attr_t *attr, fwd_id_t *id);
 
-/* The time of the clock that file systems use, in nanoseconds. */
-uint64_t path_now(void);
+/* Mark a node that was just made: the nanoseconds of its access time tell which
+ * call has made it. It is that of the descriptor, if `name` is NULL, or of a
+ * name in the directory `fd`. */
+void path_set_mark(int fd, const char *name, uint32_t mark);
 
 #endif
