@@ -233,10 +233,11 @@ MERCURY_GEN_PROC(fwd_open_out_t,
     ((int32_t) (error))((uint32_t) (flush))((uint64_t) (file))(
         (fwd_attr_t) (attr)))
 
-/* fwd.create: make and open a regular file, or open the one of this name unless
- * O_EXCL is in `flags`. `mark` becomes the nanoseconds of the access time of a
- * file made with O_EXCL. So the server recognizes the file that the same call
- * made before, when the call comes again. */
+/* fwd.create: make and open a regular file. If the name exists, the error is
+ * EEXIST with O_EXCL in `flags`, else ESTALE: the kernel of the client then
+ * looks the name up and checks whether the caller may open the file. `mark`
+ * becomes the nanoseconds of the access time. So the server recognizes the file
+ * that the same call made before, when the call comes again. */
 MERCURY_GEN_PROC(fwd_create_in_t,
     ((uint64_t) (session))((uint64_t) (parent))((hg_const_string_t) (name))(
         (uint32_t) (flags))((uint32_t) (mode))((uint32_t) (uid))(

@@ -22,9 +22,6 @@
 #define FILES_FLAGS \
     (O_ACCMODE | O_TRUNC | O_SYNC | O_DSYNC | O_NOATIME | O_DIRECTORY)
 
-/* How often fwd.create begins again if a name appears and disappears. */
-#define FILES_TRIES 8
-
 /* ---- The table ---- */
 
 struct file *files_get(struct session *session, uint64_t number)
@@ -287,7 +284,7 @@ static int files_make(const fwd_create_in_t *in, const struct node *parent)
     uint64_t flags = in->flags & FILES_FLAGS & ~(uint32_t) O_DIRECTORY;
     int fd = -EOPNOTSUPP;
 
-    if ((in->flags & O_EXCL) != 0 && (flags & O_ACCMODE) != O_RDONLY)
+    if ((flags & O_ACCMODE) != O_RDONLY)
         fd = files_make_marked(in, parent, flags);
     if (fd != -EOPNOTSUPP)
         return fd;
@@ -295,7 +292,7 @@ static int files_make(const fwd_create_in_t *in, const struct node *parent)
     fd = path_open(parent->fd, in->name, flags | O_CREAT | O_EXCL | O_NOCTTY,
         in->mode & 07777);
     names_become(0, 0);
-    if (fd >= 0 && (in->flags & O_EXCL) != 0)
+    if (fd >= 0)
         path_set_mark(fd, NULL, in->mark);
     return fd;
 }
@@ -324,60 +321,50 @@ static int files_enter_made(
     return error != 0 ? error : FWD_FORGOTTEN;
 }
 
-/* The name exists. Open the file unless the call must make it; a call that
- * comes again may have made it. ENOENT: it does not exist any more. */
-static int files_create_existing(
+/* The name exists. Open the file if the call has made it before. */
+static int files_open_made(
     struct job *job, const struct node *parent, fwd_create_out_t *out)
 {
     const fwd_create_in_t *in = &job->in.create;
     struct session *session = job->session;
     fwd_open_out_t opened = {0};
-    struct node *node;
+    struct node *node = NULL;
     int error = names_enter(session, parent, in->name, &out->entry);
 
     if (error != 0)
         return error;
-    if ((in->flags & O_EXCL) != 0 &&
-        (in->again == 0 || out->entry.attr.atime.nanoseconds != in->mark))
+    if (out->entry.attr.atime.nanoseconds != in->mark)
         error = EEXIST;
-    else if (S_ISDIR(out->entry.attr.mode))
-        error = EISDIR;
-    node = error == 0 ? nodes_get(session, out->entry.node) : NULL;
+    else
+        node = nodes_get(session, out->entry.node);
     if (node != NULL)
         error = files_open_used(session, node, in->flags, &opened);
     else if (error == 0)
         error = FWD_FORGOTTEN;
-    if (error != 0) {
+    if (error != 0)
         nodes_forget(session, out->entry.node, 1);
-        return error;
-    }
     out->file = opened.file;
     out->flush = opened.flush;
     out->entry.attr = opened.attr;
-    return 0;
+    return error;
 }
 
 static int files_create_in(struct job *job, const struct node *parent)
 {
     const fwd_create_in_t *in = &job->in.create;
     struct session *session = job->session;
-    int tries = FILES_TRIES;
-    int error;
+    int fd, error;
 
-    do {
-        int fd;
-
-        if (!sessions_take(session))
-            return EMFILE;
-        fd = files_make(in, parent);
-        if (fd >= 0)
-            return files_enter_made(session, fd, in->flags, &job->out.create);
-        sessions_give(session);
-        if (fd != -EEXIST)
-            return -fd;
-        error = files_create_existing(job, parent, &job->out.create);
-    } while (error == ENOENT && tries-- > 0);
-    return error;
+    if (!sessions_take(session))
+        return EMFILE;
+    fd = files_make(in, parent);
+    if (fd >= 0)
+        return files_enter_made(session, fd, in->flags, &job->out.create);
+    sessions_give(session);
+    error = -fd;
+    if (error == EEXIST && in->again != 0)
+        error = files_open_made(job, parent, &job->out.create);
+    return error == EEXIST && (in->flags & O_EXCL) == 0 ? ESTALE : error;
 }
 
 int32_t files_create(struct job *job)

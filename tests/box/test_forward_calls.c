@@ -417,6 +417,39 @@ HG_TEST(nodes_have_the_time_of_their_birth)
     forward_end_both(&both);
 }
 
+/* Make the file "f". */
+static fwd_entry_t repeat_create(struct forward_client *client)
+{
+    fwd_create_in_t create;
+    fwd_create_out_t created;
+    fwd_entry_t entry;
+
+    create = (fwd_create_in_t){client->session, client->root, "f",
+        O_RDWR | O_EXCL, 0600, 0, 0, 123456789, 0};
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, 0);
+    entry = created.entry;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EEXIST);
+    create.again = 1;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, 0);
+    HG_CHECK_EQ_U64(created.entry.node, entry.node);
+    create.flags = O_WRONLY; /* each new file has the mark */
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, 0);
+    create.mark = 5; /* of another call */
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, ESTALE);
+    create.flags = O_WRONLY | O_EXCL;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EEXIST);
+    create.mark = 1000000000;
+    FORWARD_CALL(client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EINVAL);
+    return entry;
+}
+
 /* A call that comes again finds the state that it left before. */
 HG_TEST(repeated_calls_succeed)
 {
@@ -424,8 +457,6 @@ HG_TEST(repeated_calls_succeed)
     struct forward_client *client = &both.client;
     fwd_make_in_t make;
     fwd_make_out_t made;
-    fwd_create_in_t create;
-    fwd_create_out_t created;
     fwd_entry_t entry;
 
     forward_begin_both(&both, NULL);
@@ -454,25 +485,7 @@ HG_TEST(repeated_calls_succeed)
     HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), 0);
     HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 0), ENOENT);
     HG_CHECK_EQ_INT(forward_remove(client, client->root, "d", 1, 1), 0);
-
-    create = (fwd_create_in_t){client->session, client->root, "f",
-        O_RDWR | O_EXCL, 0600, 0, 0, 123456789, 0};
-    FORWARD_CALL(client, "create", create, &create, create, &created);
-    HG_CHECK_EQ_INT(created.error, 0);
-    entry = created.entry;
-    FORWARD_CALL(client, "create", create, &create, create, &created);
-    HG_CHECK_EQ_INT(created.error, EEXIST);
-    create.again = 1;
-    FORWARD_CALL(client, "create", create, &create, create, &created);
-    HG_CHECK_EQ_INT(created.error, 0);
-    HG_CHECK_EQ_U64(created.entry.node, entry.node);
-    create.mark = 5; /* of another call */
-    FORWARD_CALL(client, "create", create, &create, create, &created);
-    HG_CHECK_EQ_INT(created.error, EEXIST);
-    create.mark = 1000000000;
-    FORWARD_CALL(client, "create", create, &create, create, &created);
-    HG_CHECK_EQ_INT(created.error, EINVAL);
-
+    entry = repeat_create(client);
     HG_CHECK_EQ_INT(
         forward_link(client, entry.node, client->root, "g", 0, &made.entry), 0);
     HG_CHECK_EQ_INT(
@@ -703,11 +716,13 @@ HG_TEST(open_checks_that_the_name_is_still_that_of_the_node)
     forward_end_both(&both);
 }
 
-HG_TEST(create_opens_what_is_there_unless_it_must_make_it)
+/* The kernel of the client must check who may open what is there. */
+HG_TEST(create_opens_nothing_that_is_there)
 {
     struct forward both;
     fwd_create_out_t out;
     fwd_entry_t entry;
+    uint64_t file;
 
     forward_begin_both(&both, NULL);
     forward_put(&both.server, "file", "text", 4);
@@ -716,20 +731,19 @@ HG_TEST(create_opens_what_is_there_unless_it_must_make_it)
         EEXIST);
     HG_CHECK_EQ_INT(
         forward_create(&both.client, both.client.root, "file", O_RDWR, &out),
-        0);
-    HG_CHECK_EQ_U64(out.entry.attr.size, 4);
+        ESTALE);
     HG_CHECK_EQ_INT(forward_create(&both.client, both.client.root, "file",
                         O_RDWR | O_TRUNC, &out),
-        0);
-    HG_CHECK_EQ_U64(out.entry.attr.size, 0);
+        ESTALE);
+    HG_CHECK(local_status(&both, "file").st_size == 4);
     HG_CHECK_EQ_INT(forward_make(&both.client, both.client.root, "d",
                         S_IFDIR | 0755, NULL, &entry),
         0);
     HG_CHECK_EQ_INT(
         forward_create(&both.client, both.client.root, "d", O_RDWR, &out),
-        EISDIR);
+        ESTALE);
     HG_CHECK_EQ_INT(
-        forward_open_file(&both.client, entry.node, O_RDWR, &out.file), EISDIR);
+        forward_open_file(&both.client, entry.node, O_RDWR, &file), EISDIR);
     forward_end_both(&both);
 }
 
