@@ -264,9 +264,10 @@ static int files_make_marked(
     char path[PATH_PROC_SIZE];
     int fd, error;
 
-    names_become(in->uid, in->gid);
-    fd = path_open(parent->fd, ".", flags | O_TMPFILE, in->mode & 07777);
-    names_become(0, 0);
+    fd = -names_become(in->uid, in->gid);
+    if (fd == 0)
+        fd = path_open(parent->fd, ".", flags | O_TMPFILE, in->mode & 07777);
+    (void) names_become(0, 0);
     if (fd < 0)
         return fd;
     path_set_mark(fd, NULL, in->mark);
@@ -288,10 +289,11 @@ static int files_make(const fwd_create_in_t *in, const struct node *parent)
         fd = files_make_marked(in, parent, flags);
     if (fd != -EOPNOTSUPP)
         return fd;
-    names_become(in->uid, in->gid);
-    fd = path_open(parent->fd, in->name, flags | O_CREAT | O_EXCL | O_NOCTTY,
-        in->mode & 07777);
-    names_become(0, 0);
+    fd = -names_become(in->uid, in->gid);
+    if (fd == 0)
+        fd = path_open(parent->fd, in->name,
+            flags | O_CREAT | O_EXCL | O_NOCTTY, in->mode & 07777);
+    (void) names_become(0, 0);
     if (fd >= 0)
         path_set_mark(fd, NULL, in->mark);
     return fd;

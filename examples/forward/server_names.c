@@ -92,12 +92,17 @@ int32_t names_forget(struct job *job)
 
 /* ---- make and link ---- */
 
-void names_become(uint32_t uid, uint32_t gid)
+int names_become(uint32_t uid, uint32_t gid)
 {
     if (!server.is_root)
-        return;
+        return 0;
     (void) setfsgid(gid);
     (void) setfsuid(uid);
+    /* They do not report errors; each returns the value before. */
+    return (uint32_t) setfsgid((gid_t) -1) == gid &&
+            (uint32_t) setfsuid((uid_t) -1) == uid
+        ? 0
+        : EINVAL;
 }
 
 static int names_make_as(const struct node *parent, const fwd_make_in_t *in)
@@ -135,9 +140,10 @@ static int names_make_in(const struct node *parent, const fwd_make_in_t *in)
 
     if (S_ISLNK(in->mode) && in->target == NULL)
         return EINVAL;
-    names_become(in->uid, in->gid);
-    error = names_make_as(parent, in) == 0 ? 0 : errno;
-    names_become(0, 0);
+    error = names_become(in->uid, in->gid);
+    if (error == 0 && names_make_as(parent, in) != 0)
+        error = errno;
+    (void) names_become(0, 0);
     if (error == 0)
         path_set_mark(parent->fd, in->name, in->mark);
     return error;

@@ -11,8 +11,9 @@ int names_enter(struct session *session, const struct node *parent,
     const char *name, fwd_entry_t *entry);
 
 /* If the server is root, this thread makes files as `uid` and `gid` from now
- * on. Its other rights stay those of root. */
-void names_become(uint32_t uid, uint32_t gid);
+ * on. Its other rights stay those of root. 0, or EINVAL if they are not valid
+ * here. */
+int names_become(uint32_t uid, uint32_t gid);
 
 int32_t names_lookup(struct job *job);
 int32_t names_find(struct job *job);

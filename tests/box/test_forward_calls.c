@@ -610,6 +610,24 @@ HG_TEST(new_files_belong_to_the_caller_if_the_server_is_root)
     HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
     HG_CHECK_EQ_U64(attr.uid, 99);
     HG_CHECK_EQ_U64(attr.gid, 5678);
+    /* A user that the kernel of the server does not accept. */
+    create.name = "nobody's";
+    create.uid = UINT32_MAX;
+    FORWARD_CALL(&both.client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EINVAL);
+    create.flags = O_RDONLY;
+    create.uid = 0;
+    create.gid = UINT32_MAX;
+    FORWARD_CALL(&both.client, "create", create, &create, create, &created);
+    HG_CHECK_EQ_INT(created.error, EINVAL);
+    make.name = "nobody's";
+    make.uid = UINT32_MAX;
+    FORWARD_CALL(&both.client, "make", make, &make, make, &made);
+    HG_CHECK_EQ_INT(made.error, EINVAL);
+    HG_CHECK(!local_exists(&both, "nobody's"));
+    make.uid = 1234;
+    FORWARD_CALL(&both.client, "make", make, &make, make, &made);
+    HG_CHECK_EQ_INT(made.error, 0);
     forward_end_both(&both);
 }
 
