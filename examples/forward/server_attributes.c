@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -196,10 +197,19 @@ static int attributes_getxattr_at(struct job *job, const char *path)
     return 0;
 }
 
+/* Before Linux 6.2 the kernel of a client checks nothing for these: each user
+ * could set an access control list. */
+static bool attributes_is_system(const char *name)
+{
+    return strncmp(name, "system.", 7) == 0;
+}
+
 static int attributes_setxattr_at(struct job *job, const char *path)
 {
     const fwd_setxattr_in_t *in = &job->in.setxattr;
 
+    if (attributes_is_system(in->name))
+        return EOPNOTSUPP;
     return setxattr(path, in->name, in->value.bytes, in->value.size,
                (int) in->flags) == 0
         ? 0
@@ -208,7 +218,11 @@ static int attributes_setxattr_at(struct job *job, const char *path)
 
 static int attributes_removexattr_at(struct job *job, const char *path)
 {
-    return removexattr(path, job->in.name.name) == 0 ? 0 : errno;
+    const char *name = job->in.name.name;
+
+    if (attributes_is_system(name))
+        return EOPNOTSUPP;
+    return removexattr(path, name) == 0 ? 0 : errno;
 }
 
 int32_t attributes_getxattr(struct job *job)

@@ -698,6 +698,32 @@ HG_TEST(extended_attributes_and_the_file_system)
     forward_end_both(&both);
 }
 
+/* The kernel of a client may not check who sets these. */
+HG_TEST(access_control_lists_are_not_changed)
+{
+    /* The version 2, then for each entry what it is for, rwx bits, a number. */
+    static const unsigned char list[] = {2, 0, 0, 0, 1, 0, 6, 0, 0xff, 0xff,
+        0xff, 0xff, 4, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, 0x20, 0, 4, 0, 0xff,
+        0xff, 0xff, 0xff};
+    const char *name = "system.posix_acl_access";
+    struct forward both;
+    fwd_setxattr_in_t set;
+    fwd_name_in_t removed;
+    fwd_error_out_t out;
+    uint64_t node;
+
+    forward_begin_both(&both, NULL);
+    (void) make_file(&both, "file", &node);
+    set = (fwd_setxattr_in_t){both.client.session, node, name,
+        {sizeof(list), (void *) (uintptr_t) list}, 0};
+    FORWARD_CALL(&both.client, "setxattr", setxattr, &set, error, &out);
+    HG_CHECK_EQ_INT(out.error, EOPNOTSUPP);
+    removed = (fwd_name_in_t){both.client.session, node, name};
+    FORWARD_CALL(&both.client, "removexattr", name, &removed, error, &out);
+    HG_CHECK_EQ_INT(out.error, EOPNOTSUPP);
+    forward_end_both(&both);
+}
+
 /* ---- Open files ---- */
 
 HG_TEST(open_checks_that_the_name_is_still_that_of_the_node)
