@@ -2,6 +2,7 @@
 /* client_ops_attr: requests for attributes, and what all requests share. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "client_mount.h"
@@ -228,7 +229,7 @@ static void attr_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 static struct op setxattr_op = {
     {"fwd.setxattr", hg_proc_fwd_setxattr_in_t, hg_proc_fwd_error_out_t, 0},
-    NULL, ops_done, NULL, 0, 0};
+    NULL, ops_done, NULL, 0, offsetof(fwd_setxattr_in_t, again)};
 
 static void attr_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
     const char *value, size_t size, int flags)
@@ -252,8 +253,9 @@ static void attr_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
 }
 
 static struct op removexattr_op = {
-    {"fwd.removexattr", hg_proc_fwd_name_in_t, hg_proc_fwd_error_out_t, 0},
-    NULL, ops_done, NULL, 0, 0};
+    {"fwd.removexattr", hg_proc_fwd_removexattr_in_t, hg_proc_fwd_error_out_t,
+        0},
+    NULL, ops_done, NULL, 0, offsetof(fwd_removexattr_in_t, again)};
 
 static void attr_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
@@ -262,7 +264,7 @@ static void attr_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
     if (slot == NULL)
         return;
     slot_keep_buffer(slot);
-    slot->in.name.name = name;
+    slot->in.removexattr.name = name;
     slot_run(slot);
 }
 

@@ -50,6 +50,7 @@ union slot_in {
     fwd_setattr_in_t setattr;
     fwd_getxattr_in_t getxattr;
     fwd_setxattr_in_t setxattr;
+    fwd_removexattr_in_t removexattr;
     fwd_open_in_t open;
     fwd_create_in_t create;
     fwd_file_in_t file;

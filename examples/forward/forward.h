@@ -207,11 +207,13 @@ MERCURY_GEN_PROC(fwd_getxattr_out_t,
 /* fwd.setxattr: `flags` of setxattr(2). */
 MERCURY_GEN_PROC(fwd_setxattr_in_t,
     ((uint64_t) (session))((uint64_t) (node))((hg_const_string_t) (name))(
-        (fwd_data_t) (value))((uint32_t) (flags)))
+        (fwd_data_t) (value))((uint32_t) (flags))((uint32_t) (again)))
 /* -> fwd_error_out_t */
 
-/* fwd.removexattr: like fwd_name_in_t, the parent being the node. */
-/* fwd_name_in_t -> fwd_error_out_t */
+MERCURY_GEN_PROC(fwd_removexattr_in_t,
+    ((uint64_t) (session))((uint64_t) (node))((hg_const_string_t) (name))(
+        (uint32_t) (again)))
+/* -> fwd_error_out_t */
 
 /* fwd.statfs: fwd_node_in_t -> */
 MERCURY_GEN_PROC(fwd_statfs_out_t,

@@ -204,25 +204,42 @@ static bool attributes_is_system(const char *name)
     return strncmp(name, "system.", 7) == 0;
 }
 
+/* Whether the attribute has the value that the call sets. */
+static bool attributes_is_set(const char *path, const fwd_setxattr_in_t *in)
+{
+    ssize_t got =
+        getxattr(path, in->name, workers_buffer(), WORKERS_BUFFER_SIZE);
+
+    return got == (ssize_t) in->value.size &&
+        (got == 0 ||
+            memcmp(workers_buffer(), in->value.bytes, in->value.size) == 0);
+}
+
 static int attributes_setxattr_at(struct job *job, const char *path)
 {
     const fwd_setxattr_in_t *in = &job->in.setxattr;
+    int error = 0;
 
     if (attributes_is_system(in->name))
         return EOPNOTSUPP;
-    return setxattr(path, in->name, in->value.bytes, in->value.size,
-               (int) in->flags) == 0
-        ? 0
-        : errno;
+    if (setxattr(path, in->name, in->value.bytes, in->value.size,
+            (int) in->flags) != 0)
+        error = errno;
+    if (error == EEXIST && in->again != 0 && attributes_is_set(path, in))
+        error = 0;
+    return error;
 }
 
 static int attributes_removexattr_at(struct job *job, const char *path)
 {
-    const char *name = job->in.name.name;
+    const fwd_removexattr_in_t *in = &job->in.removexattr;
 
-    if (attributes_is_system(name))
+    if (attributes_is_system(in->name))
         return EOPNOTSUPP;
-    return removexattr(path, name) == 0 ? 0 : errno;
+    if (removexattr(path, in->name) == 0 ||
+        (errno == ENODATA && in->again != 0))
+        return 0;
+    return errno;
 }
 
 int32_t attributes_getxattr(struct job *job)
@@ -239,8 +256,8 @@ int32_t attributes_setxattr(struct job *job)
 
 int32_t attributes_removexattr(struct job *job)
 {
-    return attributes_act(
-        job, job->in.name.parent, job->in.name.name, attributes_removexattr_at);
+    return attributes_act(job, job->in.removexattr.node,
+        job->in.removexattr.name, attributes_removexattr_at);
 }
 
 /* ---- statfs ---- */

@@ -59,7 +59,7 @@ static struct call calls[] = {
     DATA("copy", copy, offset, data_copy, true),
     CALL("getxattr", getxattr, getxattr, attributes_getxattr, false),
     CALL("setxattr", setxattr, error, attributes_setxattr, true),
-    CALL("removexattr", name, error, attributes_removexattr, true),
+    CALL("removexattr", removexattr, error, attributes_removexattr, true),
     CALL("statfs", node, statfs, attributes_statfs, false),
     CALL("find", find, entry, names_find, false),
     CALL("begin", begin, begin, sessions_begin, false),

@@ -33,6 +33,7 @@ struct job {
         fwd_setattr_in_t setattr;
         fwd_getxattr_in_t getxattr;
         fwd_setxattr_in_t setxattr;
+        fwd_removexattr_in_t removexattr;
         fwd_open_in_t open;
         fwd_create_in_t create;
         fwd_read_in_t read;

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 
 #include "forward_client.h"
 
@@ -655,7 +656,7 @@ HG_TEST(extended_attributes_and_the_file_system)
 {
     struct forward both;
     fwd_setxattr_in_t set;
-    fwd_name_in_t name;
+    fwd_removexattr_in_t name;
     fwd_node_in_t root;
     fwd_statfs_out_t status;
     fwd_error_out_t out;
@@ -667,7 +668,7 @@ HG_TEST(extended_attributes_and_the_file_system)
     forward_begin_both(&both, NULL);
     (void) make_file(&both, "file", &node);
     set = (fwd_setxattr_in_t){both.client.session, node, "user.color",
-        {3, (void *) (uintptr_t) "r\0d"}, 0};
+        {3, (void *) (uintptr_t) "r\0d"}, 0, 0};
     FORWARD_CALL(&both.client, "setxattr", setxattr, &set, error, &out);
     if (out.error == EOPNOTSUPP)
         hg_test_skip("the file system has no extended attributes");
@@ -678,15 +679,25 @@ HG_TEST(extended_attributes_and_the_file_system)
         get_xattr(&both, node, "user.color", 2, value, &size), ERANGE);
     HG_CHECK_EQ_INT(get_xattr(&both, node, "user.color", 100, value, &size), 0);
     HG_CHECK_EQ_MEM(value, "r\0d", 3);
+    set.flags = XATTR_CREATE;
+    set.again = 1;
+    FORWARD_CALL(&both.client, "setxattr", setxattr, &set, error, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    set.value.bytes = (void *) (uintptr_t) "red"; /* of another call */
+    FORWARD_CALL(&both.client, "setxattr", setxattr, &set, error, &out);
+    HG_CHECK_EQ_INT(out.error, EEXIST);
     HG_CHECK_EQ_INT(get_xattr(&both, node, "", 100, value, &size), 0);
     HG_CHECK_EQ_MEM(value, "user.color", 11);
     HG_CHECK_EQ_INT(
         get_xattr(&both, node, "user.none", 100, value, &size), ENODATA);
-    name = (fwd_name_in_t){both.client.session, node, "user.color"};
-    FORWARD_CALL(&both.client, "removexattr", name, &name, error, &out);
+    name = (fwd_removexattr_in_t){both.client.session, node, "user.color", 0};
+    FORWARD_CALL(&both.client, "removexattr", removexattr, &name, error, &out);
     HG_CHECK_EQ_INT(out.error, 0);
-    FORWARD_CALL(&both.client, "removexattr", name, &name, error, &out);
+    FORWARD_CALL(&both.client, "removexattr", removexattr, &name, error, &out);
     HG_CHECK_EQ_INT(out.error, ENODATA);
+    name.again = 1;
+    FORWARD_CALL(&both.client, "removexattr", removexattr, &name, error, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
     root = (fwd_node_in_t){both.client.session, both.client.root};
     FORWARD_CALL(&both.client, "statfs", node, &root, statfs, &status);
     HG_CHECK_EQ_INT(status.error, 0);
@@ -708,18 +719,19 @@ HG_TEST(access_control_lists_are_not_changed)
     const char *name = "system.posix_acl_access";
     struct forward both;
     fwd_setxattr_in_t set;
-    fwd_name_in_t removed;
+    fwd_removexattr_in_t removed;
     fwd_error_out_t out;
     uint64_t node;
 
     forward_begin_both(&both, NULL);
     (void) make_file(&both, "file", &node);
     set = (fwd_setxattr_in_t){both.client.session, node, name,
-        {sizeof(list), (void *) (uintptr_t) list}, 0};
+        {sizeof(list), (void *) (uintptr_t) list}, 0, 0};
     FORWARD_CALL(&both.client, "setxattr", setxattr, &set, error, &out);
     HG_CHECK_EQ_INT(out.error, EOPNOTSUPP);
-    removed = (fwd_name_in_t){both.client.session, node, name};
-    FORWARD_CALL(&both.client, "removexattr", name, &removed, error, &out);
+    removed = (fwd_removexattr_in_t){both.client.session, node, name, 0};
+    FORWARD_CALL(
+        &both.client, "removexattr", removexattr, &removed, error, &out);
     HG_CHECK_EQ_INT(out.error, EOPNOTSUPP);
     forward_end_both(&both);
 }
@@ -1190,8 +1202,8 @@ HG_TEST(closed_files_do_not_count)
 static void check_rest_is_read_only(
     struct forward_client *client, uint64_t node, uint64_t file)
 {
-    fwd_setxattr_in_t set = {client->session, node, "user.a", {0, NULL}, 0};
-    fwd_name_in_t name = {client->session, node, "user.a"};
+    fwd_setxattr_in_t set = {client->session, node, "user.a", {0, NULL}, 0, 0};
+    fwd_removexattr_in_t name = {client->session, node, "user.a", 0};
     fwd_fallocate_in_t allocate = {client->session, file, 0, 10, 0};
     fwd_copy_in_t copy = {client->session, file, 0, file, 10, 4};
     fwd_offset_out_t copied;
@@ -1199,7 +1211,7 @@ static void check_rest_is_read_only(
 
     FORWARD_CALL(client, "setxattr", setxattr, &set, error, &out);
     HG_CHECK_EQ_INT(out.error, EROFS);
-    FORWARD_CALL(client, "removexattr", name, &name, error, &out);
+    FORWARD_CALL(client, "removexattr", removexattr, &name, error, &out);
     HG_CHECK_EQ_INT(out.error, EROFS);
     FORWARD_CALL(client, "fallocate", fallocate, &allocate, error, &out);
     HG_CHECK_EQ_INT(out.error, EROFS);

@@ -311,7 +311,7 @@ static const struct any_call {
     ANY("rename", rename, error), ANY("readlink", node, data),
     ANY("getattr", getattr, attr), ANY("setattr", setattr, attr),
     ANY("getxattr", getxattr, getxattr), ANY("setxattr", setxattr, error),
-    ANY("removexattr", name, error), ANY("statfs", node, statfs),
+    ANY("removexattr", removexattr, error), ANY("statfs", node, statfs),
     ANY("open", open, open), ANY("create", create, create),
     ANY("release", file, error), ANY("read", read, read),
     ANY("write", write, write), ANY("fsync", fsync, error),
