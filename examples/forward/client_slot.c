@@ -511,7 +511,7 @@ static void slot_find(struct slot *slot, struct node *node)
 static void slot_open(struct slot *slot, struct file *file)
 {
     fwd_open_in_t in = {remote_session(), file->node->remote, 0, "",
-        file->flags & ~(uint32_t) (O_TRUNC | O_EXCL | O_CREAT)};
+        file->flags & ~(uint32_t) (O_TRUNC | O_EXCL | O_CREAT), 1};
 
     if (file->opening) {
         slot_retry(slot, 1); /* another slot does it */

@@ -226,11 +226,13 @@ MERCURY_GEN_PROC(fwd_statfs_out_t,
 
 /* fwd.open: of a regular file or, with O_DIRECTORY in `flags`, a directory. If
  * `name` is not "", it must still be the name of the node in `parent`, else the
- * error is ESTALE: another client has replaced or removed the file. With
- * `flush` in the output, fwd.flush may report errors of writing. */
+ * error is ESTALE: another client has replaced or removed the file. `reopens`:
+ * the client had the file open in an earlier session. Its mode may forbid that
+ * now, for example if it was made with the mode 0444. With `flush` in the
+ * output, fwd.flush may report errors of writing. */
 MERCURY_GEN_PROC(fwd_open_in_t,
     ((uint64_t) (session))((uint64_t) (node))((uint64_t) (parent))(
-        (hg_const_string_t) (name))((uint32_t) (flags)))
+        (hg_const_string_t) (name))((uint32_t) (flags))((uint32_t) (reopens)))
 MERCURY_GEN_PROC(fwd_open_out_t,
     ((int32_t) (error))((uint32_t) (flush))((uint64_t) (file))(
         (fwd_attr_t) (attr)))

@@ -168,9 +168,11 @@ static bool files_close_reports(int fd, uint32_t flags)
     }
 }
 
-/* Open what a node is. A fifo or device is not opened: that could block. */
-static int files_open_node(const struct node *node, uint32_t flags)
+/* Open what a node is; `held`: the client had it open before. A fifo or device
+ * is not opened: that could block. */
+static int files_open_node(const struct node *node, uint32_t flags, bool held)
 {
+    int (*reopen)(int fd, int flags) = held ? path_reopen_own : path_reopen;
     int known = (int) (flags & FILES_FLAGS);
     int fd;
 
@@ -180,9 +182,9 @@ static int files_open_node(const struct node *node, uint32_t flags)
         return -ENXIO;
     if (server.read_only)
         known |= O_NOATIME;
-    fd = path_reopen(node->fd, known);
+    fd = reopen(node->fd, known);
     if (fd == -EPERM && (known & O_NOATIME) != 0)
-        fd = path_reopen(node->fd, known & ~O_NOATIME);
+        fd = reopen(node->fd, known & ~O_NOATIME);
     return fd;
 }
 
@@ -211,14 +213,14 @@ static int files_check_name(
 
 /* Open a node. Takes the use of it. 0 or an errno. */
 static int files_open_used(struct session *session, struct node *node,
-    uint32_t flags, fwd_open_out_t *out)
+    uint32_t flags, bool held, fwd_open_out_t *out)
 {
     int error = EMFILE;
     int fd;
 
     if (!sessions_take(session))
         goto put_node;
-    fd = files_open_node(node, flags);
+    fd = files_open_node(node, flags, held);
     error = fd < 0 ? -fd : -path_status(fd, "", &out->attr, NULL);
     if (error == 0) {
         out->flush = files_close_reports(fd, flags);
@@ -246,7 +248,8 @@ int32_t files_open(struct job *job)
         return FWD_FORGOTTEN;
     error = files_check_name(session, node, in);
     if (error == 0)
-        error = files_open_used(session, node, in->flags, &job->out.open);
+        error = files_open_used(
+            session, node, in->flags, in->reopens != 0, &job->out.open);
     else
         nodes_put(session, node);
     if (error == 0)
@@ -340,7 +343,7 @@ static int files_open_made(
     else
         node = nodes_get(session, out->entry.node);
     if (node != NULL)
-        error = files_open_used(session, node, in->flags, &opened);
+        error = files_open_used(session, node, in->flags, true, &opened);
     else if (error == 0)
         error = FWD_FORGOTTEN;
     if (error != 0)

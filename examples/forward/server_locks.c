@@ -43,17 +43,20 @@ static void locks_remove(struct session *session, struct lock_owner **link)
     sessions_give(session);
 }
 
-/* A lock to write needs a descriptor to write. */
-static int locks_open(const struct node *node)
+/* A lock to write needs a descriptor to write. The client has one; the mode may
+ * forbid another one. */
+static int locks_open(const struct node *node, uint32_t type)
 {
-    int fd = server.read_only ? -EROFS : path_reopen(node->fd, O_RDWR);
+    int fd = server.read_only ? -EROFS
+        : type == F_WRLCK     ? path_reopen_own(node->fd, O_RDWR)
+                              : path_reopen(node->fd, O_RDWR);
 
     return fd >= 0 ? fd : path_reopen(node->fd, O_RDONLY);
 }
 
 /* Add an owner. 0 or an errno. */
 static int locks_add(struct session *session, struct lock_owner **link,
-    struct node *node, uint64_t number)
+    struct node *node, const fwd_lock_in_t *in)
 {
     struct lock_owner *owner;
     int error = ENOLCK;
@@ -63,9 +66,9 @@ static int locks_add(struct session *session, struct lock_owner **link,
     owner = (struct lock_owner *) malloc(sizeof(*owner));
     if (owner == NULL)
         goto give;
-    owner->owner = number;
+    owner->owner = in->owner;
     owner->next = NULL;
-    owner->fd = locks_open(node);
+    owner->fd = locks_open(node, in->type);
     if (owner->fd < 0) {
         error = -owner->fd;
         free(owner);
@@ -125,7 +128,7 @@ static int locks_set(struct job *job, struct file *file)
     if (error != 0 || (*link == NULL && in->type == F_UNLCK))
         return error;
     if (*link == NULL)
-        error = locks_add(job->session, link, file->node, in->owner);
+        error = locks_add(job->session, link, file->node, in);
     if (error == 0 && fcntl((*link)->fd, F_OFD_SETLK, &lock) != 0)
         error = errno;
     return error;

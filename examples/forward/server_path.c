@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,6 +52,26 @@ int path_reopen(int fd, int flags)
         again = open(path, flags | O_CLOEXEC | O_NOCTTY);
     while (again < 0 && errno == EINTR);
     return again < 0 ? -errno : again;
+}
+
+int path_reopen_own(int fd, int flags)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    char path[PATH_PROC_SIZE];
+    struct stat status;
+    int again = path_reopen(fd, flags);
+
+    if (again != -EACCES || server.read_only)
+        return again;
+    path_of(fd, path);
+    (void) pthread_mutex_lock(&lock); /* another thread may have changed it */
+    if (stat(path, &status) == 0 && status.st_uid == geteuid() &&
+        chmod(path, (status.st_mode & 07777) | S_IRUSR | S_IWUSR) == 0) {
+        again = path_reopen(fd, flags);
+        (void) chmod(path, status.st_mode & 07777);
+    }
+    (void) pthread_mutex_unlock(&lock);
+    return again;
 }
 
 void path_of(int fd, char path[PATH_PROC_SIZE])

@@ -384,7 +384,7 @@ static inline int forward_lookup(struct forward_client *client, uint64_t parent,
 static inline int forward_open_file(struct forward_client *client,
     uint64_t node, uint32_t flags, uint64_t *file)
 {
-    fwd_open_in_t in = {client->session, node, 0, "", flags};
+    fwd_open_in_t in = {client->session, node, 0, "", flags, 0};
     fwd_open_out_t out;
 
     FORWARD_CALL(client, "open", open, &in, open, &out);

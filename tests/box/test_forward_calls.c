@@ -750,7 +750,7 @@ HG_TEST(open_checks_that_the_name_is_still_that_of_the_node)
     forward_put(&both.server, "new", "newer", 5);
     entry = look(&both, "file");
     in = (fwd_open_in_t){
-        both.client.session, entry.node, both.client.root, "file", O_RDONLY};
+        both.client.session, entry.node, both.client.root, "file", O_RDONLY, 0};
     FORWARD_CALL(&both.client, "open", open, &in, open, &out);
     HG_CHECK_EQ_INT(out.error, 0);
     HG_CHECK_EQ_U64(out.attr.size, 3);
@@ -1290,7 +1290,7 @@ static void lease_file(
 
 static void begin_open(struct forward_client *client, struct leased *leased)
 {
-    fwd_open_in_t in = {client->session, leased->node, 0, "", O_RDWR};
+    fwd_open_in_t in = {client->session, leased->node, 0, "", O_RDWR, 0};
 
     forward_begin_call(client, &leased->open, "fwd.open", hg_proc_fwd_open_in_t,
         hg_proc_fwd_open_out_t, &in);

@@ -132,7 +132,7 @@ static void try_name(
     HG_CHECK_EQ_INT(forward_rename(bad, parent, name, "new", 0, 0), error);
     HG_CHECK_EQ_INT(forward_rename(bad, parent, "file", name, 0, 0), error);
     if (error != ENOTDIR && (name == NULL || name[0] != '\0')) {
-        fwd_open_in_t in = {bad->session, bad->root, parent, name, O_RDONLY};
+        fwd_open_in_t in = {bad->session, bad->root, parent, name, O_RDONLY, 0};
 
         FORWARD_CALL(bad, "open", open, &in, open, &opened);
         HG_CHECK_EQ_INT(opened.error, error);
