@@ -826,32 +826,6 @@ HG_TEST(clients_die_at_any_moment)
     hostile_close(&all);
 }
 
-static bool has_time(void)
-{
-    return getenv("HG_TEST_FULL") != NULL;
-}
-
-/* A session without its watch ends by time. */
-HG_TEST_WHERE(a_session_without_watch_ends, has_time)
-{
-    struct hostile all;
-    fwd_attr_t attr;
-    char address[64];
-    int error = 0;
-
-    (void) snprintf(
-        address, sizeof(address), "sm://forward-%ld", (long) getpid());
-    hostile_open(&all, address);
-    forward_connect(&all.bad, all.server.address);
-    forward_begin(&all.bad);
-    while (error == 0) {
-        error = forward_getattr(&all.bad, all.bad.root, 0, &attr);
-        (void) usleep(100000);
-    }
-    HG_CHECK_EQ_INT(error, FWD_FORGOTTEN);
-    hostile_end(&all);
-}
-
 static bool has_zmq(void)
 {
     na_class_t *na_class;
