@@ -178,7 +178,7 @@ static void open_done(struct slot *slot, union slot_out *out)
     file_free(file);
 }
 
-/* Threads whose last open has failed with ESTALE. */
+/* Threads whose last open, or create, has failed with ESTALE. */
 static pid_t open_stale[FILES_STALE];
 
 static pid_t *open_stale_entry(pid_t thread)
@@ -282,7 +282,7 @@ static void create_done(struct slot *slot, union slot_out *out)
 
 static struct op create_op = {
     {"fwd.create", hg_proc_fwd_create_in_t, hg_proc_fwd_create_out_t, 0}, NULL,
-    create_done, NULL, OP_OF_SESSION, offsetof(fwd_create_in_t, again)};
+    create_done, open_failed, OP_OF_SESSION, offsetof(fwd_create_in_t, again)};
 
 static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     mode_t mode, struct fuse_file_info *fi)
@@ -294,6 +294,7 @@ static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     if (slot == NULL)
         return;
     slot_keep_buffer(slot);
+    slot->pid = caller->pid;
     slot->fi = *fi;
     in = &slot->in.create;
     in->name = name;

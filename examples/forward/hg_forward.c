@@ -68,6 +68,12 @@ struct forward {
         text, offsetof(struct mount_options, member), 1 \
     }
 
+/* FUSE_OPT_KEY, without the conversion that clang warns about. */
+#define FORWARD_KEY(text, key) \
+    { \
+        text, (unsigned long) -1U, key \
+    }
+
 static const struct fuse_opt forward_options[] = {
     FORWARD_OPTION("timeout=%s", timeout_text),
     FORWARD_OPTION("attr_timeout=%lf", attr_timeout),
@@ -80,10 +86,10 @@ static const struct fuse_opt forward_options[] = {
     FORWARD_OPTION("gid=%d", gid),
     /* libfuse and the kernel read it, too. */
     FORWARD_OPTION("max_read=%u", max_read),
-    FUSE_OPT_KEY("max_read=", FUSE_OPT_KEY_KEEP),
+    FORWARD_KEY("max_read=", FUSE_OPT_KEY_KEEP),
     /* For mount(8) and fstab(5). */
-    FUSE_OPT_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
-    FUSE_OPT_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_END};
+    FORWARD_KEY("_netdev", FUSE_OPT_KEY_DISCARD),
+    FORWARD_KEY("defaults", FUSE_OPT_KEY_DISCARD), FUSE_OPT_END};
 
 /* Add -oNAMETEXT. Returns 0, or 1 on out-of-memory. */
 static int forward_add_option(
