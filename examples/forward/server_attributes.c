@@ -69,12 +69,7 @@ static int attributes_set_owner(
 
 static int attributes_set_mode(const struct node *node, uint32_t mode)
 {
-    char path[PATH_PROC_SIZE];
-
-    if (node->type == S_IFLNK)
-        return EOPNOTSUPP;
-    path_of(node->fd, path);
-    return chmod(path, (mode_t) (mode & 07777)) == 0 ? 0 : errno;
+    return node->type == S_IFLNK ? EOPNOTSUPP : -path_set_mode(node->fd, mode);
 }
 
 static struct timespec attributes_time(

@@ -4,7 +4,6 @@
 #include "server_calls.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "server_attributes.h"
@@ -12,6 +11,7 @@
 #include "server_directories.h"
 #include "server_files.h"
 #include "server_locks.h"
+#include "server_long.h"
 #include "server_names.h"
 #include "server_sessions.h"
 #include "server_workers.h"
@@ -22,23 +22,23 @@ struct call {
     hg_proc_cb_t out;
     int32_t (*run)(struct job *job); /* an errno, or CALLS_LATER */
     bool changes;                    /* refused by --read-only */
-    bool of_data;                    /* server_data hands over itself */
-    atomic_bool slow;                /* the last one was: see server_workers */
+    bool is_plain;                   /* it never takes long, or cares itself */
+    atomic_bool slow;                /* the last one was: see server_long */
     hg_id_t id;
 };
 
 /* clang-format off */
-#define CALL_AS(name, in, out, run, changes, of_data) \
+#define CALL_AS(name, in, out, run, changes, is_plain) \
     {"fwd." name, hg_proc_fwd_##in##_in_t, hg_proc_fwd_##out##_out_t, run, \
-        changes, of_data, false, 0}
+        changes, is_plain, false, 0}
 #define CALL(name, in, out, run, changes) \
     CALL_AS(name, in, out, run, changes, false)
-#define DATA(name, in, out, run, changes) \
+#define PLAIN(name, in, out, run, changes) \
     CALL_AS(name, in, out, run, changes, true)
 
 static struct call calls[] = {
-    DATA("read", read, read, data_read, false),
-    DATA("write", write, write, data_write, true),
+    PLAIN("read", read, read, data_read, false),
+    PLAIN("write", write, write, data_write, true),
     CALL("getattr", getattr, attr, attributes_get, false),
     CALL("lookup", name, entry, names_lookup, false),
     CALL("forget", forget, error, names_forget, false),
@@ -53,18 +53,18 @@ static struct call calls[] = {
     CALL("link", link, entry, names_link, true),
     CALL("readlink", node, data, names_readlink, false),
     CALL("lock", lock, lock, locks_lock, false),
-    DATA("fsync", fsync, error, data_fsync, false),
+    PLAIN("fsync", fsync, error, data_fsync, false),
     CALL("seek", seek, offset, data_seek, false),
-    DATA("fallocate", fallocate, error, data_fallocate, true),
-    DATA("copy", copy, offset, data_copy, true),
+    PLAIN("fallocate", fallocate, error, data_fallocate, true),
+    PLAIN("copy", copy, offset, data_copy, true),
     CALL("getxattr", getxattr, getxattr, attributes_getxattr, false),
     CALL("setxattr", setxattr, error, attributes_setxattr, true),
     CALL("removexattr", removexattr, error, attributes_removexattr, true),
     CALL("statfs", node, statfs, attributes_statfs, false),
     CALL("find", find, entry, names_find, false),
-    CALL("begin", begin, begin, sessions_begin, false),
-    CALL("watch", watch, error, sessions_watch, false),
-    DATA("flush", file, error, data_flush, false),
+    PLAIN("begin", begin, begin, sessions_begin, false),
+    PLAIN("watch", watch, error, sessions_watch, false),
+    PLAIN("flush", file, error, data_flush, false),
 };
 /* clang-format on */
 
@@ -82,9 +82,6 @@ static struct call *calls_find(hg_id_t id)
 
 static int32_t calls_run(struct call *call, struct job *job)
 {
-    uint64_t begun;
-    int32_t error;
-
     if (call->run == sessions_begin)
         return sessions_begin(job);
     job->session = sessions_get(job->in.session, job->handle);
@@ -92,12 +89,8 @@ static int32_t calls_run(struct call *call, struct job *job)
         return FWD_FORGOTTEN;
     if (call->changes && server.read_only)
         return EROFS;
-    if (call->of_data)
-        return call->run(job);
-    begun = workers_begin(&call->slow);
-    error = call->run(job);
-    workers_end(&call->slow, begun);
-    return error;
+    return call->is_plain ? call->run(job)
+                          : long_try(job, call->run, &call->slow);
 }
 
 void calls_finish(struct job *job, int32_t error)
@@ -105,6 +98,8 @@ void calls_finish(struct job *job, int32_t error)
     if (error != 0)
         memset(&job->out, 0, sizeof(job->out));
     job->out.error = error;
+    if (job->file != NULL)
+        files_put(job->session, job->file);
     (void) HG_Handler_start_output(job->handle, &job->out);
     (void) HG_Handler_free_input(job->handle, &job->in);
     (void) HG_Handler_free(job->handle);

@@ -7,16 +7,22 @@
 #ifndef HG_EXAMPLES_SERVER_CALLS_H
 #define HG_EXAMPLES_SERVER_CALLS_H
 
+#include <stdatomic.h>
+
 #include "server.h"
 
+struct file;
 struct session;
 
 /* A call that is executed. */
 struct job {
     hg_handle_t handle;
     struct session *session;         /* NULL for fwd.begin */
+    struct file *file;               /* that it uses; NULL: none */
     struct job *next;                /* while it waits in its session */
-    int32_t (*run)(struct job *job); /* takes long, and may run later */
+    int32_t (*run)(struct job *job); /* may run later: see server_long */
+    atomic_bool *slow;               /* of its kind; NULL: it takes long */
+    bool bulk;                       /* it moves bulk data */
     union {
         uint64_t session; /* the first member of all but begin */
         fwd_begin_in_t begin;

@@ -12,13 +12,20 @@
 #include <unistd.h>
 
 #include "server_files.h"
-#include "server_sessions.h"
+#include "server_long.h"
 #include "server_workers.h"
 
 /* The time that a client may take to move the data of one call. */
 #define DATA_BULK_MS 10000u
 
 /* ---- Files ---- */
+
+/* Get the file of a call, until the call ends. False: the number is unknown. */
+static bool data_get_file(struct job *job)
+{
+    job->file = files_get(job->session, job->in.file.file);
+    return job->file != NULL;
+}
 
 /* Read or write `size` bytes, fewer at the end. 0 or an errno, which may come
  * after some bytes; both are set. */
@@ -47,8 +54,8 @@ static int data_transfer(int fd, bool writes, void *data, size_t size,
 }
 
 /* As in write(2), an error does not count after some bytes, except with
- * FWD_WRITE_ALL. One of a read always counts: the client takes fewer bytes for
- * the end of the file. */
+ * FWD_WRITE_ALL. An error of a read always counts: with fewer bytes the client
+ * would see the end of the file. */
 static int data_write_error(const struct job *job, int error)
 {
     bool all = (job->in.write.flags & FWD_WRITE_ALL) != 0;
@@ -74,64 +81,49 @@ static int data_append(int fd, void *data, size_t size, uint32_t *done_p)
 /* ---- Data within the call ---- */
 
 /* Read what the page cache has, without blocking. Returns 0 if that is all of
- * it, or an errno: EAGAIN if more would block. */
-static int data_read_cached(
-    int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
-{
-    while (*done_p < size) {
-        struct iovec part = {(char *) data + *done_p, size - *done_p};
-        ssize_t n =
-            preadv2(fd, &part, 1, (off_t) (offset + *done_p), RWF_NOWAIT);
-
-        if (n < 0)
-            return errno;
-        if (n == 0)
-            break;
-        *done_p += (size_t) n;
-    }
-    return 0;
-}
-
-/* Read where a read cannot stop before it blocks. */
-static int data_read_timed(
-    int fd, void *data, size_t size, uint64_t offset, size_t *done_p)
-{
-    static atomic_bool slow;
-    uint64_t begun = workers_begin(&slow);
-    int error = data_transfer(fd, false, data, size, offset, done_p);
-
-    workers_end(&slow, begun);
-    return error;
-}
-
-static int data_read_inline(struct job *job, struct file *file)
+ * it, or an errno: EAGAIN if more would block, EOPNOTSUPP if the file system
+ * does not know. */
+static int data_read_cached(struct job *job)
 {
     const fwd_read_in_t *in = &job->in.read;
     fwd_read_out_t *out = &job->out.read;
-    void *data = workers_buffer();
     size_t done = 0;
-    int error = EOPNOTSUPP;
+    ssize_t n = 1;
 
-    if (in->size > FWD_INLINE_MAX)
-        return EINVAL;
-    if (!atomic_load_explicit(&file->reads_block, memory_order_relaxed)) {
-        error = data_read_cached(file->fd, data, in->size, in->offset, &done);
-        atomic_store_explicit(
-            &file->reads_block, error == EOPNOTSUPP, memory_order_relaxed);
+    if (atomic_load_explicit(&job->file->reads_block, memory_order_relaxed))
+        return EOPNOTSUPP;
+    out->data.bytes = workers_buffer();
+    while (done < in->size && n > 0) {
+        struct iovec part = {(char *) out->data.bytes + done, in->size - done};
+
+        n = preadv2(
+            job->file->fd, &part, 1, (off_t) (in->offset + done), RWF_NOWAIT);
+        if (n < 0 && errno == EOPNOTSUPP)
+            atomic_store_explicit(
+                &job->file->reads_block, true, memory_order_relaxed);
+        if (n < 0)
+            return errno;
+        done += (size_t) n;
     }
-    if (error == EOPNOTSUPP) {
-        error = data_read_timed(file->fd, data, in->size, in->offset, &done);
-    } else if (error != 0) {
-        workers_hand_over();
-        error =
-            data_transfer(file->fd, false, data, in->size, in->offset, &done);
-    }
-    out->data.bytes = data;
+    out->size = out->data.size = (uint32_t) done;
+    return 0;
+}
+
+static int data_read_inline(struct job *job)
+{
+    const fwd_read_in_t *in = &job->in.read;
+    fwd_read_out_t *out = &job->out.read;
+    size_t done = 0;
+    int error;
+
+    out->data.bytes = workers_buffer();
+    error = data_transfer(
+        job->file->fd, false, out->data.bytes, in->size, in->offset, &done);
     out->size = out->data.size = (uint32_t) done;
     return error;
 }
 
-static int data_write_inline(struct job *job, const struct file *file)
+static int data_write_inline(struct job *job)
 {
     const fwd_write_in_t *in = &job->in.write;
     size_t done = 0;
@@ -139,13 +131,11 @@ static int data_write_inline(struct job *job, const struct file *file)
 
     if (in->data.size > FWD_INLINE_MAX)
         return EINVAL;
-    if (file->synced)
-        workers_hand_over();
     if (in->offset == FWD_APPEND)
         return data_append(
-            file->fd, in->data.bytes, in->data.size, &job->out.write.size);
+            job->file->fd, in->data.bytes, in->data.size, &job->out.write.size);
     error = data_transfer(
-        file->fd, true, in->data.bytes, in->data.size, in->offset, &done);
+        job->file->fd, true, in->data.bytes, in->data.size, in->offset, &done);
     job->out.write.size = (uint32_t) done;
     return data_write_error(job, error);
 }
@@ -221,19 +211,19 @@ static int data_move_pieces(struct job *job, struct data_pieces *pieces,
     return pieces->error;
 }
 
-static int data_read_bulk(struct job *job, const struct file *file)
+static int data_read_bulk(struct job *job)
 {
     const fwd_read_in_t *in = &job->in.read;
-    struct data_pieces pieces = {file->fd, false, in->offset, 0, 0};
+    struct data_pieces pieces = {job->file->fd, false, in->offset, 0, 0};
 
     return data_move_pieces(
         job, &pieces, in->memory, in->at, in->size, &job->out.read.size);
 }
 
-static int data_write_bulk(struct job *job, const struct file *file)
+static int data_write_bulk(struct job *job)
 {
     const fwd_write_in_t *in = &job->in.write;
-    struct data_pieces pieces = {file->fd, true, in->offset, 0, 0};
+    struct data_pieces pieces = {job->file->fd, true, in->offset, 0, 0};
     int error = data_move_pieces(
         job, &pieces, in->memory, in->at, in->size, &job->out.write.size);
 
@@ -242,7 +232,7 @@ static int data_write_bulk(struct job *job, const struct file *file)
 
 /* Append all bytes at once, so that those of other clients do not come between
  * them. */
-static int data_append_bulk(struct job *job, const struct file *file)
+static int data_append_bulk(struct job *job)
 {
     const fwd_write_in_t *in = &job->in.write;
     int error = data_check_bulk(in->memory, in->at, in->size);
@@ -257,22 +247,15 @@ static int data_append_bulk(struct job *job, const struct file *file)
         (size_t) in->at, buffer, in->size, DATA_BULK_MS));
     return error != 0
         ? error
-        : data_append(file->fd, buffer, in->size, &job->out.write.size);
+        : data_append(job->file->fd, buffer, in->size, &job->out.write.size);
 }
 
 /* ---- read and write ---- */
 
 static int32_t data_run_read(struct job *job)
 {
-    struct file *file = files_get(job->session, job->in.read.file);
-    int error;
-
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    error = job->in.read.memory == HG_BULK_NULL ? data_read_inline(job, file)
-                                                : data_read_bulk(job, file);
-    files_put(job->session, file);
-    return error;
+    return job->in.read.memory == HG_BULK_NULL ? data_read_inline(job)
+                                               : data_read_bulk(job);
 }
 
 /* The kernel does this when an unprivileged user writes. It does not do it for
@@ -291,102 +274,15 @@ static void data_clear_ids(int fd)
         (void) fchmod(fd, mode & 07777);
 }
 
-static int data_write_file(struct job *job, const struct file *file)
-{
-    if ((job->in.write.flags & FWD_WRITE_CLEARS_IDS) != 0)
-        data_clear_ids(file->fd);
-    if (job->in.write.memory == HG_BULK_NULL)
-        return data_write_inline(job, file);
-    if (job->in.write.offset == FWD_APPEND)
-        return data_append_bulk(job, file);
-    return data_write_bulk(job, file);
-}
-
 static int32_t data_run_write(struct job *job)
 {
-    struct file *file = files_get(job->session, job->in.write.file);
-    int error;
-
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    error = data_write_file(job, file);
-    files_put(job->session, file);
-    return error;
-}
-
-/* Calls of all sessions that take long. */
-static atomic_uint data_moving;
-
-/* Whether a call may run now; else a copy of it waits. */
-static int data_begin(struct job *job)
-{
-    struct session *session = job->session;
-    unsigned all = atomic_load(&data_moving);
-    struct job *later = NULL;
-    bool now;
-
-    (void) pthread_mutex_lock(&session->lock);
-    now = session->moving == 0 || session->moving + all < workers_max() / 2;
-    if (now) {
-        session->moving++;
-        (void) atomic_fetch_add(&data_moving, 1);
-    } else {
-        later = (struct job *) malloc(sizeof(*later));
-    }
-    if (later != NULL) {
-        *later = *job;
-        later->next = NULL;
-        *session->waiting_end = later;
-        session->waiting_end = &later->next;
-    }
-    (void) pthread_mutex_unlock(&session->lock);
-    if (now)
-        return 0;
-    return later != NULL ? CALLS_LATER : ENOMEM;
-}
-
-/* A call has ended. Returns one that waited and runs now. */
-static struct job *data_end(struct session *session)
-{
-    struct job *next;
-
-    (void) pthread_mutex_lock(&session->lock);
-    next = session->waiting;
-    if (next != NULL) {
-        session->waiting = next->next;
-        if (session->waiting == NULL)
-            session->waiting_end = &session->waiting;
-    } else {
-        session->moving--;
-        (void) atomic_fetch_sub(&data_moving, 1);
-    }
-    (void) pthread_mutex_unlock(&session->lock);
-    return next;
-}
-
-/* Run a call that takes long, and then those that waited for it. */
-static int32_t data_run(struct job *job, int32_t (*run)(struct job *job))
-{
-    struct job *first = job;
-    int32_t error;
-
-    job->run = run;
-    error = data_begin(job);
-    if (error != 0)
-        return error;
-    if (!job->session->near)
-        workers_hand_over();
-    while (job != NULL) {
-        struct job *next;
-
-        error = job->run(job);
-        next = data_end(job->session);
-        calls_finish(job, error);
-        if (job != first)
-            free(job);
-        job = next;
-    }
-    return CALLS_LATER;
+    if ((job->in.write.flags & FWD_WRITE_CLEARS_IDS) != 0)
+        data_clear_ids(job->file->fd);
+    if (job->in.write.memory == HG_BULK_NULL)
+        return data_write_inline(job);
+    if (job->in.write.offset == FWD_APPEND)
+        return data_append_bulk(job);
+    return data_write_bulk(job);
 }
 
 /* 0 or an errno. preadv2 would take -1 for the position of the file. */
@@ -395,170 +291,130 @@ static int data_check_offset(uint64_t offset)
     return offset > INT64_MAX ? EINVAL : 0;
 }
 
-/* Write data within the call. That takes long with O_SYNC. */
-static int32_t data_write_small(struct job *job)
-{
-    static atomic_bool slow;
-    struct file *file = files_get(job->session, job->in.write.file);
-    uint64_t begun;
-    bool synced;
-    int error = 0;
-
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    synced = file->synced;
-    if (!synced) {
-        begun = workers_begin(&slow);
-        error = data_write_file(job, file);
-        workers_end(&slow, begun);
-    }
-    files_put(job->session, file);
-    return synced ? data_run(job, data_run_write) : error;
-}
-
 int32_t data_read(struct job *job)
 {
-    int error = data_check_offset(job->in.read.offset);
+    static atomic_bool slow;
+    const fwd_read_in_t *in = &job->in.read;
+    int error = data_check_offset(in->offset);
 
     if (error != 0)
         return error;
-    return job->in.read.memory == HG_BULK_NULL ? data_run_read(job)
-                                               : data_run(job, data_run_read);
+    job->bulk = in->memory != HG_BULK_NULL;
+    if (!job->bulk && in->size > FWD_INLINE_MAX)
+        return EINVAL;
+    if (!data_get_file(job))
+        return FWD_FORGOTTEN;
+    if (job->bulk)
+        return long_run(job, data_run_read);
+    error = data_read_cached(job);
+    if (error == EOPNOTSUPP)
+        return long_try(job, data_run_read, &slow);
+    return error == EAGAIN ? long_run(job, data_run_read) : error;
 }
 
 int32_t data_write(struct job *job)
 {
-    uint64_t offset = job->in.write.offset;
-    int error = offset == FWD_APPEND ? 0 : data_check_offset(offset);
+    static atomic_bool slow;
+    const fwd_write_in_t *in = &job->in.write;
+    int error = in->offset == FWD_APPEND ? 0 : data_check_offset(in->offset);
 
     if (error != 0)
         return error;
-    return job->in.write.memory == HG_BULK_NULL ? data_write_small(job)
-                                                : data_run(job, data_run_write);
+    job->bulk = in->memory != HG_BULK_NULL;
+    if (!data_get_file(job))
+        return FWD_FORGOTTEN;
+    return job->bulk || job->file->synced
+        ? long_run(job, data_run_write)
+        : long_try(job, data_run_write, &slow);
 }
 
 /* ---- Others ---- */
 
 static int32_t data_run_fsync(struct job *job)
 {
-    const fwd_fsync_in_t *in = &job->in.fsync;
-    struct file *file = files_get(job->session, in->file);
-    int error = 0;
+    int fd = job->file->fd;
 
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    workers_hand_over();
-    if ((in->data_only != 0 ? fdatasync(file->fd) : fsync(file->fd)) != 0)
-        error = errno;
-    files_put(job->session, file);
-    return error;
+    return (job->in.fsync.data_only != 0 ? fdatasync(fd) : fsync(fd)) != 0
+        ? errno
+        : 0;
 }
 
 int32_t data_fsync(struct job *job)
 {
-    return data_run(job, data_run_fsync);
+    return data_get_file(job) ? long_run(job, data_run_fsync) : FWD_FORGOTTEN;
 }
 
 static int32_t data_run_flush(struct job *job)
 {
-    struct file *file = files_get(job->session, job->in.file.file);
-    int fd;
-    int error = 0;
+    int fd = dup(job->file->fd);
 
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    workers_hand_over();
-    fd = dup(file->fd);
-    if (fd < 0 || close(fd) != 0)
-        error = errno;
-    files_put(job->session, file);
-    return error;
+    return fd < 0 || close(fd) != 0 ? errno : 0;
 }
 
 int32_t data_flush(struct job *job)
 {
-    return data_run(job, data_run_flush);
+    return data_get_file(job) ? long_run(job, data_run_flush) : FWD_FORGOTTEN;
 }
 
 static int32_t data_run_fallocate(struct job *job)
 {
     const fwd_fallocate_in_t *in = &job->in.fallocate;
-    struct file *file = files_get(job->session, in->file);
-    int error = 0;
 
-    if (file == NULL)
-        return FWD_FORGOTTEN;
-    workers_hand_over();
-    if (fallocate(file->fd, (int) in->mode, (off_t) in->offset,
-            (off_t) in->size) != 0)
-        error = errno;
-    files_put(job->session, file);
-    return error;
+    return fallocate(job->file->fd, (int) in->mode, (off_t) in->offset,
+               (off_t) in->size) != 0
+        ? errno
+        : 0;
 }
 
 int32_t data_fallocate(struct job *job)
 {
-    return data_run(job, data_run_fallocate);
-}
-
-static int data_copy_files(
-    struct job *job, const struct file *from, const struct file *to)
-{
-    const fwd_copy_in_t *in = &job->in.copy;
-    uint64_t size = in->size < FWD_COPY_MAX ? in->size : FWD_COPY_MAX;
-    off_t offset = (off_t) in->offset;
-    off_t to_offset = (off_t) in->to_offset;
-    ssize_t n;
-
-    workers_hand_over();
-    n = copy_file_range(
-        from->fd, &offset, to->fd, &to_offset, (size_t) size, 0);
-    if (n < 0)
-        return errno;
-    job->out.offset.offset = (uint64_t) n;
-    return 0;
+    return data_get_file(job) ? long_run(job, data_run_fallocate)
+                              : FWD_FORGOTTEN;
 }
 
 static int32_t data_run_copy(struct job *job)
 {
-    struct session *session = job->session;
-    struct file *from = files_get(session, job->in.copy.file);
-    struct file *to = files_get(session, job->in.copy.to_file);
-    int error = FWD_FORGOTTEN;
+    const fwd_copy_in_t *in = &job->in.copy;
+    struct file *to = files_get(job->session, in->to_file);
+    uint64_t size = in->size < FWD_COPY_MAX ? in->size : FWD_COPY_MAX;
+    off_t offset = (off_t) in->offset;
+    off_t to_offset = (off_t) in->to_offset;
+    int error = 0;
+    ssize_t n;
 
-    if (from != NULL && to != NULL)
-        error = data_copy_files(job, from, to);
-    if (to != NULL)
-        files_put(session, to);
-    if (from != NULL)
-        files_put(session, from);
+    if (to == NULL)
+        return FWD_FORGOTTEN;
+    n = copy_file_range(
+        job->file->fd, &offset, to->fd, &to_offset, (size_t) size, 0);
+    if (n < 0)
+        error = errno;
+    else
+        job->out.offset.offset = (uint64_t) n;
+    files_put(job->session, to);
     return error;
 }
 
 int32_t data_copy(struct job *job)
 {
-    return data_run(job, data_run_copy);
+    return data_get_file(job) ? long_run(job, data_run_copy) : FWD_FORGOTTEN;
 }
 
 /* No call depends on the position of a file. */
 int32_t data_seek(struct job *job)
 {
     const fwd_seek_in_t *in = &job->in.seek;
-    struct file *file;
     off_t offset;
     int error = 0;
 
     if (in->whence != SEEK_DATA && in->whence != SEEK_HOLE)
         return EINVAL;
-    file = files_get(job->session, in->file);
-    if (file == NULL)
+    if (!data_get_file(job))
         return FWD_FORGOTTEN;
-    (void) pthread_mutex_lock(&file->position);
-    offset = lseek(file->fd, (off_t) in->offset, (int) in->whence);
+    (void) pthread_mutex_lock(&job->file->position);
+    offset = lseek(job->file->fd, (off_t) in->offset, (int) in->whence);
     if (offset < 0)
         error = errno;
-    (void) pthread_mutex_unlock(&file->position);
+    (void) pthread_mutex_unlock(&job->file->position);
     job->out.offset.offset = (uint64_t) offset;
-    files_put(job->session, file);
     return error;
 }

@@ -2,10 +2,7 @@
 /*
  * server_data: the calls that move the data of open files.
  *
- * A session has at most a quarter of the threads for bulk data and for calls
- * that wait for the disk, such as fwd.fsync. The transfer of a client that has
- * stopped holds a thread until its time limit. More calls wait in the session;
- * the thread that finishes one runs the next.
+ * See server_long for those that take long.
  */
 #ifndef HG_EXAMPLES_SERVER_DATA_H
 #define HG_EXAMPLES_SERVER_DATA_H

@@ -337,13 +337,14 @@ static int files_open_made(
     int error = names_enter(session, parent, in->name, &out->entry);
 
     if (error != 0)
-        return error;
+        return error == ENOENT ? ESTALE : error; /* removed meanwhile */
     if (out->entry.attr.atime.nanoseconds != in->mark)
         error = EEXIST;
     else
         node = nodes_get(session, out->entry.node);
     if (node != NULL)
-        error = files_open_used(session, node, in->flags, true, &opened);
+        error = files_open_used(
+            session, node, in->flags & ~(uint32_t) O_TRUNC, true, &opened);
     else if (error == 0)
         error = FWD_FORGOTTEN;
     if (error != 0)

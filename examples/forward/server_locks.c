@@ -43,20 +43,21 @@ static void locks_remove(struct session *session, struct lock_owner **link)
     sessions_give(session);
 }
 
-/* A lock to write needs a descriptor to write. The client has one; the mode may
- * forbid another one. */
-static int locks_open(const struct node *node, uint32_t type)
+/* A lock to write needs a descriptor to write. If the client has one, the mode
+ * may forbid another one. */
+static int locks_open(const struct file *file)
 {
+    bool writes = (fcntl(file->fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
     int fd = server.read_only ? -EROFS
-        : type == F_WRLCK     ? path_reopen_own(node->fd, O_RDWR)
-                              : path_reopen(node->fd, O_RDWR);
+        : writes              ? path_reopen_own(file->node->fd, O_RDWR)
+                              : path_reopen(file->node->fd, O_RDWR);
 
-    return fd >= 0 ? fd : path_reopen(node->fd, O_RDONLY);
+    return fd >= 0 ? fd : path_reopen(file->node->fd, O_RDONLY);
 }
 
 /* Add an owner. 0 or an errno. */
 static int locks_add(struct session *session, struct lock_owner **link,
-    struct node *node, const fwd_lock_in_t *in)
+    const struct file *file, uint64_t number)
 {
     struct lock_owner *owner;
     int error = ENOLCK;
@@ -66,9 +67,9 @@ static int locks_add(struct session *session, struct lock_owner **link,
     owner = (struct lock_owner *) malloc(sizeof(*owner));
     if (owner == NULL)
         goto give;
-    owner->owner = in->owner;
+    owner->owner = number;
     owner->next = NULL;
-    owner->fd = locks_open(node, in->type);
+    owner->fd = locks_open(file);
     if (owner->fd < 0) {
         error = -owner->fd;
         free(owner);
@@ -128,7 +129,7 @@ static int locks_set(struct job *job, struct file *file)
     if (error != 0 || (*link == NULL && in->type == F_UNLCK))
         return error;
     if (*link == NULL)
-        error = locks_add(job->session, link, file->node, in);
+        error = locks_add(job->session, link, file, in->owner);
     if (error == 0 && fcntl((*link)->fd, F_OFD_SETLK, &lock) != 0)
         error = errno;
     return error;

@@ -54,9 +54,24 @@ int path_reopen(int fd, int flags)
     return again < 0 ? -errno : again;
 }
 
+/* While it is held, only path_reopen_own changes modes. */
+static pthread_mutex_t path_modes = PTHREAD_MUTEX_INITIALIZER;
+
+int path_set_mode(int fd, uint32_t mode)
+{
+    char path[PATH_PROC_SIZE];
+    int error = 0;
+
+    path_of(fd, path);
+    (void) pthread_mutex_lock(&path_modes);
+    if (chmod(path, (mode_t) (mode & 07777)) != 0)
+        error = -errno;
+    (void) pthread_mutex_unlock(&path_modes);
+    return error;
+}
+
 int path_reopen_own(int fd, int flags)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     char path[PATH_PROC_SIZE];
     struct stat status;
     int again = path_reopen(fd, flags);
@@ -64,13 +79,13 @@ int path_reopen_own(int fd, int flags)
     if (again != -EACCES || server.read_only)
         return again;
     path_of(fd, path);
-    (void) pthread_mutex_lock(&lock); /* another thread may have changed it */
+    (void) pthread_mutex_lock(&path_modes);
     if (stat(path, &status) == 0 && status.st_uid == geteuid() &&
         chmod(path, (status.st_mode & 07777) | S_IRUSR | S_IWUSR) == 0) {
         again = path_reopen(fd, flags);
         (void) chmod(path, status.st_mode & 07777);
     }
-    (void) pthread_mutex_unlock(&lock);
+    (void) pthread_mutex_unlock(&path_modes);
     return again;
 }
 

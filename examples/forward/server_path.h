@@ -21,9 +21,12 @@ int path_open(int dir, const char *path, uint64_t flags, uint32_t mode);
 /* Open the file behind a descriptor again, with other flags. */
 int path_reopen(int fd, int flags);
 
-/* The same, even if the mode forbids it, of a file of this process's user: the
- * mode then changes for a moment. */
+/* Like path_reopen, but also if the mode forbids it. The file must belong to
+ * the user of this process. Its mode changes for a moment. */
 int path_reopen_own(int fd, int flags);
+
+/* Change the mode, of anything but a symbolic link. */
+int path_set_mode(int fd, uint32_t mode);
 
 /* A path that leads to the file behind a descriptor. */
 void path_of(int fd, char path[PATH_PROC_SIZE]);

@@ -38,7 +38,7 @@ struct session {
     struct nodes nodes;
     struct table files;
     uint32_t held;       /* descriptors of files and locks */
-    unsigned moving;     /* calls that take long: see server_data */
+    unsigned long_calls; /* that run: see server_long */
     struct job *waiting; /* such calls that wait, oldest first */
     struct job **waiting_end;
 

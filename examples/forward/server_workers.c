@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <linux/securebits.h>
 
@@ -30,7 +29,6 @@ struct worker {
     atomic_bool follows; /* it is not the leader any more */
     /* Odd while a handler runs: it counts their beginnings and ends. */
     atomic_uint_least64_t calls;
-    struct rusage usage; /* when a slow call began */
     void *io_buffer;
     hg_bulk_pipeline_t pipeline;
     _Alignas(16) unsigned char buffer[WORKERS_BUFFER_SIZE];
@@ -142,45 +140,6 @@ void workers_hand_over(void)
     if (!atomic_load(&worker->follows)) /* the monitor may have been faster */
         workers_replace(worker);
     (void) pthread_mutex_unlock(&workers.lock);
-}
-
-static uint64_t workers_clock(void)
-{
-    struct timespec now = {0, 0};
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
-uint64_t workers_begin(atomic_bool *slow)
-{
-    if (atomic_load_explicit(slow, memory_order_relaxed)) {
-        workers_hand_over();
-        (void) getrusage(RUSAGE_THREAD, &workers_self->usage);
-    }
-    return workers_clock();
-}
-
-/* Whether other threads of the machine, and nothing else, have kept this one
- * from running since workers_begin. */
-static bool workers_is_preempted(void)
-{
-    const struct rusage *before = &workers_self->usage;
-    struct rusage now;
-
-    return getrusage(RUSAGE_THREAD, &now) == 0 &&
-        now.ru_nivcsw != before->ru_nivcsw && now.ru_nvcsw == before->ru_nvcsw;
-}
-
-void workers_end(atomic_bool *slow, uint64_t begun)
-{
-    bool before = atomic_load_explicit(slow, memory_order_relaxed);
-    bool now = workers_clock() - begun > WORKERS_SLOW_NS;
-
-    if (now && before)
-        now = !workers_is_preempted();
-    if (now != before)
-        atomic_store_explicit(slow, now, memory_order_relaxed);
 }
 
 /* ---- The monitor ---- */

@@ -6,15 +6,12 @@
  * small call so costs no switch to another thread. Before a handler does what
  * can take long, it hands over: another thread becomes the leader, one that
  * sleeps or a new one. A thread that is not the leader any more finishes its
- * call and sleeps. Calls of most kinds take long on some file systems only: the
- * leader hands over if the last call of the kind took longer than
- * WORKERS_SLOW_NS. If a handler blocks unexpectedly, the monitor hands over in
+ * call and sleeps. If a handler blocks unexpectedly, the monitor hands over in
  * its place after WORKERS_PATIENCE_MS to twice that time.
  */
 #ifndef HG_EXAMPLES_SERVER_WORKERS_H
 #define HG_EXAMPLES_SERVER_WORKERS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,7 +21,6 @@
 #define WORKERS_MAX 1024u
 #define WORKERS_BUFFER_SIZE ((size_t) 256 << 10)
 #define WORKERS_PATIENCE_MS 2
-#define WORKERS_SLOW_NS 200000u
 
 /* Start the first thread; there are never more than `max`. */
 bool workers_start(unsigned max);
@@ -40,11 +36,6 @@ void workers_leave(void);
 
 /* In a handler: what follows can take long. */
 void workers_hand_over(void);
-
-/* In a handler: begin what takes long if the last of its kind did, as `slow`
- * tells; workers_end gets the result, and updates `slow`. */
-uint64_t workers_begin(atomic_bool *slow);
-void workers_end(atomic_bool *slow, uint64_t begun);
 
 /* Memory of this thread, WORKERS_BUFFER_SIZE bytes, for an output. */
 void *workers_buffer(void);

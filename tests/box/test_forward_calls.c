@@ -424,6 +424,7 @@ static fwd_entry_t repeat_create(struct forward_client *client)
     fwd_create_in_t create;
     fwd_create_out_t created;
     fwd_entry_t entry;
+    uint32_t done;
 
     create = (fwd_create_in_t){client->session, client->root, "f",
         O_RDWR | O_EXCL, 0600, 0, 0, 123456789, 0};
@@ -436,9 +437,13 @@ static fwd_entry_t repeat_create(struct forward_client *client)
     FORWARD_CALL(client, "create", create, &create, create, &created);
     HG_CHECK_EQ_INT(created.error, 0);
     HG_CHECK_EQ_U64(created.entry.node, entry.node);
-    create.flags = O_WRONLY; /* each new file has the mark */
+    /* Another client may have written meanwhile. */
+    HG_CHECK_EQ_INT(
+        forward_write(client, created.file, 0, "data", 4, &done), 0);
+    create.flags = O_WRONLY | O_TRUNC; /* each new file has the mark */
     FORWARD_CALL(client, "create", create, &create, create, &created);
     HG_CHECK_EQ_INT(created.error, 0);
+    HG_CHECK_EQ_U64(created.entry.attr.size, 4);
     create.mark = 5; /* of another call */
     FORWARD_CALL(client, "create", create, &create, create, &created);
     HG_CHECK_EQ_INT(created.error, ESTALE);

@@ -30,6 +30,7 @@
 #include "../../examples/forward/server_directories.c"
 #include "../../examples/forward/server_files.c"
 #include "../../examples/forward/server_locks.c"
+#include "../../examples/forward/server_long.c"
 #include "../../examples/forward/server_names.c"
 #include "../../examples/forward/server_nodes.c"
 #include "../../examples/forward/server_path.c"
