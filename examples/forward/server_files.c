@@ -259,6 +259,8 @@ int32_t files_open(struct job *job)
 
 /* ---- create ---- */
 
+#define FILES_TRIES 8u /* while others make and remove the file */
+
 /* Make a file with its mark, which has its name only then: if the server is
  * killed meanwhile, the call that comes again finds no file without a mark. */
 static int files_make_marked(
@@ -326,8 +328,24 @@ static int files_enter_made(
     return error != 0 ? error : FWD_FORGOTTEN;
 }
 
-/* The name exists. Open the file if the call has made it before. */
-static int files_open_made(
+/* Whether the bits of the mode let the caller open the file. The kernel of the
+ * client has not checked that. It knows more groups of the caller. */
+static bool files_may_open(const fwd_create_in_t *in, const fwd_attr_t *attr)
+{
+    uint32_t wanted = (in->flags & O_ACCMODE) == O_RDONLY ? 4
+        : (in->flags & O_ACCMODE) == O_WRONLY             ? 2
+                                                          : 6;
+    unsigned shift = in->uid == attr->uid ? 6 : in->gid == attr->gid ? 3 : 0;
+
+    if ((in->flags & O_TRUNC) != 0)
+        wanted |= 2;
+    return S_ISREG(attr->mode) &&
+        (in->uid == 0 || (attr->mode >> shift & wanted) == wanted);
+}
+
+/* The name exists: open the file that the call has made before, or one that the
+ * caller may open. Otherwise the error is EEXIST or ESTALE. */
+static int files_open_there(
     struct job *job, const struct node *parent, fwd_create_out_t *out)
 {
     const fwd_create_in_t *in = &job->in.create;
@@ -335,16 +353,20 @@ static int files_open_made(
     fwd_open_out_t opened = {0};
     struct node *node = NULL;
     int error = names_enter(session, parent, in->name, &out->entry);
+    bool made;
 
     if (error != 0)
-        return error == ENOENT ? ESTALE : error; /* removed meanwhile */
-    if (out->entry.attr.atime.nanoseconds != in->mark)
+        return error;
+    made = in->again != 0 && out->entry.attr.atime.nanoseconds == in->mark;
+    if (!made && (in->flags & O_EXCL) != 0)
         error = EEXIST;
+    else if (!made && !files_may_open(in, &out->entry.attr))
+        error = ESTALE;
     else
         node = nodes_get(session, out->entry.node);
     if (node != NULL)
-        error = files_open_used(
-            session, node, in->flags & ~(uint32_t) O_TRUNC, true, &opened);
+        error = files_open_used(session, node,
+            made ? in->flags & ~(uint32_t) O_TRUNC : in->flags, made, &opened);
     else if (error == 0)
         error = FWD_FORGOTTEN;
     if (error != 0)
@@ -359,7 +381,7 @@ static int files_create_in(struct job *job, const struct node *parent)
 {
     const fwd_create_in_t *in = &job->in.create;
     struct session *session = job->session;
-    int fd, error;
+    int fd;
 
     if (!sessions_take(session))
         return EMFILE;
@@ -367,16 +389,15 @@ static int files_create_in(struct job *job, const struct node *parent)
     if (fd >= 0)
         return files_enter_made(session, fd, in->flags, &job->out.create);
     sessions_give(session);
-    error = -fd;
-    if (error == EEXIST && in->again != 0)
-        error = files_open_made(job, parent, &job->out.create);
-    return error == EEXIST && (in->flags & O_EXCL) == 0 ? ESTALE : error;
+    return fd == -EEXIST ? files_open_there(job, parent, &job->out.create)
+                         : -fd;
 }
 
 int32_t files_create(struct job *job)
 {
     const fwd_create_in_t *in = &job->in.create;
     struct node *parent;
+    unsigned tries = 0;
     int error = -path_check(in->name);
 
     if (error == 0 && in->mark > FWD_MARK_MAX)
@@ -386,7 +407,9 @@ int32_t files_create(struct job *job)
     parent = nodes_get(job->session, in->parent);
     if (parent == NULL)
         return FWD_FORGOTTEN;
-    error = files_create_in(job, parent);
+    do
+        error = files_create_in(job, parent);
+    while (error == ENOENT && ++tries < FILES_TRIES);
     if (error == 0) {
         (void) path_status(parent->fd, "", &job->out.create.parent, NULL);
         files_check_wanted(job, job->out.create.file);

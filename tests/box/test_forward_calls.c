@@ -47,6 +47,14 @@ static struct stat local_status(struct forward *both, const char *name)
     return status;
 }
 
+static void local_chmod(struct forward *both, const char *name, mode_t mode)
+{
+    char *path = forward_path(&both->server, name);
+
+    HG_CHECK(chmod(path, mode) == 0);
+    free(path);
+}
+
 static bool local_exists(struct forward *both, const char *name)
 {
     char *path = forward_path(&both->server, name);
@@ -445,6 +453,7 @@ static fwd_entry_t repeat_create(struct forward_client *client)
     HG_CHECK_EQ_INT(created.error, 0);
     HG_CHECK_EQ_U64(created.entry.attr.size, 4);
     create.mark = 5; /* of another call */
+    create.uid = 12345;
     FORWARD_CALL(client, "create", create, &create, create, &created);
     HG_CHECK_EQ_INT(created.error, ESTALE);
     create.flags = O_WRONLY | O_EXCL;
@@ -778,31 +787,54 @@ HG_TEST(open_checks_that_the_name_is_still_that_of_the_node)
 }
 
 /* The kernel of the client must check who may open what is there. */
-HG_TEST(create_opens_nothing_that_is_there)
+/* Call fwd.create for a user. Returns the error. */
+static int create_as(struct forward *both, const char *name, uint32_t flags,
+    uint32_t user, uint32_t group)
+{
+    fwd_create_in_t in = {both->client.session, both->client.root, name, flags,
+        0600, user, group, 123, 0};
+    fwd_create_out_t out;
+
+    FORWARD_CALL(&both->client, "create", create, &in, create, &out);
+    HG_CHECK(out.error != 0 || out.file != 0);
+    return out.error;
+}
+
+/* The kernel of the client checks nothing for fwd.create. */
+HG_TEST(create_opens_what_the_caller_may_open)
 {
     struct forward both;
-    fwd_create_out_t out;
+    struct stat status;
     fwd_entry_t entry;
     uint64_t file;
+    uint32_t owner, group, other;
 
     forward_begin_both(&both, NULL);
     forward_put(&both.server, "file", "text", 4);
-    HG_CHECK_EQ_INT(forward_create(&both.client, both.client.root, "file",
-                        O_RDWR | O_EXCL, &out),
-        EEXIST);
+    status = local_status(&both, "file");
+    owner = (uint32_t) status.st_uid;
+    group = (uint32_t) status.st_gid;
+    other = owner + group + 1000;
     HG_CHECK_EQ_INT(
-        forward_create(&both.client, both.client.root, "file", O_RDWR, &out),
-        ESTALE);
-    HG_CHECK_EQ_INT(forward_create(&both.client, both.client.root, "file",
-                        O_RDWR | O_TRUNC, &out),
-        ESTALE);
+        create_as(&both, "file", O_RDWR | O_EXCL, owner, other), EEXIST);
+    local_chmod(&both, "file", 0604);
+    HG_CHECK_EQ_INT(create_as(&both, "file", O_RDWR, owner, other), 0);
+    HG_CHECK_EQ_INT(create_as(&both, "file", O_RDONLY, other, other), 0);
+    HG_CHECK_EQ_INT(create_as(&both, "file", O_WRONLY, other, other), ESTALE);
+    HG_CHECK_EQ_INT(create_as(&both, "file", O_RDWR, other, other), ESTALE);
+    HG_CHECK_EQ_INT(
+        create_as(&both, "file", O_RDONLY | O_TRUNC, other, other), ESTALE);
+    local_chmod(&both, "file", 0660);
+    HG_CHECK_EQ_INT(create_as(&both, "file", O_RDWR, other, other), ESTALE);
+    HG_CHECK_EQ_INT(create_as(&both, "file", O_RDWR, other, group), 0);
     HG_CHECK(local_status(&both, "file").st_size == 4);
+    HG_CHECK_EQ_INT(
+        create_as(&both, "file", O_RDWR | O_TRUNC, owner, other), 0);
+    HG_CHECK(local_status(&both, "file").st_size == 0);
     HG_CHECK_EQ_INT(forward_make(&both.client, both.client.root, "d",
                         S_IFDIR | 0755, NULL, &entry),
         0);
-    HG_CHECK_EQ_INT(
-        forward_create(&both.client, both.client.root, "d", O_RDWR, &out),
-        ESTALE);
+    HG_CHECK_EQ_INT(create_as(&both, "d", O_RDWR, owner, other), ESTALE);
     HG_CHECK_EQ_INT(
         forward_open_file(&both.client, entry.node, O_RDWR, &file), EISDIR);
     forward_end_both(&both);
