@@ -11,8 +11,6 @@
 #include "client_mount.h"
 #include "client_ops.h"
 
-#define FILES_STALE 64u /* threads to remember */
-
 /* ---- Flags ---- */
 
 /* The kernel's write-back cache reads parts of pages that it will write, and
@@ -178,30 +176,13 @@ static void open_done(struct slot *slot, union slot_out *out)
     file_free(file);
 }
 
-/* Threads whose last open, or create, has failed with ESTALE. */
-static pid_t open_stale[FILES_STALE];
-
-static pid_t *open_stale_entry(pid_t thread)
-{
-    return &open_stale[(unsigned) thread % FILES_STALE];
-}
-
-static bool open_failed(struct slot *slot, int error)
-{
-    if (error == ESTALE)
-        *open_stale_entry(slot->pid) = slot->pid;
-    ops_reply_error(slot, error);
-    return false;
-}
-
 /* The kernel may know a name that another client has given to another file. The
- * error ESTALE makes it look the path up and open the file again, but only
- * once. So the second open succeeds even if the name has changed again. */
+ * error ESTALE makes it look the path up again. */
 static void open_prepare(struct slot *slot)
 {
     struct node *node = slot->nodes[0];
     struct node *parent = slot->nodes[1];
-    bool named = parent != NULL && node->parent == parent && !slot->any_name;
+    bool named = parent != NULL && node->parent == parent;
 
     slot->in.open.parent = named ? parent->remote : 0;
     slot->in.open.name = named ? node->name : "";
@@ -209,18 +190,7 @@ static void open_prepare(struct slot *slot)
 
 static struct op open_op = {
     {"fwd.open", hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, 0},
-    open_prepare, open_done, open_failed, OP_READS | OP_OF_SESSION, 0};
-
-/* Whether the kernel opens again after ESTALE. */
-static bool open_takes_any_name(pid_t thread)
-{
-    pid_t *stale = open_stale_entry(thread);
-    bool again = thread != 0 && *stale == thread;
-
-    if (again)
-        *stale = 0;
-    return again;
-}
+    open_prepare, open_done, NULL, OP_READS | OP_OF_SESSION, 0};
 
 static void files_open_as(fuse_req_t req, fuse_ino_t ino,
     const struct fuse_file_info *fi, uint32_t flags)
@@ -231,8 +201,6 @@ static void files_open_as(fuse_req_t req, fuse_ino_t ino,
     if (slot == NULL)
         return;
     slot_set_node(slot, 1, node->parent);
-    slot->pid = fuse_req_ctx(req)->pid;
-    slot->any_name = open_takes_any_name(slot->pid);
     slot->fi = *fi;
     slot->in.open.flags = flags;
     slot_run(slot);
@@ -282,7 +250,7 @@ static void create_done(struct slot *slot, union slot_out *out)
 
 static struct op create_op = {
     {"fwd.create", hg_proc_fwd_create_in_t, hg_proc_fwd_create_out_t, 0}, NULL,
-    create_done, open_failed, OP_OF_SESSION, offsetof(fwd_create_in_t, again)};
+    create_done, NULL, OP_OF_SESSION, offsetof(fwd_create_in_t, again)};
 
 static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     mode_t mode, struct fuse_file_info *fi)
@@ -294,7 +262,6 @@ static void files_create(fuse_req_t req, fuse_ino_t parent, const char *name,
     if (slot == NULL)
         return;
     slot_keep_buffer(slot);
-    slot->pid = caller->pid;
     slot->fi = *fi;
     in = &slot->in.create;
     in->name = name;

@@ -118,8 +118,7 @@ struct slot {
     union slot_in in;
     struct fuse_file_info fi; /* of an open or create */
     size_t size;              /* that the kernel has for entries */
-    pid_t pid;                /* of a lock or open */
-    bool any_name;            /* of an open: the name is not checked */
+    pid_t pid;                /* of a lock */
     bool waits;               /* for a lock */
     bool after_unlocks;       /* it waits until node->unlocking is 0 */
     uint64_t only_epoch;      /* not 0: end the slot in another session */
