@@ -4,6 +4,7 @@
  * and its limits.
  */
 #define _GNU_SOURCE
+#include <grp.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
@@ -396,10 +397,10 @@ HG_TEST(a_node_stays_the_same_under_other_names)
     HG_CHECK_EQ_INT(forward_remove(client, client->root, "c", 0, 0), 0);
     HG_CHECK_EQ_INT(forward_getattr(client, entry.node, 0, &attr), 0);
     HG_CHECK_EQ_U64(attr.links, 0); /* removed, and still there */
-    /* Four lookups: a, the link, b, and that of b again. */
+    /* Three lookups: a, the link, and b. More than are left count as these. */
     HG_CHECK_EQ_INT(forward_forget(client, entry.node, 2), 0);
     HG_CHECK_EQ_INT(forward_getattr(client, entry.node, 0, &attr), 0);
-    HG_CHECK_EQ_INT(forward_forget(client, entry.node, 1), 0);
+    HG_CHECK_EQ_INT(forward_forget(client, entry.node, 2), 0);
     HG_CHECK_EQ_INT(
         forward_getattr(client, entry.node, 0, &attr), FWD_FORGOTTEN);
     HG_CHECK_EQ_INT(forward_forget(client, entry.node, 1), 0);
@@ -571,6 +572,15 @@ HG_TEST(attributes_are_set)
     HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
     HG_CHECK_EQ_U64(attr.size, 3);
     HG_CHECK(attr.mtime.seconds > 1000000000);
+    in.valid = FWD_SET_ATIME | FWD_SET_MTIME;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    in.valid = FWD_SET_MTIME_NOW;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    HG_CHECK(attr.mtime.seconds > 1000000000);
+    HG_CHECK_EQ_INT(attr.atime.seconds, 1000000000);
+    in.valid = FWD_SET_ATIME_NOW;
+    HG_CHECK_EQ_INT(set_attributes(&both.client, &in, &attr), 0);
+    HG_CHECK(attr.atime.seconds > 1000000000);
     HG_CHECK_EQ_INT(forward_getattr(&both.client, 0, file, &attr), 0);
     HG_CHECK_EQ_U64(attr.size, 3);
     in.valid = FWD_SET_MTIME;
@@ -839,6 +849,126 @@ HG_TEST(create_opens_what_the_caller_may_open)
         forward_open_file(&both.client, entry.node, O_RDWR, &file), EISDIR);
     forward_end_both(&both);
 }
+
+/* Also where it is not a file without a name first, as with O_RDONLY. */
+HG_TEST(a_new_file_has_all_bits_of_its_mode)
+{
+    const uint32_t flags[] = {O_RDONLY, O_WRONLY, O_RDWR};
+    struct forward both;
+    size_t i;
+
+    forward_begin_both(&both, NULL);
+    for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        fwd_create_in_t in = {both.client.session, both.client.root, "file",
+            flags[i], 07751, 0, 0, 0, 0};
+        fwd_create_out_t out;
+
+        FORWARD_CALL(&both.client, "create", create, &in, create, &out);
+        HG_CHECK_EQ_INT(out.error, 0);
+        HG_CHECK_EQ_INT((int) out.entry.attr.mode, S_IFREG | 07751);
+        HG_CHECK_EQ_INT(
+            forward_remove(&both.client, both.client.root, "file", 0, 0), 0);
+    }
+    forward_end_both(&both);
+}
+
+/* ---- A server without the rights of root ---- */
+
+/* Make `name` in the directory of the test. Then become another user if this
+ * one is root. */
+static void become_unprivileged(const char *name)
+{
+    char *path;
+
+    HG_CHECK(asprintf(&path, "%s/%s", hg_test_dir(), name) > 0);
+    HG_CHECK(mknod(path, S_IFREG | 0644, 0) == 0);
+    free(path);
+    if (geteuid() != 0)
+        return;
+    HG_CHECK(chown(hg_test_dir(), 65534, 65534) == 0);
+    HG_CHECK(setgroups(0, NULL) == 0);
+    HG_CHECK(setresgid(65534, 65534, 65534) == 0);
+    HG_CHECK(setresuid(65534, 65534, 65534) == 0);
+    HG_CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
+}
+
+/* Move the file of become_unprivileged into the folder. */
+static void move_there(const struct forward *both, const char *name)
+{
+    char *to = forward_path(&both->server, name);
+    char *from;
+
+    HG_CHECK(asprintf(&from, "%s/%s", hg_test_dir(), name) > 0);
+    HG_CHECK(rename(from, to) == 0);
+    free(from);
+    free(to);
+}
+
+/* Only the owner may open a file with O_NOATIME. */
+HG_TEST(files_of_other_users_are_read)
+{
+    struct forward both;
+    uint64_t node, file;
+
+    become_unprivileged("theirs");
+    forward_begin_both(&both, NULL);
+    move_there(&both, "theirs");
+    node = look(&both, "theirs").node;
+    HG_CHECK_EQ_INT(
+        forward_open_file(&both.client, node, O_RDONLY | O_NOATIME, &file), 0);
+    HG_CHECK_EQ_INT(
+        forward_open_file(&both.client, node, O_RDWR | O_NOATIME, &file),
+        geteuid() == local_status(&both, "theirs").st_uid ? 0 : EACCES);
+    forward_end_both(&both);
+}
+
+HG_TEST(a_repeated_create_opens_a_file_whose_mode_forbids_it)
+{
+    struct forward both;
+    fwd_create_in_t in;
+    fwd_create_out_t out;
+    uint64_t file;
+
+    become_unprivileged("none");
+    forward_begin_both(&both, NULL);
+    in = (fwd_create_in_t){both.client.session, both.client.root, "file",
+        O_RDWR | O_EXCL, 0400, geteuid(), getegid(), 5, 0};
+    FORWARD_CALL(&both.client, "create", create, &in, create, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    HG_CHECK_EQ_INT(
+        forward_open_file(&both.client, out.entry.node, O_RDWR, &file), EACCES);
+    in.again = 1;
+    FORWARD_CALL(&both.client, "create", create, &in, create, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    HG_CHECK_EQ_INT((int) out.entry.attr.mode, S_IFREG | 0400);
+    HG_CHECK_EQ_INT((int) local_status(&both, "file").st_mode, S_IFREG | 0400);
+    forward_end_both(&both);
+}
+
+/* It cannot open a file again whose mode forbids it now. */
+HG_TEST(a_read_only_server_changes_no_mode)
+{
+    struct forward both;
+    fwd_open_in_t in;
+    fwd_open_out_t out;
+    char *path;
+
+    become_unprivileged("none");
+    forward_begin_both(&both, "--read-only", NULL);
+    forward_put(&both.server, "file", "text", 4);
+    in = (fwd_open_in_t){
+        both.client.session, look(&both, "file").node, 0, "", O_RDONLY, 1};
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, 0);
+    path = forward_path(&both.server, "file");
+    HG_CHECK(chmod(path, 0) == 0);
+    free(path);
+    FORWARD_CALL(&both.client, "open", open, &in, open, &out);
+    HG_CHECK_EQ_INT(out.error, EACCES);
+    forward_end_both(&both);
+}
+
+/* ---- Directories ---- */
 
 /* Read a directory; returns the number of names, each of which came once. */
 static unsigned read_names(
@@ -1168,6 +1298,31 @@ HG_TEST(nodes_end_at_the_limit_of_descriptors)
     HG_CHECK_EQ_INT(error, EMFILE);
     HG_CHECK(opened > 50 && opened < 400);
     HG_CHECK_EQ_INT(forward_release(&both.client, 0), FWD_FORGOTTEN);
+    forward_end_both(&both);
+}
+
+HG_TEST(forgotten_nodes_do_not_count)
+{
+    enum { NAMES = 600 };
+    struct forward both;
+    fwd_entry_t kept, entry;
+    fwd_attr_t attr;
+    char name[20];
+    int i;
+
+    memset(&both, 0, sizeof(both));
+    both.server.descriptors = 512;
+    forward_start(&both.server, NULL);
+    forward_open(&both.client, &both.server);
+    forward_put(&both.server, "kept", "", 0);
+    kept = look(&both, "kept");
+    for (i = 0; i < NAMES; i++) {
+        (void) snprintf(name, sizeof(name), "%d", i);
+        forward_put(&both.server, name, "", 0);
+        entry = look(&both, name);
+        HG_CHECK_EQ_INT(forward_forget(&both.client, entry.node, 1), 0);
+    }
+    HG_CHECK_EQ_INT(forward_getattr(&both.client, kept.node, 0, &attr), 0);
     forward_end_both(&both);
 }
 
