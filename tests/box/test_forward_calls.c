@@ -971,15 +971,15 @@ HG_TEST(a_read_only_server_changes_no_mode)
 /* ---- Directories ---- */
 
 /* Read a directory; returns the number of names, each of which came once. */
-static unsigned read_names(
-    struct forward *both, uint32_t count, uint32_t plus, bool *seen)
+static unsigned read_names(struct forward *both, uint64_t node, uint32_t count,
+    uint32_t plus, bool *seen)
 {
     fwd_readdir_in_t in = {both->client.session, 0, 0, count, plus};
     unsigned total = 0;
     uint32_t got = 1;
 
-    HG_CHECK_EQ_INT(forward_open_file(&both->client, both->client.root,
-                        O_RDONLY | O_DIRECTORY, &in.file),
+    HG_CHECK_EQ_INT(forward_open_file(
+                        &both->client, node, O_RDONLY | O_DIRECTORY, &in.file),
         0);
     while (got > 0) {
         struct forward_call call;
@@ -1024,10 +1024,35 @@ HG_TEST(directories_are_read_in_pieces)
         (void) snprintf(name, sizeof(name), "%d-with-a-longer-name", i);
         forward_put(&both.server, name, "", 0);
     }
-    HG_CHECK_EQ_INT((int) read_names(&both, 1024, 0, seen[0]), NAMES);
-    HG_CHECK_EQ_INT((int) read_names(&both, 7, 0, seen[1]), NAMES);
-    HG_CHECK_EQ_INT((int) read_names(&both, 1024, 1, seen[2]), NAMES);
-    HG_CHECK_EQ_INT((int) read_names(&both, 1024, 1, seen[3]), NAMES);
+    HG_CHECK_EQ_INT(
+        (int) read_names(&both, both.client.root, 1024, 0, seen[0]), NAMES);
+    HG_CHECK_EQ_INT(
+        (int) read_names(&both, both.client.root, 7, 0, seen[1]), NAMES);
+    HG_CHECK_EQ_INT(
+        (int) read_names(&both, both.client.root, 1024, 1, seen[2]), NAMES);
+    HG_CHECK_EQ_INT(
+        (int) read_names(&both, both.client.root, 1024, 1, seen[3]), NAMES);
+    forward_end_both(&both);
+}
+
+/* The server knows the node of .., but does not count a lookup of it. */
+HG_TEST(dots_are_not_looked_up)
+{
+    struct forward both;
+    fwd_entry_t outer, inner;
+    fwd_attr_t attr;
+
+    forward_begin_both(&both, NULL);
+    HG_CHECK_EQ_INT(forward_make(&both.client, both.client.root, "outer",
+                        S_IFDIR | 0755, NULL, &outer),
+        0);
+    HG_CHECK_EQ_INT(forward_make(&both.client, outer.node, "inner",
+                        S_IFDIR | 0755, NULL, &inner),
+        0);
+    HG_CHECK_EQ_INT((int) read_names(&both, inner.node, 10, 1, NULL), 0);
+    HG_CHECK_EQ_INT(forward_forget(&both.client, outer.node, 1), 0);
+    HG_CHECK_EQ_INT(
+        forward_getattr(&both.client, outer.node, 0, &attr), FWD_FORGOTTEN);
     forward_end_both(&both);
 }
 
