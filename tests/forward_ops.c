@@ -14,6 +14,7 @@
  *     lock ID TYPE AT SIZE    fcntl(2): r, w or u(nlock); R or W waits
  *     ofd ID TYPE AT SIZE     the same with a lock of the open file
  *     test ID TYPE AT SIZE    whether such a lock is free
+ *     holder ID TYPE AT SIZE  the process that has another lock there
  *     flock ID TYPE           flock(2): s, x or u; S or X waits
  *     seek ID WHENCE AT       d(ata) or h(ole)
  *     allocate ID MODE AT SIZE    fallocate(2)
@@ -25,6 +26,7 @@
  *     access PATH MODE    owner PATH UID GID
  *     setx PATH NAME VALUE FLAGS    getx PATH NAME SIZE    listx PATH
  *     removex PATH NAME    list PATH    statfs PATH
+ *     entries PATH SIZE   how many, read with a buffer of SIZE bytes
  *     catch NUMBER FLAGS  a signal, which then does nothing
  *     reads ID COUNT SIZE     of COUNT processes, which end after a second
  *     names PATH          makes, lists and removes names of all bytes but '/'
@@ -279,6 +281,14 @@ static void ops_test(char **words)
             (long long) lock.l_len);
 }
 
+static void ops_holder(char **words)
+{
+    struct flock lock = ops_range(words);
+
+    ops_result(
+        fcntl(ops_file(words[1]), F_GETLK, &lock) != 0 ? -1 : lock.l_pid);
+}
+
 static void ops_flock(char **words)
 {
     char type = *words[2];
@@ -445,6 +455,22 @@ static bool ops_names_of(const char *path)
 static void ops_list(char **words)
 {
     ops_text(ops_names_of(words[1]) ? (long long) strlen(ops_data) : -1);
+}
+
+static void ops_entries(char **words)
+{
+    int dir = open(words[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    size_t size = (size_t) ops_number(words[2]);
+    long long count = 0;
+    ssize_t got, at;
+
+    while ((got = getdents64(dir, ops_data,
+                size < sizeof(ops_data) ? size : sizeof(ops_data))) > 0)
+        for (at = 0; at < got; count++)
+            at += ((const struct dirent64 *) (const void *) (ops_data + at))
+                      ->d_reclen;
+    ops_result(got < 0 ? -1 : count);
+    (void) close(dir);
 }
 
 static void ops_statfs(char **words)
@@ -615,6 +641,7 @@ static const struct ops_command {
     {"lock", 5, ops_lock},
     {"ofd", 5, ops_ofd},
     {"test", 5, ops_test},
+    {"holder", 5, ops_holder},
     {"flock", 3, ops_flock},
     {"catch", 3, ops_catch},
     {"stat", 2, ops_stat},
@@ -632,6 +659,7 @@ static const struct ops_command {
     {"cut", 3, ops_cut},
     {"times", 4, ops_times},
     {"list", 2, ops_list},
+    {"entries", 3, ops_entries},
     {"statfs", 2, ops_statfs},
     {"setx", 5, ops_setx},
     {"getx", 4, ops_getx},
