@@ -238,11 +238,11 @@ MERCURY_GEN_PROC(fwd_open_out_t,
         (fwd_attr_t) (attr)))
 
 /* fwd.create: make and open a regular file. If the name exists, the error is
- * EEXIST with O_EXCL in `flags`. Otherwise the file is opened if its mode allows
- * that to the caller. If not, the error is ESTALE: the kernel of the client then
- * looks the name up and checks the caller's rights itself. `mark` becomes the
- * nanoseconds of the access time. So the server recognizes the file that the
- * same call made before, when the call comes again. */
+ * EEXIST with O_EXCL in `flags`. Without O_EXCL the file is opened if its mode
+ * allows that to the caller. If not, the error is ESTALE: the kernel of the
+ * client then looks the name up and checks the caller's rights itself. `mark`
+ * becomes the nanoseconds of the access time. So the server recognizes the file
+ * that the same call made before, when the call comes again. */
 MERCURY_GEN_PROC(fwd_create_in_t,
     ((uint64_t) (session))((uint64_t) (parent))((hg_const_string_t) (name))(
         (uint32_t) (flags))((uint32_t) (mode))((uint32_t) (uid))(

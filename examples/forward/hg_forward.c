@@ -291,7 +291,11 @@ static char *forward_find(const char *mountpoint)
         error = ENOTDIR;
     if (error == 0)
         return path;
-    (void) fprintf(stderr, "hg_forward: %s: %s\n", mountpoint, strerror(error));
+    (void) fprintf(stderr, "hg_forward: %s: %s%s\n", mountpoint,
+        strerror(error),
+        error == ENOTCONN || error == EIO
+            ? "; if it is a mount whose server or client is gone, unmount it"
+            : "");
     free(path);
     return NULL;
 }
