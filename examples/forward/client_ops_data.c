@@ -28,9 +28,15 @@ static void read_done(struct slot *slot, union slot_out *out)
             in->size < size ? in->size : size);
 }
 
+static void read_prepare(struct slot *slot)
+{
+    if (slot->receives)
+        slot->in.read.memory = slot_share_buffer(slot);
+}
+
 static struct op read_op = {
-    {"fwd.read", hg_proc_fwd_read_in_t, hg_proc_fwd_read_out_t, 0}, NULL,
-    read_done, NULL, OP_READS, 0};
+    {"fwd.read", hg_proc_fwd_read_in_t, hg_proc_fwd_read_out_t, 0},
+    read_prepare, read_done, NULL, OP_READS, 0};
 
 static void data_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
     struct fuse_file_info *fi)
@@ -42,10 +48,7 @@ static void data_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
         return;
     slot->in.read.offset = (uint64_t) offset;
     slot->in.read.size = size < FWD_IO_MAX ? (uint32_t) size : FWD_IO_MAX;
-    if (size > DATA_INLINE_MAX) {
-        slot_take_read_buffer(slot);
-        slot->in.read.memory = slot_share_buffer(slot);
-    }
+    slot->receives = size > DATA_INLINE_MAX;
     slot_run(slot);
 }
 

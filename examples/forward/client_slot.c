@@ -11,11 +11,11 @@
 
 #include "client_signal.h"
 
-#define SLOT_BUFFERS 128u  /* of a pool; more requests stay in the kernel */
+#define SLOT_BUFFERS 128u  /* of a pool; what needs more waits */
 #define SLOT_ABANDONED 64u /* buffers; with so many, the session is lost */
 #define SLOT_PAUSE_MS 100u /* before a refused call is repeated */
 #define SLOT_TICK_MS 100u  /* while slots wait for a session */
-#define SLOT_TRY_MS 2000u  /* enough for an attempt to connect */
+#define SLOT_TRY_MS 2000u  /* how long a request waits after a long outage */
 #define SLOT_SLOW_MS 2000u /* no signal ends faster calls */
 #define SLOT_END_MS 1000u  /* for the calls in flight at the end */
 
@@ -87,24 +87,18 @@ static struct buffer *slot_current(struct pool *pool)
 
 struct buffer *slot_current_buffer(void)
 {
-    return slot_current(&slot_reads) != NULL ? slot_current(&slot_requests)
-                                             : NULL;
+    return slot_current(&slot_requests);
 }
 
 static void slot_take_buffer(struct slot *slot, struct pool *pool)
 {
-    slot->buffer = pool->current;
+    slot->buffer = slot_current(pool);
     pool->current = NULL;
 }
 
 void slot_keep_buffer(struct slot *slot)
 {
     slot_take_buffer(slot, &slot_requests);
-}
-
-void slot_take_read_buffer(struct slot *slot)
-{
-    slot_take_buffer(slot, &slot_reads);
 }
 
 hg_bulk_t slot_share_buffer(struct slot *slot)
@@ -115,7 +109,10 @@ hg_bulk_t slot_share_buffer(struct slot *slot)
 
 /* A server that has not responded may still access this memory. To free it
  * could wait for that server, so it is freed when the server responds again.
- * Without a session, no more calls are sent that could end like that. */
+ * Without a session, no more calls are sent that could end like that, and in a
+ * new session the server responds before a call shares memory. So besides
+ * SLOT_ABANDONED, only the calls in flight then, at most SLOT_BUFFERS of each
+ * pool, can add to the list. */
 static void slot_lose_buffer(struct slot *slot)
 {
     if (!slot->shares)
@@ -125,7 +122,7 @@ static void slot_lose_buffer(struct slot *slot)
     slot_abandoned = slot->buffer;
     slot->buffer = NULL;
     slot->shares = false;
-    if (++slot_abandoned_count == SLOT_ABANDONED && remote_epoch() != 0)
+    if (++slot_abandoned_count >= SLOT_ABANDONED && remote_epoch() != 0)
         remote_lose("it does not respond");
 }
 
@@ -523,8 +520,9 @@ static void slot_open(struct slot *slot, struct file *file)
     slot_call(slot, &slot_open_call, &in);
 }
 
-/* Make what the slot needs known in this session. Returns true if it is. If
- * not, a call for it is in flight, or the slot waits or has ended. */
+/* Make what the slot needs known in this session, and take the buffer of a
+ * read. Returns true if the slot has all. If not, a call for it is in flight,
+ * or the slot waits or has ended. */
 static bool slot_is_ready(struct slot *slot)
 {
     uint64_t epoch = remote_epoch();
@@ -555,6 +553,12 @@ static bool slot_is_ready(struct slot *slot)
             slot_find(slot, slot->nodes[i]);
             return false;
         }
+    if (slot->receives && slot->buffer == NULL)
+        slot_take_buffer(slot, &slot_reads);
+    if (slot->receives && slot->buffer == NULL) {
+        slot_retry(slot, 1); /* all are in use */
+        return false;
+    }
     return true;
 }
 

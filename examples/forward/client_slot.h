@@ -112,6 +112,7 @@ struct slot {
     const struct op *op;
     fuse_req_t req; /* NULL: the kernel waits for no response */
     struct buffer *buffer;
+    bool receives;         /* the data of a read: it needs a buffer */
     bool shares;           /* the server may access the buffer */
     struct node *nodes[2]; /* referenced; the call needs their numbers */
     struct file *files[2]; /* with a file it needs no number of a node */
@@ -157,9 +158,6 @@ void slot_set_node(struct slot *slot, unsigned i, struct node *node);
 
 /* Keep the current buffer until the end of the slot. */
 void slot_keep_buffer(struct slot *slot);
-
-/* Take a buffer for the data of a read until the end of the slot. */
-void slot_take_read_buffer(struct slot *slot);
 
 /* The server may access the buffer. Returns the handle for it. */
 hg_bulk_t slot_share_buffer(struct slot *slot);
