@@ -578,6 +578,10 @@ void slot_run(struct slot *slot)
     const struct op *op = slot->op;
     unsigned i;
 
+    if (slot_ending) {
+        slot_fail(slot, EIO); /* no call begins while others are canceled */
+        return;
+    }
     if (remote_epoch() == 0) {
         slot_retry(slot, 0);
         return;
