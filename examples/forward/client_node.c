@@ -208,14 +208,14 @@ static bool node_is_below(const struct node *node, const struct node *folder)
 
 /* Give a node a name. Another node that had it loses it. If a folder is found
  * below itself, the server has moved folders in between: it gets no name, so
- * that nodes never form a circle. */
+ * that nodes never form a circle. The root never gets one. */
 static void node_name(struct node *node, struct node *parent, const char *name)
 {
     struct node *other = node_by_name(parent, name);
     struct node **bucket;
     char *copy;
 
-    if (other == node || node_is_below(parent, node))
+    if (node == &node_root || other == node || node_is_below(parent, node))
         return;
     copy = strdup(name);
     if (copy == NULL)
