@@ -41,13 +41,13 @@ bool lock_owner_known(const struct node *node, uint64_t number)
     return owner != NULL;
 }
 
-const struct owner *lock_owner_of(const struct file *file)
+bool lock_file_owns(const struct file *file)
 {
     const struct owner *owner = file->node->owners;
 
     while (owner != NULL && owner->file != file)
         owner = owner->next;
-    return owner;
+    return owner != NULL;
 }
 
 static void lock_remove_owner(struct owner **at)

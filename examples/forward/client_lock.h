@@ -34,9 +34,9 @@ struct owner {
 /* Note that a process is about to lock. Returns false without memory. */
 bool lock_owner_begins(struct file *file, uint64_t number, pid_t pid);
 
-/* An owner that locked with this file last, or NULL. When a file ends, only
- * locks of the open file (F_OFD_SETLK) are left. */
-const struct owner *lock_owner_of(const struct file *file);
+/* Whether an owner locked with this file last. When a file ends, that is mostly
+ * the open file itself (F_OFD_SETLK): processes have closed it before. */
+bool lock_file_owns(const struct file *file);
 
 /* Whether a process has used locks of the node. */
 bool lock_owner_known(const struct node *node, uint64_t number);

@@ -37,7 +37,7 @@ struct node {
     bool attr_known;
     fwd_attr_t attr;      /* as the kernel got it last */
     struct owner *owners; /* of locks of fcntl(2) */
-    unsigned unlocking;   /* calls that release locks of closed files */
+    unsigned unlocking;   /* closes of files with locks that are in flight */
 };
 
 /* Take the root of a new session. */

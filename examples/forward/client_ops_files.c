@@ -67,14 +67,17 @@ static void files_set_caching(
 
 static void release_done(struct slot *slot, union slot_out *out)
 {
-    (void) slot;
     (void) out;
+    if (slot->unlocks == NULL)
+        return;
+    slot->unlocks->unlocking--;
+    node_unref(slot->unlocks);
 }
 
 static bool release_failed(struct slot *slot, int error)
 {
-    (void) slot;
     (void) error; /* the end of the session closes the file */
+    release_done(slot, NULL);
     return false;
 }
 
@@ -82,8 +85,9 @@ static struct op release_op = {
     {"fwd.release", hg_proc_fwd_file_in_t, hg_proc_fwd_error_out_t, 0}, NULL,
     release_done, release_failed, 0, 0};
 
-/* Nobody waits for the server to close a file. */
-static void files_close(uint64_t epoch, uint64_t remote)
+/* Nobody waits for the server to close a file, except locks of the node if the
+ * file has some; then `locked` is the node, else NULL. */
+static void files_close(uint64_t epoch, uint64_t remote, struct node *locked)
 {
     struct slot *slot;
 
@@ -94,53 +98,16 @@ static void files_close(uint64_t epoch, uint64_t remote)
         return;
     slot->in.file.file = remote;
     slot->only_epoch = epoch;
+    if (locked != NULL) {
+        node_ref(locked);
+        locked->unlocking++;
+        slot->unlocks = locked;
+    }
     slot_run(slot);
 }
-
-static void files_end(struct file *file);
-
-static void ofd_done(struct slot *slot, union slot_out *out)
-{
-    struct file *file = slot->files[0];
-
-    (void) out;
-    file->node->unlocking--;
-    lock_owner_ends(file->node, slot->in.lock.owner);
-    files_end(file);
-}
-
-static bool ofd_failed(struct slot *slot, int error)
-{
-    (void) error; /* the server releases them with the last file, or session */
-    ofd_done(slot, NULL);
-    return false;
-}
-
-static struct op ofd_op = {
-    {"fwd.lock", hg_proc_fwd_lock_in_t, hg_proc_fwd_lock_out_t, 0}, NULL,
-    ofd_done, ofd_failed, 0, 0};
 
 /* The kernel does not report that the locks of an open file end with it. The
- * server needs the file to release them. */
-static void files_end(struct file *file)
-{
-    const struct owner *owner = lock_owner_of(file);
-    struct slot *slot = NULL;
-
-    if (owner != NULL && file->epoch == remote_epoch())
-        slot = slot_begin(NULL, &ofd_op, NULL, file);
-    if (slot == NULL) {
-        files_close(file->epoch, file->remote);
-        file_free(file);
-        return;
-    }
-    slot->in.lock.owner = owner->number;
-    slot->in.lock.op = FWD_LOCK_RELEASE;
-    slot->only_epoch = file->epoch;
-    file->node->unlocking++;
-    slot_run(slot);
-}
-
+ * server releases them. */
 static void files_release(
     fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -149,7 +116,9 @@ static void files_release(
     (void) ino;
     (void) fuse_reply_err(req, 0);
     dir_end_listing(file);
-    files_end(file);
+    files_close(
+        file->epoch, file->remote, lock_file_owns(file) ? file->node : NULL);
+    file_free(file);
 }
 
 /* ---- Open ---- */
@@ -160,7 +129,7 @@ static void open_done(struct slot *slot, union slot_out *out)
     struct file *file = file_make(node, slot->in.open.flags);
 
     if (file == NULL) {
-        files_close(slot->epoch, out->open.file);
+        files_close(slot->epoch, out->open.file, NULL);
         ops_reply_error(slot, ENOMEM);
         return;
     }
@@ -172,7 +141,7 @@ static void open_done(struct slot *slot, union slot_out *out)
         files_set_caching(&slot->fi, node, &out->open.attr);
     if (fuse_reply_open(slot->req, &slot->fi) == 0)
         return;
-    files_close(file->epoch, file->remote);
+    files_close(file->epoch, file->remote, NULL);
     file_free(file);
 }
 
@@ -231,7 +200,7 @@ static void create_done(struct slot *slot, union slot_out *out)
 
     node_changed_by_call(slot->nodes[0], &out->create.parent);
     if (file == NULL) {
-        files_close(slot->epoch, out->create.file);
+        files_close(slot->epoch, out->create.file, NULL);
         ops_reply_error(slot, ENOMEM);
         return;
     }
@@ -243,7 +212,7 @@ static void create_done(struct slot *slot, union slot_out *out)
     node->lookups++;
     if (fuse_reply_create(slot->req, &param, &slot->fi) == 0)
         return;
-    files_close(file->epoch, file->remote);
+    files_close(file->epoch, file->remote, NULL);
     file_free(file);
     node_forget(node, 1);
 }
@@ -305,7 +274,7 @@ static void unlock_done(struct slot *slot, union slot_out *out)
 
 static bool unlock_failed(struct slot *slot, int error)
 {
-    (void) error; /* the server releases them with the last file, or session */
+    (void) error; /* the server releases them with the file, or session */
     unlock_done(slot, NULL);
     return false;
 }
@@ -338,7 +307,7 @@ static void files_flush(
 bool ops_files_init(struct fuse_lowlevel_ops *table)
 {
     static struct op *const ops[] = {
-        &release_op, &ofd_op, &open_op, &create_op, &flush_op, &unlock_op};
+        &release_op, &open_op, &create_op, &flush_op, &unlock_op};
 
     table->open = files_open;
     table->opendir = files_opendir;

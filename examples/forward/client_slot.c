@@ -531,7 +531,7 @@ static bool slot_is_ready(struct slot *slot)
 
     slot->finding = NULL;
     slot->opening = NULL;
-    /* The kernel may have given the number of the owner to another file. */
+    /* A closed file may still have the lock, or the number of this owner. */
     if (slot->after_unlocks && slot->files[0]->node->unlocking > 0) {
         slot_retry(slot, 1);
         return false;

@@ -122,7 +122,8 @@ struct slot {
     pid_t pid;                /* of a lock */
     bool waits;               /* for a lock */
     bool after_unlocks;       /* it waits until node->unlocking is 0 */
-    uint64_t only_epoch;      /* not 0: end the slot in another session */
+    struct node *unlocks; /* of a release: its `unlocking` counts the slot */
+    uint64_t only_epoch;  /* not 0: end the slot in another session */
 
     /* The call in flight. */
     hg_handle_t handle;

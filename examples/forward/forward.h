@@ -315,8 +315,10 @@ MERCURY_GEN_PROC(fwd_seek_in_t,
 /* fwd.lock: never waits: EAGAIN if another lock is in the way; the client tries
  * again. FWD_LOCK_TEST describes that lock in the output, or sets `type`
  * to F_UNLCK. FWD_LOCK_FLOCK locks the whole open file, as flock(2). `owner` is
- * a process of the client; FWD_LOCK_RELEASE releases all of its locks of the
- * file, as close(2) does. `end` is the last byte, UINT64_MAX / 2 for all. */
+ * a process of the client, or an open file with locks of its own. All of its
+ * locks of the node are released by FWD_LOCK_RELEASE, and by fwd.release of the
+ * file with which it locked last. `end` is the last byte, UINT64_MAX / 2 for
+ * all. */
 enum {
     FWD_LOCK_TEST = 1,
     FWD_LOCK_SET = 2,

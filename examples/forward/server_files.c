@@ -41,7 +41,7 @@ static void files_close(struct session *session, struct file *file)
 {
     struct node *node = file->node;
 
-    locks_end_file(session, node);
+    locks_end_file(session, file);
     (void) close(file->fd);
     (void) pthread_mutex_destroy(&file->position);
     free(file);
@@ -88,7 +88,6 @@ static int files_enter(struct session *session, struct node *node, int fd,
     (void) pthread_mutex_init(&file->position, NULL);
     (void) pthread_mutex_lock(&session->lock);
     file->number = table_add(&session->files, file);
-    node->files += file->number != 0;
     (void) pthread_mutex_unlock(&session->lock);
     if (file->number == 0)
         goto free_file;

@@ -14,9 +14,10 @@
 #include "server_path.h"
 #include "server_sessions.h"
 
-/* A process of the client that has locked the node. */
+/* A process, or an open file, of the client that has locked the node. */
 struct lock_owner {
     uint64_t owner;
+    const struct file *file; /* with which it locked last */
     int fd;
     struct lock_owner *next;
 };
@@ -130,9 +131,10 @@ static int locks_set(struct job *job, struct file *file)
         return error;
     if (*link == NULL)
         error = locks_add(job->session, link, file, in->owner);
-    if (error == 0 && fcntl((*link)->fd, F_OFD_SETLK, &lock) != 0)
-        error = errno;
-    return error;
+    if (error != 0)
+        return error;
+    (*link)->file = file;
+    return fcntl((*link)->fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
 }
 
 static int locks_release(struct job *job, struct file *file)
@@ -187,16 +189,15 @@ int32_t locks_lock(struct job *job)
     return error;
 }
 
-/* A file that is opened meanwhile keeps the locks, or begins without any. */
-void locks_end_file(struct session *session, struct node *node)
+void locks_end_file(struct session *session, const struct file *file)
 {
-    bool last;
+    struct lock_owner **link = &file->node->locks;
 
     (void) pthread_mutex_lock(&session->locking);
-    (void) pthread_mutex_lock(&session->lock);
-    last = --node->files == 0;
-    (void) pthread_mutex_unlock(&session->lock);
-    while (last && node->locks != NULL)
-        locks_remove(session, &node->locks);
+    while (*link != NULL)
+        if ((*link)->file == file)
+            locks_remove(session, link);
+        else
+            link = &(*link)->next;
     (void) pthread_mutex_unlock(&session->locking);
 }

@@ -13,12 +13,12 @@
 #define HG_EXAMPLES_SERVER_LOCKS_H
 
 #include "server_calls.h"
-#include "server_nodes.h"
+
+struct file;
 
 int32_t locks_lock(struct job *job);
 
-/* Count that a file of a node is closed. The last one releases all locks of the
- * node. */
-void locks_end_file(struct session *session, struct node *node);
+/* Release the locks of all owners that locked with this file last. */
+void locks_end_file(struct session *session, const struct file *file);
 
 #endif

@@ -26,7 +26,6 @@ struct node {
     int fd;
     uint64_t lookups;
     unsigned uses;            /* handlers and open files */
-    unsigned files;           /* open files */
     bool recent;              /* used since the last search for a node to end */
     struct node *next;        /* in a bucket */
     struct lock_owner *locks; /* see server_locks */

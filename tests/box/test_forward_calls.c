@@ -1141,6 +1141,38 @@ HG_TEST(locks_exclude_other_owners_and_clients)
     forward_end_both(&both);
 }
 
+/* While another file of the node is open. */
+HG_TEST(release_ends_the_locks_that_were_set_with_the_file)
+{
+    struct forward both;
+    uint64_t node, first, second;
+    fwd_lock_out_t out;
+
+    forward_begin_both(&both, NULL);
+    first = make_file(&both, "file", &node);
+    HG_CHECK_EQ_INT(forward_open_file(&both.client, node, O_RDWR, &second), 0);
+    HG_CHECK_EQ_INT(
+        forward_lock(&both.client, first, 1, FWD_LOCK_SET, F_WRLCK, 0, 9, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, first, 2, FWD_LOCK_SET, F_WRLCK,
+                        10, 19, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, first, 3, FWD_LOCK_SET, F_WRLCK,
+                        20, 29, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 3, FWD_LOCK_SET, F_WRLCK,
+                        30, 39, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_release(&both.client, first), 0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 4, FWD_LOCK_SET, F_WRLCK,
+                        0, 19, &out),
+        0);
+    HG_CHECK_EQ_INT(forward_lock(&both.client, second, 4, FWD_LOCK_SET, F_WRLCK,
+                        29, 30, &out),
+        EAGAIN);
+    forward_end_both(&both);
+}
+
 HG_TEST(flock_locks_the_open_file)
 {
     struct forward both;
