@@ -391,13 +391,11 @@ const char *remote_connect(unsigned timeout)
     return remote.state == REMOTE_UP ? NULL : remote.cause;
 }
 
-bool remote_is_connecting(void)
-{
-    return remote.state == REMOTE_CONNECTING;
-}
-
 void remote_close(void)
 {
+    /* The library would wait for the attempt, up to 10 s. */
+    if (remote.state == REMOTE_CONNECTING)
+        return;
     remote_end_watch();
     remote.state = REMOTE_DOWN;
     (void) HG_Addr_free(remote.hg_class, remote.server);

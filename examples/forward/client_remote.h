@@ -25,10 +25,9 @@ struct remote_call {
 /* Open an endpoint for the transport of the address, which is kept. Returns
  * false if that fails; the library has logged the cause. */
 bool remote_open(const char *address);
-void remote_close(void);
 
-/* Whether an attempt to connect is in flight, which remote_close waits for. */
-bool remote_is_connecting(void);
+/* Close it before the process exits. */
+void remote_close(void);
 
 /* Register a function. Returns false without memory. */
 bool remote_register(struct remote_call *call);

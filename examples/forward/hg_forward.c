@@ -244,8 +244,6 @@ static int forward_run(struct forward *forward, struct fuse_args *args)
         status = forward_connect(forward, signals);
         mount_free();
     }
-    if (remote_is_connecting())
-        _exit(status); /* the attempt can take 10 s */
     remote_close();
     (void) close(signals);
     return status;
