@@ -76,6 +76,12 @@ void mount_attr_changed(struct node *node)
         mount.session, node_ino(node), -1, 0);
 }
 
+void mount_data_changed(struct node *node)
+{
+    if ((node->attr.mode & (S_ISUID | S_ISGID)) != 0)
+        mount_attr_changed(node);
+}
+
 static void mount_want(struct fuse_conn_info *conn, unsigned wanted)
 {
     conn->want |= conn->capable & wanted;

@@ -42,4 +42,8 @@ void mount_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Tell the kernel that the attributes of a node have changed. */
 void mount_attr_changed(struct node *node);
 
+/* A program has written to the file or truncated it, which may have cleared the
+ * bits set-user-ID and set-group-ID. The kernel asks for them again. */
+void mount_data_changed(struct node *node);
+
 #endif

@@ -58,6 +58,7 @@ static void write_done(struct slot *slot, union slot_out *out)
 {
     size_t size = slot->in.write.size;
 
+    mount_data_changed(slot->files[0]->node);
     (void) fuse_reply_write(
         slot->req, out->write.size < size ? out->write.size : size);
 }

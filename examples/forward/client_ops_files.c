@@ -139,6 +139,8 @@ static void open_done(struct slot *slot, union slot_out *out)
     slot->fi.fh = (uintptr_t) file;
     if ((slot->in.open.flags & O_DIRECTORY) == 0)
         files_set_caching(&slot->fi, node, &out->open.attr);
+    if ((slot->in.open.flags & O_TRUNC) != 0)
+        mount_data_changed(node);
     if (fuse_reply_open(slot->req, &slot->fi) == 0)
         return;
     files_close(file->epoch, file->remote, NULL);
