@@ -415,7 +415,8 @@ static void slot_opened(struct slot *slot, union slot_out *out)
     slot_retry(slot, 0);
 }
 
-/* The kernel drops a response with an errno above 511, and waits for ever. */
+/* The kernel refuses a response with an errno above 511, and its program would
+ * wait for ever. */
 static int32_t slot_error(int32_t error)
 {
     return (error >= 0 && error < 512) || error == FWD_FORGOTTEN ? error : EIO;

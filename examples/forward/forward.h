@@ -35,7 +35,7 @@
 
 #include "hg.h"
 
-#define FWD_VERSION 1
+#define FWD_VERSION 2
 #define FWD_IO_MAX ((uint32_t) 1 << 20) /* bytes of a read or write */
 #define FWD_INLINE_MAX 65536u /* bytes of data within a call or response */
 #define FWD_NAME_MAX 255      /* bytes of a name */

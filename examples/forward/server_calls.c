@@ -22,7 +22,7 @@ struct call {
     hg_proc_cb_t out;
     int32_t (*run)(struct job *job); /* an errno, or CALLS_LATER */
     bool changes;                    /* refused by --read-only */
-    bool is_plain;                   /* it never takes long, or cares itself */
+    bool is_plain;                   /* not by long_try */
     atomic_bool slow;                /* the last one was: see server_long */
     hg_id_t id;
 };

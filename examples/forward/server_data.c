@@ -82,7 +82,7 @@ static int data_append(int fd, void *data, size_t size, uint32_t *done_p)
 
 /* Read what the page cache has, without blocking. Returns 0 if that is all of
  * it, or an errno: EAGAIN if more would block, EOPNOTSUPP if the file system
- * does not know. */
+ * cannot tell. */
 static int data_read_cached(struct job *job)
 {
     const fwd_read_in_t *in = &job->in.read;
