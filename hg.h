@@ -1692,6 +1692,9 @@ HG_EXPORT hg_return_t HG_Handler_process(
 /**
  * Get the address of the caller.
  *
+ * NA_Addr_to_string() writes it, for a log: over zmq+tcp with the host that the
+ * connection comes from. hg-transports(7) has the form for each transport.
+ *
  * @param handle  the call.
  * @return the address, which NA_Addr_free() does not accept; NA_ADDR_NULL for
  * HG_HANDLE_NULL.
@@ -2639,8 +2642,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 /**
  * Get the identity of a caller, as the transport has proved it.
  *
- * Over other transports than sm nothing is proved. NA_Addr_to_string() of
- * HG_Handler_get_addr() then distinguishes the connections, for a log.
+ * Over other transports than sm no identity is proved. NA_Addr_to_string() of
+ * HG_Handler_get_addr() then distinguishes the connections, for a log. Over
+ * zmq+tcp that string has the host of the caller: see hg-security(7).
  *
  * @param handle  of the server.
  * @return "uid:1000" over sm; "" over other transports, for a handle of the

@@ -2036,7 +2036,8 @@ static void na_zmq_complete_all(struct na_zmq_class *self, struct na_link *ops,
     }
 }
 
-/* Check the name of a peer: of this protocol, and printable. */
+/* Check the name of a peer: of this protocol, and printable. '@' separates what
+ * this class appends. */
 static bool na_zmq_name_ok(
     const struct na_zmq_class *self, const char *name, size_t size)
 {
@@ -2049,10 +2050,56 @@ static bool na_zmq_name_ok(
         memcmp(name, prefix, (size_t) length) != 0)
         return false;
     for (i = 0; i < size; i++) {
-        if ((unsigned char) name[i] < 0x21 || (unsigned char) name[i] > 0x7e)
+        if ((unsigned char) name[i] < 0x21 || (unsigned char) name[i] > 0x7e ||
+            (name[i] == '@' && self->protocol == NA_ZMQ_TCP))
             return false;
     }
     return true;
+}
+
+/* Append '@' and the host that a connection comes from, unless the peer names
+ * the same host. libzmq has asked the system for that host, so a peer cannot
+ * choose it. False: too long. */
+static bool na_zmq_append_source(
+    const struct na_zmq_in *in, char name[NA_MAX_ADDR_LEN])
+{
+    static const char mapped[] = "::ffff:"; /* IPv4 to an IPv6 listener */
+    const char *source = zmq_msg_gets(&in->parts[0], "Peer-Address");
+    const char *host = strstr(name, "://") + 3;
+    size_t used = strlen(name);
+    bool v6;
+    int n;
+
+    if (source == NULL)
+        source = "unknown"; /* the connection has ended already */
+    if (strncmp(source, mapped, sizeof(mapped) - 1) == 0)
+        source += sizeof(mapped) - 1;
+    v6 = strchr(source, ':') != NULL;
+    n = snprintf(
+        name + used, NA_MAX_ADDR_LEN - used, v6 ? "@[%s]" : "@%s", source);
+    if (n < 0 || (size_t) n >= NA_MAX_ADDR_LEN - used)
+        return false;
+    if (strncmp(host, name + used + 1, (size_t) n - 1) == 0 &&
+        host[n - 1] == ':')
+        name[used] = '\0';
+    return true;
+}
+
+/* The name of a peer, from its HELLO: its own if it listens. False: that is
+ * not a name that a listener can have. */
+static bool na_zmq_name_peer(struct na_zmq_class *self,
+    const struct na_zmq_in *in, const char *claim, size_t size,
+    char name[NA_MAX_ADDR_LEN])
+{
+    if (size > 0) {
+        if (!na_zmq_name_ok(self, claim, size))
+            return false;
+        memcpy(name, claim, size);
+        name[size] = '\0';
+    } else {
+        na_zmq_unique_name(self, name);
+    }
+    return self->protocol != NA_ZMQ_TCP || na_zmq_append_source(in, name);
 }
 
 /* These functions return NULL, or the reason why the message is refused. */
@@ -2071,13 +2118,8 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         return "a second HELLO of this connection";
     if (in->count != 1 || size < 16 || in->id_size == 0)
         return NA_ZMQ_WRONG_SIZE;
-    if (size > 16) {
-        if (!na_zmq_name_ok(self, (const char *) body + 16, size - 16))
-            return "not a name that a listener can have";
-        memcpy(name, body + 16, size - 16);
-        name[size - 16] = '\0';
-    } else
-        na_zmq_unique_name(self, name);
+    if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
+        return "not a name that a listener can have";
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
@@ -2728,18 +2770,38 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
+/* Remove what na_zmq_append_source appended to the name of a peer. Only a peer
+ * that listens has a host and a port in front of it. */
+static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, char text[NA_MAX_ADDR_LEN])
+{
+    const char *end = strchr(rest, '@');
+    size_t size = end != NULL ? (size_t) (end - rest) : strlen(rest);
+
+    if (end != NULL && memchr(rest, ':', size) == NULL)
+        return na_zmq_bad_name(self, from_peer, rest,
+            "a client that does not listen cannot be looked up");
+    assert(size < NA_MAX_ADDR_LEN); /* as all names are */
+    memcpy(text, rest, size);
+    text[size] = '\0';
+    return NA_SUCCESS;
+}
+
 /* Convert the part behind "://" to an endpoint that libzmq can dial. */
 static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
     const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
 {
+    char plain[NA_MAX_ADDR_LEN];
     char text[NA_MAX_ADDR_LEN];
     unsigned port = 0;
     na_return_t ret = NA_SUCCESS;
     int n = 0;
 
     if (self->protocol == NA_ZMQ_TCP) {
-        ret =
-            na_zmq_parse_tcp(self, from_peer, rest, text, sizeof(text), &port);
+        ret = na_zmq_strip_source(self, from_peer, rest, plain);
+        if (ret == NA_SUCCESS)
+            ret = na_zmq_parse_tcp(
+                self, from_peer, plain, text, sizeof(text), &port);
         if (ret == NA_SUCCESS && port == 0)
             return na_zmq_bad_name(
                 self, from_peer, rest, "no port to connect to");

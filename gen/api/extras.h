@@ -217,8 +217,9 @@ HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 /**
  * Get the identity of a caller, as the transport has proved it.
  *
- * Over other transports than sm nothing is proved. NA_Addr_to_string() of
- * HG_Handler_get_addr() then distinguishes the connections, for a log.
+ * Over other transports than sm no identity is proved. NA_Addr_to_string() of
+ * HG_Handler_get_addr() then distinguishes the connections, for a log. Over
+ * zmq+tcp that string has the host of the caller: see hg-security(7).
  *
  * @param handle  of the server.
  * @return "uid:1000" over sm; "" over other transports, for a handle of the

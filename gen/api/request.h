@@ -415,6 +415,9 @@ HG_EXPORT hg_return_t HG_Handler_process(
 /**
  * Get the address of the caller.
  *
+ * NA_Addr_to_string() writes it, for a log: over zmq+tcp with the host that the
+ * connection comes from. hg-transports(7) has the form for each transport.
+ *
  * @param handle  the call.
  * @return the address, which NA_Addr_free() does not accept; NA_ADDR_NULL for
  * HG_HANDLE_NULL.

@@ -67,18 +67,38 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
+/* Remove what na_zmq_append_source appended to the name of a peer. Only a peer
+ * that listens has a host and a port in front of it. */
+static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, char text[NA_MAX_ADDR_LEN])
+{
+    const char *end = strchr(rest, '@');
+    size_t size = end != NULL ? (size_t) (end - rest) : strlen(rest);
+
+    if (end != NULL && memchr(rest, ':', size) == NULL)
+        return na_zmq_bad_name(self, from_peer, rest,
+            "a client that does not listen cannot be looked up");
+    assert(size < NA_MAX_ADDR_LEN); /* as all names are */
+    memcpy(text, rest, size);
+    text[size] = '\0';
+    return NA_SUCCESS;
+}
+
 /* Convert the part behind "://" to an endpoint that libzmq can dial. */
 static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
     const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
 {
+    char plain[NA_MAX_ADDR_LEN];
     char text[NA_MAX_ADDR_LEN];
     unsigned port = 0;
     na_return_t ret = NA_SUCCESS;
     int n = 0;
 
     if (self->protocol == NA_ZMQ_TCP) {
-        ret =
-            na_zmq_parse_tcp(self, from_peer, rest, text, sizeof(text), &port);
+        ret = na_zmq_strip_source(self, from_peer, rest, plain);
+        if (ret == NA_SUCCESS)
+            ret = na_zmq_parse_tcp(
+                self, from_peer, plain, text, sizeof(text), &port);
         if (ret == NA_SUCCESS && port == 0)
             return na_zmq_bad_name(
                 self, from_peer, rest, "no port to connect to");

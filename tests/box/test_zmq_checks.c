@@ -61,28 +61,41 @@ static void checks_receive(struct attacked *server, struct raw_peer *stranger,
     HG_CHECK_OK(conform_wait(&server->end, recv));
 }
 
+/* A peer has said HELLO: confirm, and read the name that the class gives it. */
+static void checks_welcomed(
+    struct attacked *server, struct raw_peer *stranger, char *name)
+{
+    struct conform_call recv;
+    unsigned char bytes[64];
+
+    HG_CHECK_EQ_U64(raw_peer_hear(stranger, bytes, sizeof(bytes)), 36);
+    memcpy(stranger->nonce, bytes + 28, 8);
+    raw_peer_confirm(stranger);
+    checks_receive(server, stranger, &recv);
+    endpoint_name(&server->end, recv.addr, name);
+    conform_free_addr(&server->end, &recv);
+}
+
 HG_TEST(hellos_with_wrong_names_are_refused)
 {
+    static const char source[] = "@127.0.0.1";
+    enum { LONGEST = NA_MAX_ADDR_LEN - sizeof(source) };
     static char name[CHECKS_LONG];
     static const struct {
         const char *name;
         size_t size;
     } wrong[] = {
-        {name, CHECKS_LONG},
-        {name, NA_MAX_ADDR_LEN},
-        {"zmq+tcp://", 10},
-        {"zmq+ipc://x", 11},
-        {"sm://x", 6},
-        {"zmq+tcp://a b", 13},
-        {"zmq+tcp://a\x1f", 12},
-        {"zmq+tcp://a\x7f", 12},
-        {"zmq+tcp://a\x80", 12},
-        {"zmq+tcp://a\xff", 12},
+        {name, CHECKS_LONG}, {name, NA_MAX_ADDR_LEN}, {"zmq+tcp://", 10},
+        {"zmq+ipc://x", 11}, {"sm://x", 6}, {"zmq+tcp://a b", 13},
+        {"zmq+tcp://a\x1f", 12}, {"zmq+tcp://a\x7f", 12},
+        {"zmq+tcp://a\x80", 12}, {"zmq+tcp://a\xff", 12},
         {"zmq+tcp://a\0b", 13},
+        {"zmq+tcp://peer-0123456789abcdef@192.0.2.1", 41},
+        {"zmq+tcp://192.0.2.1:1@127.0.0.1", 31},
+        {name, LONGEST + 1}, /* with the host behind it, too long */
     };
     struct attacked server;
     struct raw_peer stranger;
-    struct conform_call recv;
     char text[NA_MAX_ADDR_LEN];
     unsigned char bytes[64];
     unsigned i;
@@ -104,15 +117,43 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     raw_peer_send(&stranger, "", 0, false);
     checks_until_refused(&server, KIND_HELLO, i + 2);
     /* The peer has the longest name that is allowed. */
-    checks_hello(&stranger, name, NA_MAX_ADDR_LEN - 1);
-    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
-    memcpy(stranger.nonce, bytes + 28, 8);
-    raw_peer_confirm(&stranger);
-    checks_receive(&server, &stranger, &recv);
-    endpoint_name(&server.end, recv.addr, text);
+    checks_hello(&stranger, name, LONGEST);
+    checks_welcomed(&server, &stranger, text);
     HG_CHECK_EQ_U64(strlen(text), NA_MAX_ADDR_LEN - 1);
-    HG_CHECK_EQ_MEM(text, name, NA_MAX_ADDR_LEN - 1);
-    conform_free_addr(&server.end, &recv);
+    HG_CHECK_EQ_MEM(text, name, LONGEST);
+    HG_CHECK_EQ_STR(text + LONGEST, source);
+    checks_close(&server, &stranger);
+}
+
+/* Whatever a HELLO claims, the string names the host of the connection. */
+HG_TEST(peer_cannot_choose_the_host_in_its_name)
+{
+    static const struct {
+        const char *claim;
+        const char *name;
+    } claims[] = {
+        {"zmq+tcp://192.0.2.1:5000", "zmq+tcp://192.0.2.1:5000@127.0.0.1"},
+        {"zmq+tcp://127.0.0.1:5000", "zmq+tcp://127.0.0.1:5000"},
+        {"zmq+tcp://127.0.0.10:5000", "zmq+tcp://127.0.0.10:5000@127.0.0.1"},
+        {"zmq+tcp://127.0.0.:5000", "zmq+tcp://127.0.0.:5000@127.0.0.1"},
+        {"zmq+tcp://peer-0123456789abcdef",
+            "zmq+tcp://peer-0123456789abcdef@127.0.0.1"},
+        {"zmq+tcp://127.0.0.1", "zmq+tcp://127.0.0.1@127.0.0.1"},
+    };
+    struct attacked server;
+    struct raw_peer stranger;
+    char name[NA_MAX_ADDR_LEN];
+    size_t i;
+
+    checks_open(&server, &stranger);
+    for (i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+        if (i > 0)
+            raw_peer_hang_up(&stranger);
+        raw_peer_dial(&stranger, server.name + 4);
+        checks_hello(&stranger, claims[i].claim, strlen(claims[i].claim));
+        checks_welcomed(&server, &stranger, name);
+        HG_CHECK_EQ_STR(name, claims[i].name);
+    }
     checks_close(&server, &stranger);
 }
 

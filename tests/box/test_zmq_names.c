@@ -390,6 +390,94 @@ HG_TEST(stale_path_is_reused)
     conform_close(&end);
 }
 
+/* ---- The string of a caller ---- */
+
+/* The string that `server` has for a class that calls it. */
+static void names_of_caller(struct conform_end *server, const char *string,
+    na_bool_t listen, char name[NA_MAX_ADDR_LEN], char own[NA_MAX_ADDR_LEN])
+{
+    char listens[NA_MAX_ADDR_LEN], dials[2 * NA_MAX_ADDR_LEN];
+    struct conform_end caller;
+    na_addr_t addr, seen, found;
+
+    endpoint_name(server, server->self, listens);
+    (void) snprintf(dials, sizeof(dials), "zmq+tcp://%s%s",
+        strchr(string, '[') != NULL ? "[::1]" : "127.0.0.1",
+        strrchr(listens, ':'));
+    endpoint_open_info(&caller, string, listen, NULL);
+    endpoint_name(&caller, caller.self, own);
+    addr = endpoint_lookup_both(&caller, server, dials);
+    seen = names_introduce(&caller, server, addr);
+    endpoint_name(server, seen, name);
+    if (listen) { /* whoever is told the string finds the caller */
+        found = endpoint_lookup_both(server, &caller, name);
+        HG_CHECK(NA_Addr_cmp(server->na_class, found, seen));
+        HG_CHECK_OK(NA_Addr_free(server->na_class, found));
+    }
+    HG_CHECK_OK(NA_Addr_free(server->na_class, seen));
+    HG_CHECK_OK(NA_Addr_free(caller.na_class, addr));
+    conform_close(&caller);
+}
+
+/* "zmq+tcp://peer-NUMBER" and what follows. */
+static void names_is_numbered(const char *name, const char *rest)
+{
+    if (strncmp(name, "zmq+tcp://peer-", 15) != 0 ||
+        strspn(name + 15, "0123456789abcdef") != 16 ||
+        strcmp(name + 31, rest) != 0)
+        hg_test_fail(HG_TEST_HERE, "%s, not peer-NUMBER%s", name, rest);
+}
+
+HG_TEST(string_of_a_caller_names_its_host)
+{
+    char name[NA_MAX_ADDR_LEN], second[NA_MAX_ADDR_LEN], own[NA_MAX_ADDR_LEN];
+    char want[2 * NA_MAX_ADDR_LEN];
+    struct conform_end server;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    endpoint_open(&server, "zmq+tcp://0.0.0.0", 1000);
+    names_of_caller(&server, "zmq+tcp://", NA_FALSE, name, own);
+    names_is_numbered(name, "@127.0.0.1");
+    names_of_caller(&server, "zmq+tcp://", NA_FALSE, second, own);
+    names_is_numbered(second, "@127.0.0.1");
+    HG_CHECK(strcmp(name, second) != 0);
+    names_of_caller(&server, "zmq+tcp://127.0.0.2", NA_FALSE, name, own);
+    names_is_numbered(name, "@127.0.0.2");
+    hg_test_expect_log("a client that does not listen cannot be looked up");
+    HG_CHECK_RET(endpoint_lookup(&server, name, &addr), NA_INVALID_ARG);
+    /* A caller that listens, at the host that it calls from or at another. */
+    names_of_caller(&server, "zmq+tcp://127.0.0.1", NA_TRUE, name, own);
+    HG_CHECK_EQ_STR(name, own);
+    names_of_caller(&server, "zmq+tcp://127.0.0.3", NA_TRUE, name, own);
+    (void) snprintf(want, sizeof(want), "%s@127.0.0.1", own);
+    HG_CHECK_EQ_STR(name, want);
+    conform_close(&server);
+}
+
+HG_TEST(string_of_a_caller_names_its_host_in_ipv6)
+{
+    char name[NA_MAX_ADDR_LEN], own[NA_MAX_ADDR_LEN];
+    char want[2 * NA_MAX_ADDR_LEN];
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end server;
+
+    names_need_ipv6();
+    info.ip_subnet = "::1/128";
+    endpoint_open_info(&server, "zmq+tcp://[::]", NA_TRUE, &info);
+    names_of_caller(&server, "zmq+tcp://", NA_FALSE, name, own);
+    names_is_numbered(name, "@127.0.0.1"); /* not as ::ffff:127.0.0.1 */
+    names_of_caller(&server, "zmq+tcp://[::1]", NA_FALSE, name, own);
+    names_is_numbered(name, "@[::1]");
+    names_of_caller(&server, "zmq+tcp://[::1]", NA_TRUE, name, own);
+    HG_CHECK_EQ_STR(name, own);
+    names_of_caller(&server, "zmq+tcp://127.0.0.1", NA_TRUE, name, own);
+    HG_CHECK_EQ_STR(name, own);
+    names_of_caller(&server, "zmq+tcp://127.0.0.3", NA_TRUE, name, own);
+    (void) snprintf(want, sizeof(want), "%s@127.0.0.1", own);
+    HG_CHECK_EQ_STR(name, want);
+    conform_close(&server);
+}
+
 /* ---- Identity of peers ---- */
 
 HG_TEST(self_address_is_recognized_by_every_name)
