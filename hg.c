@@ -266,6 +266,11 @@ HG_PRIVATE unsigned hg_log_begun(int level);
  * limit of descriptors is reached; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
+/* Occupy the free ones of the descriptors 0 to 2, so that none of the library
+ * is stderr, which the log and others write to. Called before anything opens.
+ * Logged; codes as above. */
+HG_PRIVATE hg_return_t hg_log_occupy_fds(void);
+
 /* pthread_atfork for handlers that take locks that may be held while logging:
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(
@@ -787,6 +792,32 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
 HG_PRIVATE void hg_log_keep_text(const char *format, ...)
 {
     int saved_errno = errno;
+/* Like a closed descriptor, these can be neither read nor written. /dev/null is
+ * preferred: a descriptor of the root directory is a way out of a chroot. They
+ * are closed on exec, since the new program may use no hg. */
+HG_PRIVATE hg_return_t hg_log_occupy_fds(void)
+{
+#ifdef O_PATH
+    const int flags = O_PATH | O_CLOEXEC;
+#else
+    const int flags = O_RDONLY | O_CLOEXEC;
+#endif
+    int want, fd;
+
+    for (want = STDIN_FILENO; want <= STDERR_FILENO; want++) {
+        if (fcntl(want, F_GETFD) >= 0)
+            continue;
+        fd = open("/dev/null", flags);
+        if (fd < 0)
+            fd = open("/", flags);
+        if (fd < 0)
+            return hg_log_no_fd("log", "the closed descriptors 0 to 2");
+        if (fd > STDERR_FILENO) /* another thread was faster */
+            (void) close(fd);
+    }
+    return HG_SUCCESS;
+}
+
     va_list args;
 
     va_start(args, format);
@@ -14081,6 +14112,7 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     struct na_plugins_protocols list = {NULL, NULL, NULL, NULL, false};
     const char *const *protocol;
     struct na_uri uri;
+    hg_return_t ret;
     unsigned i;
 
     if (na_protocol_info_p == NULL) {
@@ -14090,6 +14122,9 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     }
     if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return HG_INVALID_ARG;
+    ret = hg_log_occupy_fds(); /* libfabric keeps descriptors */
+    if (ret != HG_SUCCESS)
+        return ret;
     list.last = &list.first;
     for (i = 0; (list.plugin = na_plugins_get(i)) != NULL; i++) {
         for (protocol = list.plugin->protocols; *protocol != NULL; protocol++) {
@@ -15123,7 +15158,8 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
 
     if (info_string == NULL || info_string[0] == '\0')
         info_string = na_plugins_default();
-    if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
+    if (na_uri_parse(info_string, &uri) != NA_SUCCESS ||
+        hg_log_occupy_fds() != HG_SUCCESS)
         return NULL;
     core = na_uri_is_list(info_string)
         ? na_class_open_list(info_string, listen, info)

@@ -655,6 +655,11 @@ struct na_init_info {
  * NA classes and contexts. In the callback model each class and each context
  * counts twice.
  *
+ * If a descriptor from 0 to 2 is closed, the function opens /dev/null there, or
+ * "/", for no access (O_PATH) and closed on exec. It stays open: see
+ * hg-debug(7). A process without random numbers cannot open a class: it needs
+ * getrandom, or /dev/urandom.
+ *
  * @param info_string  the address string; NULL or "": the default transport.
  * @param listen       NA_TRUE for a server, NA_FALSE for a client.
  * @return the class, for NA_Finalize(); NULL on failure (logged).

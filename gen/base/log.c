@@ -494,6 +494,32 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
 HG_PRIVATE void hg_log_keep_text(const char *format, ...)
 {
     int saved_errno = errno;
+/* Like a closed descriptor, these can be neither read nor written. /dev/null is
+ * preferred: a descriptor of the root directory is a way out of a chroot. They
+ * are closed on exec, since the new program may use no hg. */
+HG_PRIVATE hg_return_t hg_log_occupy_fds(void)
+{
+#ifdef O_PATH
+    const int flags = O_PATH | O_CLOEXEC;
+#else
+    const int flags = O_RDONLY | O_CLOEXEC;
+#endif
+    int want, fd;
+
+    for (want = STDIN_FILENO; want <= STDERR_FILENO; want++) {
+        if (fcntl(want, F_GETFD) >= 0)
+            continue;
+        fd = open("/dev/null", flags);
+        if (fd < 0)
+            fd = open("/", flags);
+        if (fd < 0)
+            return hg_log_no_fd("log", "the closed descriptors 0 to 2");
+        if (fd > STDERR_FILENO) /* another thread was faster */
+            (void) close(fd);
+    }
+    return HG_SUCCESS;
+}
+
     va_list args;
 
     va_start(args, format);

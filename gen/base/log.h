@@ -54,6 +54,11 @@ HG_PRIVATE unsigned hg_log_begun(int level);
  * limit of descriptors is reached; HG_NOMEM; HG_IO_ERROR. */
 HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what);
 
+/* Occupy the free ones of the descriptors 0 to 2, so that none of the library
+ * is stderr, which the log and others write to. Called before anything opens.
+ * Logged; codes as above. */
+HG_PRIVATE hg_return_t hg_log_occupy_fds(void);
+
 /* pthread_atfork for handlers that take locks that may be held while logging:
  * fork takes these before the log's own. */
 HG_PRIVATE void hg_log_atfork(

@@ -563,7 +563,8 @@ NA_EXPORT na_class_t *NA_Initialize_opt(
 
     if (info_string == NULL || info_string[0] == '\0')
         info_string = na_plugins_default();
-    if (na_uri_parse(info_string, &uri) != NA_SUCCESS)
+    if (na_uri_parse(info_string, &uri) != NA_SUCCESS ||
+        hg_log_occupy_fds() != HG_SUCCESS)
         return NULL;
     core = na_uri_is_list(info_string)
         ? na_class_open_list(info_string, listen, info)

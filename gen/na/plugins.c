@@ -484,6 +484,7 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     struct na_plugins_protocols list = {NULL, NULL, NULL, NULL, false};
     const char *const *protocol;
     struct na_uri uri;
+    hg_return_t ret;
     unsigned i;
 
     if (na_protocol_info_p == NULL) {
@@ -493,6 +494,9 @@ HG_EXPORT hg_return_t HG_Get_na_protocol_info(
     }
     if (info_string != NULL && na_uri_parse(info_string, &uri) != NA_SUCCESS)
         return HG_INVALID_ARG;
+    ret = hg_log_occupy_fds(); /* libfabric keeps descriptors */
+    if (ret != HG_SUCCESS)
+        return ret;
     list.last = &list.first;
     for (i = 0; (list.plugin = na_plugins_get(i)) != NULL; i++) {
         for (protocol = list.plugin->protocols; *protocol != NULL; protocol++) {
