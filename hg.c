@@ -94,7 +94,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 
 /* The transport sm, between processes of one node: needs Linux's memfd, socket
- * credentials and epoll, even if HG_ENABLE_EPOLL is 0. */
+ * credentials and epoll, even if HG_ENABLE_EPOLL is 0. Without it and epoll,
+ * hg.c uses only POSIX. */
 #ifndef HG_ENABLE_SM
 #ifdef __linux__
 #define HG_ENABLE_SM 1
@@ -144,8 +145,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #endif
-#if defined(__linux__) || defined(__APPLE__)
-#include <sys/random.h> /* getentropy; unistd.h elsewhere */
+#ifdef __linux__
+#include <sys/syscall.h> /* getrandom, also where the C library lacks it */
 #endif
 #if HG_ENABLE_SM
 #include <dirent.h>
@@ -437,20 +438,25 @@ static void hg_log_write_counted(const char *line, size_t size)
  * meanwhile, and removed if this write raised it. */
 static void hg_log_write(const char *line, size_t size)
 {
-    static const struct timespec at_once = {0, 0};
     sigset_t pipe_set;
     sigset_t old_set;
-    sigset_t pending;
+    sigset_t before;
+    sigset_t now;
+    int signal;
 
     sigemptyset(&pipe_set);
     sigaddset(&pipe_set, SIGPIPE);
-    sigemptyset(&pending);
-    sigpending(&pending);
+    sigemptyset(&before);
+    sigpending(&before);
     pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
     errno = 0;
     hg_log_write_counted(line, size);
-    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
-        sigtimedwait(&pipe_set, NULL, &at_once);
+    if (errno == EPIPE && !sigismember(&before, SIGPIPE)) {
+        sigemptyset(&now);
+        sigpending(&now);
+        if (sigismember(&now, SIGPIPE))
+            (void) sigwait(&pipe_set, &signal);
+    }
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
@@ -787,11 +793,6 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
                                               : HG_IO_ERROR;
 }
 
-/* ---- The last error of a thread ---- */
-
-HG_PRIVATE void hg_log_keep_text(const char *format, ...)
-{
-    int saved_errno = errno;
 /* Like a closed descriptor, these can be neither read nor written. /dev/null is
  * preferred: a descriptor of the root directory is a way out of a chroot. They
  * are closed on exec, since the new program may use no hg. */
@@ -818,6 +819,11 @@ HG_PRIVATE hg_return_t hg_log_occupy_fds(void)
     return HG_SUCCESS;
 }
 
+/* ---- The last error of a thread ---- */
+
+HG_PRIVATE void hg_log_keep_text(const char *format, ...)
+{
+    int saved_errno = errno;
     va_list args;
 
     va_start(args, format);
@@ -1202,8 +1208,8 @@ HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
  * at most INT_MAX, also for HG_CLOCK_NEVER. */
 HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 
-/* 64 unpredictable random bits. If the system has no source of them, the
- * process ends. */
+/* 64 unpredictable random bits, not 0. 0, logged: the system refuses to provide
+ * them. */
 HG_PRIVATE uint64_t hg_clock_random(void);
 
 /* ---- Ages ----
@@ -1343,16 +1349,59 @@ HG_PRIVATE int hg_clock_ms_until(uint64_t deadline)
     return ms < INT_MAX ? (int) ms : INT_MAX;
 }
 
+/* ---- Random numbers ---- */
+
+/* Ask the kernel. False: it is older than Linux 3.17, it is not Linux, or the
+ * process may not call it. */
+static bool hg_clock_ask(uint64_t *value)
+{
+#ifdef SYS_getrandom
+    long got;
+
+    do
+        got = syscall(SYS_getrandom, value, sizeof(*value), 0);
+    while (got < 0 && errno == EINTR);
+    return got == (long) sizeof(*value);
+#else
+    (void) value;
+    return false;
+#endif
+}
+
+/* Read the device. A file at its place would give numbers that others know. */
+static bool hg_clock_read_device(uint64_t *value)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    struct stat is;
+    ssize_t got = -1;
+    int error;
+
+    if (fd < 0)
+        return false;
+    errno = ENODEV;
+    if (fstat(fd, &is) == 0 && S_ISCHR(is.st_mode))
+        do
+            got = read(fd, value, sizeof(*value));
+        while (got < 0 && errno == EINTR);
+    error = errno;
+    (void) close(fd);
+    errno = error;
+    return got == (ssize_t) sizeof(*value);
+}
+
 HG_PRIVATE uint64_t hg_clock_random(void)
 {
     uint64_t value;
 
-    if (getentropy(&value, sizeof(value)) != 0) {
-        /* With predictable keys, any process could access registered memory. */
-        hg_log_error(
-            "clock", "no source of random numbers: %s", strerror(errno));
-        abort();
-    }
+    do {
+        if (!hg_clock_ask(&value) && !hg_clock_read_device(&value)) {
+            hg_log_error("clock",
+                "no random numbers: getrandom is refused, and /dev/urandom: "
+                "%s; allow one of them",
+                strerror(errno));
+            return 0;
+        }
+    } while (value == 0);
     return value;
 }
 
@@ -1392,8 +1441,8 @@ HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 HG_PRIVATE hg_return_t hg_map_put(
     struct hg_map *map, uint64_t key, void *value);
 
-/* Put `value` (not NULL) under a random key, which is new and not 0.
- * HG_NOMEM. */
+/* Put `value` (not NULL) under a random key, which is new and not 0. HG_NOMEM;
+ * HG_NODEV, logged: there are no random numbers. */
 HG_PRIVATE hg_return_t hg_map_add(
     struct hg_map *map, void *value, uint64_t *key_p);
 
@@ -1588,7 +1637,9 @@ HG_PRIVATE hg_return_t hg_map_add(
 
     do
         key = hg_clock_random();
-    while (key == 0 || hg_map_find(map, key) != NULL);
+    while (key != 0 && hg_map_find(map, key) != NULL);
+    if (key == 0)
+        return HG_NODEV;
     ret = hg_map_put(map, key, value);
     if (ret == HG_SUCCESS)
         *key_p = key;
@@ -10559,7 +10610,7 @@ struct na_sm_class {
     int listen_fd;
     int epoll_fd;
     int bell_fd;
-    int spare_fd; /* closed to refuse a caller when there are no descriptors */
+    int spare_fd; /* unused; closed to refuse a caller if descriptors are out */
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;
@@ -11441,7 +11492,7 @@ static bool na_sm_conn_refuse_next(struct na_sm_class *self)
         na_sm_conn_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
         (void) close(fd);
     }
-    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    self->spare_fd = na_sm_bell_open();
     return fd >= 0;
 }
 
@@ -13052,7 +13103,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     self->hints = (struct na_sm_hints *) hints;
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     self->bell_fd = na_sm_bell_open();
-    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    self->spare_fd = na_sm_bell_open();
     if (self->epoll_fd < 0 || self->bell_fd < 0 || self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
     return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
@@ -14903,8 +14954,9 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.protocol = core->tag + strlen(core->tag);
     memcpy(core->tag + strlen(core->tag), protocol, strlen(protocol) + 1);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
-    core->pub.incarnation = hg_clock_random() | 1;
-    if (na_class_set_info(core, info) != NA_SUCCESS)
+    core->pub.incarnation = hg_clock_random();
+    if (core->pub.incarnation == 0 ||
+        na_class_set_info(core, info) != NA_SUCCESS)
         goto delete_core;
     emulate = core->info.force_rma_emulation || core->ops.put == NULL;
     if (emulate)
@@ -17661,7 +17713,11 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     }
     layer->lock = na_class_core_of(na_class)->lock;
     layer->na_class = na_class;
-    layer->incarnation = hg_clock_random() | 1;
+    layer->incarnation = hg_clock_random();
+    if (layer->incarnation == 0) {
+        hg_mem_free(layer);
+        return HG_NODEV;
+    }
     hg_list_init(&layer->handles);
     hg_map_init(&layer->ids);
     *layer_p = layer;

@@ -1481,7 +1481,8 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->id[0] |= 1; /* ids that begin with 0 belong to libzmq */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
-    if (!na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
+    if (addr->nonce == 0 ||
+        !na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
         zmq_connect(self->socket, addr->endpoint) != 0) {
@@ -2112,19 +2113,22 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     struct na_zmq_addr *addr;
     unsigned char answer[24];
     struct na_zmq_fd *record = NULL;
+    uint64_t nonce = self->base.core->random();
     bool fresh;
 
     if (in->addr != NULL)
         return "a second HELLO of this connection";
     if (in->count != 1 || size < 16 || in->id_size == 0)
         return NA_ZMQ_WRONG_SIZE;
+    if (nonce == 0)
+        return NULL; /* the dialler will time out */
     if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
         return "not a name that a listener can have";
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
     addr->fd = in->fd;
-    addr->nonce = self->base.core->random();
+    addr->nonce = nonce;
     atomic_store(&addr->incarnation, na_plug_get64(body));
     memcpy(addr->id, in->id, in->id_size);
     addr->id_size = in->id_size;

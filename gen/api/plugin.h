@@ -399,7 +399,9 @@ struct na_core {
      * count; as an error also its first 64. */
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void); /**< monotonic time in nanoseconds */
-    uint64_t (*random)(void); /**< 64 random bits */
+    /** 64 random bits, not 0. 0, logged: the system refuses them. What must not
+     * be guessed then fails with NA_NODEV. */
+    uint64_t (*random)(void);
     /** Add to a counter of the class, which NA_Get_counter() reads. `name` is a
      * string constant. A class has 64 names; more are ignored. */
     void (*count)(struct na_class *na_class, const char *name, uint64_t n);

@@ -96,15 +96,58 @@ HG_PRIVATE int hg_clock_ms_until(uint64_t deadline)
     return ms < INT_MAX ? (int) ms : INT_MAX;
 }
 
+/* ---- Random numbers ---- */
+
+/* Ask the kernel. False: it is older than Linux 3.17, it is not Linux, or the
+ * process may not call it. */
+static bool hg_clock_ask(uint64_t *value)
+{
+#ifdef SYS_getrandom
+    long got;
+
+    do
+        got = syscall(SYS_getrandom, value, sizeof(*value), 0);
+    while (got < 0 && errno == EINTR);
+    return got == (long) sizeof(*value);
+#else
+    (void) value;
+    return false;
+#endif
+}
+
+/* Read the device. A file at its place would give numbers that others know. */
+static bool hg_clock_read_device(uint64_t *value)
+{
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    struct stat is;
+    ssize_t got = -1;
+    int error;
+
+    if (fd < 0)
+        return false;
+    errno = ENODEV;
+    if (fstat(fd, &is) == 0 && S_ISCHR(is.st_mode))
+        do
+            got = read(fd, value, sizeof(*value));
+        while (got < 0 && errno == EINTR);
+    error = errno;
+    (void) close(fd);
+    errno = error;
+    return got == (ssize_t) sizeof(*value);
+}
+
 HG_PRIVATE uint64_t hg_clock_random(void)
 {
     uint64_t value;
 
-    if (getentropy(&value, sizeof(value)) != 0) {
-        /* With predictable keys, any process could access registered memory. */
-        hg_log_error(
-            "clock", "no source of random numbers: %s", strerror(errno));
-        abort();
-    }
+    do {
+        if (!hg_clock_ask(&value) && !hg_clock_read_device(&value)) {
+            hg_log_error("clock",
+                "no random numbers: getrandom is refused, and /dev/urandom: "
+                "%s; allow one of them",
+                strerror(errno));
+            return 0;
+        }
+    } while (value == 0);
     return value;
 }

@@ -26,8 +26,8 @@ HG_PRIVATE uint64_t hg_clock_after_ms(unsigned ms);
  * at most INT_MAX, also for HG_CLOCK_NEVER. */
 HG_PRIVATE int hg_clock_ms_until(uint64_t deadline);
 
-/* 64 unpredictable random bits. If the system has no source of them, the
- * process ends. */
+/* 64 unpredictable random bits, not 0. 0, logged: the system refuses to provide
+ * them. */
 HG_PRIVATE uint64_t hg_clock_random(void);
 
 /* ---- Ages ----

@@ -139,20 +139,25 @@ static void hg_log_write_counted(const char *line, size_t size)
  * meanwhile, and removed if this write raised it. */
 static void hg_log_write(const char *line, size_t size)
 {
-    static const struct timespec at_once = {0, 0};
     sigset_t pipe_set;
     sigset_t old_set;
-    sigset_t pending;
+    sigset_t before;
+    sigset_t now;
+    int signal;
 
     sigemptyset(&pipe_set);
     sigaddset(&pipe_set, SIGPIPE);
-    sigemptyset(&pending);
-    sigpending(&pending);
+    sigemptyset(&before);
+    sigpending(&before);
     pthread_sigmask(SIG_BLOCK, &pipe_set, &old_set);
     errno = 0;
     hg_log_write_counted(line, size);
-    if (errno == EPIPE && !sigismember(&pending, SIGPIPE))
-        sigtimedwait(&pipe_set, NULL, &at_once);
+    if (errno == EPIPE && !sigismember(&before, SIGPIPE)) {
+        sigemptyset(&now);
+        sigpending(&now);
+        if (sigismember(&now, SIGPIPE))
+            (void) sigwait(&pipe_set, &signal);
+    }
     pthread_sigmask(SIG_SETMASK, &old_set, NULL);
 }
 
@@ -489,11 +494,6 @@ HG_PRIVATE hg_return_t hg_log_no_fd(const char *subsys, const char *what)
                                               : HG_IO_ERROR;
 }
 
-/* ---- The last error of a thread ---- */
-
-HG_PRIVATE void hg_log_keep_text(const char *format, ...)
-{
-    int saved_errno = errno;
 /* Like a closed descriptor, these can be neither read nor written. /dev/null is
  * preferred: a descriptor of the root directory is a way out of a chroot. They
  * are closed on exec, since the new program may use no hg. */
@@ -520,6 +520,11 @@ HG_PRIVATE hg_return_t hg_log_occupy_fds(void)
     return HG_SUCCESS;
 }
 
+/* ---- The last error of a thread ---- */
+
+HG_PRIVATE void hg_log_keep_text(const char *format, ...)
+{
+    int saved_errno = errno;
     va_list args;
 
     va_start(args, format);

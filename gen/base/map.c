@@ -146,7 +146,9 @@ HG_PRIVATE hg_return_t hg_map_add(
 
     do
         key = hg_clock_random();
-    while (key == 0 || hg_map_find(map, key) != NULL);
+    while (key != 0 && hg_map_find(map, key) != NULL);
+    if (key == 0)
+        return HG_NODEV;
     ret = hg_map_put(map, key, value);
     if (ret == HG_SUCCESS)
         *key_p = key;

@@ -38,8 +38,8 @@ HG_PRIVATE void *hg_map_get(const struct hg_map *map, uint64_t key);
 HG_PRIVATE hg_return_t hg_map_put(
     struct hg_map *map, uint64_t key, void *value);
 
-/* Put `value` (not NULL) under a random key, which is new and not 0.
- * HG_NOMEM. */
+/* Put `value` (not NULL) under a random key, which is new and not 0. HG_NOMEM;
+ * HG_NODEV, logged: there are no random numbers. */
 HG_PRIVATE hg_return_t hg_map_add(
     struct hg_map *map, void *value, uint64_t *key_p);
 

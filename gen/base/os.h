@@ -89,7 +89,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #endif
 
 /* The transport sm, between processes of one node: needs Linux's memfd, socket
- * credentials and epoll, even if HG_ENABLE_EPOLL is 0. */
+ * credentials and epoll, even if HG_ENABLE_EPOLL is 0. Without it and epoll,
+ * hg.c uses only POSIX. */
 #ifndef HG_ENABLE_SM
 #ifdef __linux__
 #define HG_ENABLE_SM 1
@@ -139,8 +140,8 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #endif
-#if defined(__linux__) || defined(__APPLE__)
-#include <sys/random.h> /* getentropy; unistd.h elsewhere */
+#ifdef __linux__
+#include <sys/syscall.h> /* getrandom, also where the C library lacks it */
 #endif
 #if HG_ENABLE_SM
 #include <dirent.h>

@@ -52,7 +52,11 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     }
     layer->lock = na_class_core_of(na_class)->lock;
     layer->na_class = na_class;
-    layer->incarnation = hg_clock_random() | 1;
+    layer->incarnation = hg_clock_random();
+    if (layer->incarnation == 0) {
+        hg_mem_free(layer);
+        return HG_NODEV;
+    }
     hg_list_init(&layer->handles);
     hg_map_init(&layer->ids);
     *layer_p = layer;

@@ -308,8 +308,9 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->pub.protocol = core->tag + strlen(core->tag);
     memcpy(core->tag + strlen(core->tag), protocol, strlen(protocol) + 1);
     core->pub.listen = listen != NA_FALSE ? NA_TRUE : NA_FALSE;
-    core->pub.incarnation = hg_clock_random() | 1;
-    if (na_class_set_info(core, info) != NA_SUCCESS)
+    core->pub.incarnation = hg_clock_random();
+    if (core->pub.incarnation == 0 ||
+        na_class_set_info(core, info) != NA_SUCCESS)
         goto delete_core;
     emulate = core->info.force_rma_emulation || core->ops.put == NULL;
     if (emulate)

@@ -56,9 +56,13 @@ static na_return_t na_ofi_slot_take(
         self->slot_count = count;
     }
     addr->slot = i;
-    do
-        addr->token = core->random() << NA_OFI_SLOT_BITS | i;
-    while (addr->token == 0);
+    do {
+        uint64_t random = core->random();
+
+        if (random == 0)
+            return NA_NODEV;
+        addr->token = random << NA_OFI_SLOT_BITS | i;
+    } while (addr->token == 0);
     self->slots[i].addr = addr;
     self->slots[i].token = addr->token;
     return NA_SUCCESS;

@@ -59,11 +59,10 @@ static int na_ofi_raw_get(const struct na_ofi_class *self, struct fid_mr *mr,
     return fi_mr_raw_attr(mr, base_p, key, &size, 0);
 }
 
-/* A random key that the provider accepts; some accept short ones only. */
-static uint64_t na_ofi_random_key(const struct na_ofi_class *self)
+/* A random key as the provider accepts it; some accept short ones only. */
+static uint64_t na_ofi_short_key(const struct na_ofi_class *self, uint64_t key)
 {
     size_t size = self->info->domain_attr->mr_key_size;
-    uint64_t key = self->base.core->random();
 
     return size > 0 && size < sizeof(key)
         ? key & ((UINT64_C(1) << 8 * size) - 1)
@@ -124,6 +123,7 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     struct fi_mr_attr attr;
     struct fid_mr *mr = NULL;
     unsigned tries = NA_OFI_KEYS;
+    uint64_t key;
     int rc;
 
     memset(&attr, 0, sizeof(attr));
@@ -133,7 +133,10 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     attr.auth_key_size = self->info->domain_attr->auth_key_size;
     attr.auth_key = self->info->domain_attr->auth_key;
     do {
-        attr.requested_key = na_ofi_random_key(self);
+        key = self->base.core->random();
+        if (key == 0)
+            return NA_NODEV;
+        attr.requested_key = na_ofi_short_key(self, key);
         na_ofi_keys_lock(self);
         rc = fi_mr_regattr(self->domain, &attr, 0, &mr);
         na_ofi_keys_unlock(self);

@@ -712,7 +712,7 @@ static bool na_sm_conn_refuse_next(struct na_sm_class *self)
         na_sm_conn_refuse(self, fd, hg_log_no_fd("sm", "a caller"));
         (void) close(fd);
     }
-    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    self->spare_fd = na_sm_bell_open();
     return fd >= 0;
 }
 

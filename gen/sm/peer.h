@@ -147,7 +147,7 @@ struct na_sm_class {
     int listen_fd;
     int epoll_fd;
     int bell_fd;
-    int spare_fd; /* closed to refuse a caller when there are no descriptors */
+    int spare_fd; /* unused; closed to refuse a caller if descriptors are out */
     int public_fd;
     int hints_fd;
     struct na_sm_public *public_page;

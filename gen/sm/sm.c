@@ -139,7 +139,7 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     self->hints = (struct na_sm_hints *) hints;
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     self->bell_fd = na_sm_bell_open();
-    self->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    self->spare_fd = na_sm_bell_open();
     if (self->epoll_fd < 0 || self->bell_fd < 0 || self->spare_fd < 0)
         return hg_log_no_fd("sm", "a class");
     return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);

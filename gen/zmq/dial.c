@@ -41,7 +41,8 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->id[0] |= 1; /* ids that begin with 0 belong to libzmq */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
-    if (!na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
+    if (addr->nonce == 0 ||
+        !na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
         zmq_connect(self->socket, addr->endpoint) != 0) {

@@ -109,19 +109,22 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     struct na_zmq_addr *addr;
     unsigned char answer[24];
     struct na_zmq_fd *record = NULL;
+    uint64_t nonce = self->base.core->random();
     bool fresh;
 
     if (in->addr != NULL)
         return "a second HELLO of this connection";
     if (in->count != 1 || size < 16 || in->id_size == 0)
         return NA_ZMQ_WRONG_SIZE;
+    if (nonce == 0)
+        return NULL; /* the dialler will time out */
     if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
         return "not a name that a listener can have";
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
     addr->fd = in->fd;
-    addr->nonce = self->base.core->random();
+    addr->nonce = nonce;
     atomic_store(&addr->incarnation, na_plug_get64(body));
     memcpy(addr->id, in->id, in->id_size);
     addr->id_size = in->id_size;
