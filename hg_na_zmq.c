@@ -366,6 +366,143 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 
 #endif
 
+/* ==== gen/plug/needs.h ==== */
+/*
+ * Descriptors and threads that a foreign library is about to need. libzmq, and
+ * some providers of libfabric, end the process if they get none, so a class is
+ * refused before. Other threads of the process may still take them in between.
+ */
+#ifndef HG_GEN_PLUG_NEEDS_H
+#define HG_GEN_PLUG_NEEDS_H
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+/* Why a peer cannot be reached. */
+#define NA_PLUG_NO_FD "no descriptor is free; raise the limit (ulimit -n)"
+#define NA_PLUG_NEEDS_FDS 16    /* at most */
+#define NA_PLUG_NEEDS_THREADS 4 /* at most */
+
+/* Whether so many descriptors are free; if not, errno says why. */
+static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
+{
+    int fds[NA_PLUG_NEEDS_FDS];
+    unsigned n = 0;
+    int error;
+    bool good;
+
+    assert(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
+    do
+        fds[n] = n == 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)
+                        : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+    while (fds[n] >= 0 && ++n < count);
+    error = errno;
+    good = n == count;
+    while (n > 0)
+        (void) close(fds[--n]);
+    errno = error;
+    return good;
+}
+
+/* A thread that only shows that it can exist. */
+struct na_plug_probe {
+    pthread_t thread;
+    pthread_mutex_t *lock; /* held until all of them exist */
+    long tid;              /* Linux: the kernel's number */
+};
+
+static inline NA_PLUG_PERHAPS void *na_plug_probe_run(void *arg)
+{
+    struct na_plug_probe *probe = (struct na_plug_probe *) arg;
+
+#ifdef __linux__
+    probe->tid = syscall(SYS_gettid);
+#endif
+    (void) pthread_mutex_lock(probe->lock);
+    (void) pthread_mutex_unlock(probe->lock);
+    return NULL;
+}
+
+/* Linux counts a thread for some time after pthread_join has returned. */
+static inline NA_PLUG_PERHAPS void na_plug_probe_end(
+    const struct na_plug_probe *probe)
+{
+    (void) pthread_join(probe->thread, NULL);
+#ifdef __linux__
+    while (syscall(SYS_tgkill, getpid(), probe->tid, 0) == 0)
+        (void) sched_yield();
+#endif
+}
+
+/* Whether so many threads can exist in addition; if not, errno says why. They
+ * block signals, so that no handler of the application runs in them. */
+static inline NA_PLUG_PERHAPS bool na_plug_has_threads(unsigned count)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct na_plug_probe probes[NA_PLUG_NEEDS_THREADS];
+    sigset_t all, before;
+    unsigned n = 0;
+    int error = 0;
+    bool good;
+
+    assert(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    (void) pthread_mutex_lock(&lock);
+    while (n < count && error == 0) {
+        probes[n].lock = &lock;
+        error = pthread_create(
+            &probes[n].thread, NULL, na_plug_probe_run, &probes[n]);
+        n += error == 0;
+    }
+    good = n == count;
+    (void) pthread_mutex_unlock(&lock);
+    while (n > 0)
+        na_plug_probe_end(&probes[--n]);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void) pthread_mutex_destroy(&lock);
+    errno = error;
+    return good;
+}
+
+/* Check what a class is going to need; `threads` may be 0. NA_AGAIN, logged:
+ * there are not so many. */
+static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
+    const struct na_class *na_class, const char *subsys, unsigned fds,
+    unsigned threads)
+{
+    const struct na_core *core = na_class->core;
+    struct rlimit limit;
+    int error;
+
+    if (!na_plug_has_fds(fds)) {
+        error = errno;
+        if (error != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+            core->log(HG_LOG_LEVEL_ERROR, subsys,
+                "no descriptors for a class, which needs %u: %s", fds,
+                strerror(error));
+        else
+            core->log(HG_LOG_LEVEL_ERROR, subsys,
+                "no descriptors for a class, which needs %u: the limit nofile "
+                "is %" PRIu64 "; raise it (ulimit -n)",
+                fds, (uint64_t) limit.rlim_cur);
+        return NA_AGAIN;
+    }
+    if (threads == 0 || na_plug_has_threads(threads))
+        return NA_SUCCESS;
+    core->log(HG_LOG_LEVEL_ERROR, subsys,
+        "no threads for a class, which needs %u: %s; raise the limit of "
+        "processes (ulimit -u) or of the cgroup",
+        threads, strerror(errno));
+    return NA_AGAIN;
+}
+
+#endif
+
 /* ==== gen/zmq/zmq.h ==== */
 /*
  * hg_na_zmq: the ZeroMQ transport: tcp, ipc and inproc.
@@ -402,7 +539,6 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  * Must not know: anything of hg but hg.h.
  */
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -433,6 +569,12 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20)
 /* Descriptors that are kept free for the process. */
 #define NA_ZMQ_SPARE_FDS 256u
+/* What a class takes of the process. Descriptors: one of the context, two of
+ * each of libzmq's two threads, one of each socket (the ROUTER, and two of the
+ * monitor), two to sleep on, and one to listen or to connect. */
+#define NA_ZMQ_FDS 11u
+#define NA_ZMQ_INPROC_FDS 8u /* neither monitor nor connections */
+#define NA_ZMQ_THREADS 2u
 #define NA_ZMQ_MS ((uint64_t) 1000000)
 /* The monitored events. ZMQ_EVENT_ACCEPT_FAILED must not be among them: libzmq
  * reports it in an endless loop when no descriptor is left. */
@@ -1461,6 +1603,13 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
     na_zmq_adopt(self, addr);
     addr->state = NA_ZMQ_DIALLING;
+    addr->why = NULL;
+    /* libzmq would say nothing, or abort where it dials from a given host. */
+    if (self->protocol != NA_ZMQ_INPROC && !na_plug_has_fds(1)) {
+        na_zmq_lose(self, addr, NA_AGAIN);
+        addr->why = NA_PLUG_NO_FD;
+        return;
+    }
     if (self->protocol == NA_ZMQ_INPROC) {
         atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
         addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
@@ -2472,7 +2621,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
-    if (!addr->reached && lookup_ret == NA_HOSTUNREACH)
+    if (!addr->reached)
         why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_plug_list_move(&closers, &addr->closers);
@@ -3404,7 +3553,11 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     (void) pthread_once(&once, na_zmq_fork_begin);
-    ret = na_zmq_prepare(self);
+    ret = na_plug_check_needs(na_class, "zmq",
+        self->protocol == NA_ZMQ_INPROC ? NA_ZMQ_INPROC_FDS : NA_ZMQ_FDS,
+        NA_ZMQ_THREADS);
+    if (ret == NA_SUCCESS)
+        ret = na_zmq_prepare(self);
     if (ret != NA_SUCCESS)
         return ret;
     ret = self->tables[NA_ZMQ_BY_ID].size > 0 &&

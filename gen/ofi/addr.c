@@ -297,7 +297,8 @@ static void na_ofi_lost(
             "%s cannot be reached: %s", addr->base.name,
             code == NA_PROTOCOL_ERROR
                 ? "it has another version of this transport's protocol"
-                : "no answer, or refused");
+                : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
+                                      : "no answer, or refused");
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);

@@ -51,6 +51,7 @@
 
 #include "plug/bytes.h"
 #include "plug/list.h"
+#include "plug/needs.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -89,6 +90,10 @@
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
 /* Attempts of a HELLO; most connections are made within these. */
 #define NA_OFI_TRIES 32
+/* Descriptors and threads that a class takes at most, if its provider is
+ * sockets, which crashes with fewer (libfabric 1.17). */
+#define NA_OFI_FDS 13u
+#define NA_OFI_THREADS 4u
 #define NA_OFI_MS ((uint64_t) 1000000)
 #define NA_OFI_NEVER UINT64_MAX
 

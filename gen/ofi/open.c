@@ -113,6 +113,9 @@ static na_return_t na_ofi_open(struct na_class *na_class, const char *host)
     sigset_t before;
     na_return_t ret;
 
+    ret = na_plug_check_needs(na_class, "ofi", NA_OFI_FDS, NA_OFI_THREADS);
+    if (ret != NA_SUCCESS)
+        return ret;
     if (!na_ofi_prepare(self))
         return NA_NOMEM;
     na_ofi_block_signals(&before);

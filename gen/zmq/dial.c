@@ -21,6 +21,13 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
     na_zmq_adopt(self, addr);
     addr->state = NA_ZMQ_DIALLING;
+    addr->why = NULL;
+    /* libzmq would say nothing, or abort where it dials from a given host. */
+    if (self->protocol != NA_ZMQ_INPROC && !na_plug_has_fds(1)) {
+        na_zmq_lose(self, addr, NA_AGAIN);
+        addr->why = NA_PLUG_NO_FD;
+        return;
+    }
     if (self->protocol == NA_ZMQ_INPROC) {
         atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
         addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */

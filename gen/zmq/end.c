@@ -73,7 +73,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
-    if (!addr->reached && lookup_ret == NA_HOSTUNREACH)
+    if (!addr->reached)
         why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
     na_plug_list_move(&closers, &addr->closers);

@@ -436,7 +436,11 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     na_class->max_expected_size = info->max_expected_size;
     na_class->max_tag = UINT32_MAX;
     (void) pthread_once(&once, na_zmq_fork_begin);
-    ret = na_zmq_prepare(self);
+    ret = na_plug_check_needs(na_class, "zmq",
+        self->protocol == NA_ZMQ_INPROC ? NA_ZMQ_INPROC_FDS : NA_ZMQ_FDS,
+        NA_ZMQ_THREADS);
+    if (ret == NA_SUCCESS)
+        ret = na_zmq_prepare(self);
     if (ret != NA_SUCCESS)
         return ret;
     ret = self->tables[NA_ZMQ_BY_ID].size > 0 &&

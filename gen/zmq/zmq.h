@@ -38,10 +38,10 @@
 
 #include "plug/bytes.h"
 #include "plug/list.h"
+#include "plug/needs.h"
 #include "plug/net.h"
 #include "plug/plug.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -72,6 +72,12 @@
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20)
 /* Descriptors that are kept free for the process. */
 #define NA_ZMQ_SPARE_FDS 256u
+/* What a class takes of the process. Descriptors: one of the context, two of
+ * each of libzmq's two threads, one of each socket (the ROUTER, and two of the
+ * monitor), two to sleep on, and one to listen or to connect. */
+#define NA_ZMQ_FDS 11u
+#define NA_ZMQ_INPROC_FDS 8u /* neither monitor nor connections */
+#define NA_ZMQ_THREADS 2u
 #define NA_ZMQ_MS ((uint64_t) 1000000)
 /* The monitored events. ZMQ_EVENT_ACCEPT_FAILED must not be among them: libzmq
  * reports it in an endless loop when no descriptor is left. */
