@@ -15936,6 +15936,14 @@ void hg_proc_release(hg_proc_t proc, const void *ptr)
     hg_mem_free((void *) (uintptr_t) ptr);
 }
 
+hg_return_t hg_gen_threw(hg_proc_t proc, const char *what)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    HG_PROC_EXPLAIN(proc, "the proc function threw an exception: %s", what);
+    return hg_proc_fail(proc, HG_OTHER_ERROR);
+}
+
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
     "float and double travel as IEEE 754 single and double");
 
@@ -20725,9 +20733,11 @@ HG_PRIVATE HG_NOINLINE void hg_watch_respond(
 /* Set the trace id of a numbered outgoing call. */
 HG_PRIVATE void hg_watch_trace(struct hg_handle *handle);
 
-/* Set the trace that this thread executes; 0: none. Returns the previous
- * one. */
-HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id);
+/* hg_watch_executed: the call that this thread executes; NULL: none.
+ * hg_watch_execute: set it; returns the previous one. The caller holds a
+ * reference of the handle until it sets another one. */
+HG_PRIVATE struct hg_handle *hg_watch_executed(void);
+HG_PRIVATE struct hg_handle *hg_watch_execute(struct hg_handle *handle);
 
 /* Copy the histogram of a registered function: of its outgoing calls, or with
  * `target` of the calls executed here. False: it has none. `size` is not
@@ -20742,8 +20752,8 @@ HG_PRIVATE void hg_watch_set_hook(
 /* ==== gen/hg/watch.c ==== */
 /* watch: see watch.h. */
 
-/* The trace of the call that this thread executes; 0: none. */
-static _Thread_local uint64_t hg_watch_current;
+/* The call that this thread executes; NULL: none. */
+static _Thread_local struct hg_handle *hg_watch_current;
 
 /* ---- Traces ---- */
 
@@ -20751,8 +20761,8 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
 {
     assert(!handle->target && handle->number != 0);
     handle->trace_id = handle->trace_set;
-    if (handle->trace_id == 0)
-        handle->trace_id = hg_watch_current;
+    if (handle->trace_id == 0 && hg_watch_current != NULL)
+        handle->trace_id = hg_watch_current->trace_id;
     if (handle->trace_id == 0)
         handle->trace_id =
             handle->context->hg_class->trace_base + handle->sequence;
@@ -20760,11 +20770,16 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
         handle->trace_id = 1;
 }
 
-HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
+HG_PRIVATE struct hg_handle *hg_watch_executed(void)
 {
-    uint64_t before = hg_watch_current;
+    return hg_watch_current;
+}
 
-    hg_watch_current = trace_id;
+HG_PRIVATE struct hg_handle *hg_watch_execute(struct hg_handle *handle)
+{
+    struct hg_handle *before = hg_watch_current;
+
+    hg_watch_current = handle;
     return before;
 }
 
@@ -22659,6 +22674,12 @@ HG_PRIVATE struct hg_handle *hg_serve_next(struct hg_context *context);
 HG_PRIVATE void hg_serve_call(struct hg_handle *handle);
 HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context);
 
+/* Whether the call has its answer. */
+static inline bool hg_serve_is_answered(struct hg_handle *handle)
+{
+    return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
+}
+
 /* Answer with `data`, encoded by the output proc, or with a `code` alone. If an
  * output cannot be encoded or sent, the origin gets the error code, which is
  * also returned. HG_EXIST: already answered. */
@@ -22730,11 +22751,6 @@ static bool hg_serve_is_ending(struct hg_context *context)
     return atomic_load_explicit(&context->closing, memory_order_relaxed) ||
         atomic_load_explicit(
             &context->hg_class->draining, memory_order_relaxed);
-}
-
-static bool hg_serve_is_answered(struct hg_handle *handle)
-{
-    return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
 }
 
 /* Whether the library executes the call. */
@@ -22927,16 +22943,16 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
 static void hg_serve_execute(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    uint64_t before;
+    struct hg_handle *before;
     hg_return_t ret;
 
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
         return;
     }
-    before = hg_watch_inherit(handle->trace_id);
+    before = hg_watch_execute(handle);
     ret = hg_serve_call_handler(handle);
-    (void) hg_watch_inherit(before);
+    (void) hg_watch_execute(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returned %d (%s), which is not a valid "
@@ -28069,7 +28085,8 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle)
 /* ==== gen/hg/extras.c ==== */
 /*
  * extras: functions of both models that Mercury does not have: deadlines,
- * cancellation, error texts, traces, histograms, peer identity, and HG_Drain.
+ * cancellation, error texts, traces, histograms, the current call, peer
+ * identity, and HG_Drain.
  *
  * A handle may belong to either model. Arguments are checked here; forward,
  * serve, cancel and watch do the work. No other module includes this one.
@@ -28223,6 +28240,14 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
 }
 
 /* ---- Who calls ---- */
+
+HG_EXPORT hg_handle_t HG_Handler_current(void)
+{
+    struct hg_handle *handle = hg_watch_executed();
+
+    return handle != NULL && hg_handle_given(handle) > 0 ? handle
+                                                         : HG_HANDLE_NULL;
+}
 
 /* The identity in a peer's address never changes, and the handle holds a
  * reference of the address. */
@@ -29153,6 +29178,23 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
         return ret;
     return HG_Bulk_create(
         context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
+}
+
+/* ---- The answer ---- */
+
+hg_return_t hg_stub_respond(hg_handle_t handle, void *out_struct)
+{
+    return hg_serve_is_answered(handle)
+        ? HG_SUCCESS
+        : hg_serve_respond(handle, HG_SUCCESS, out_struct);
+}
+
+void hg_stub_threw(hg_handle_t handle, const char *what)
+{
+    hg_log_warning("rpc", "\"%s\" with %s: the function threw an exception: %s",
+        hg_handle_function(handle), hg_handle_peer(handle), what);
+    if (!hg_serve_is_answered(handle))
+        (void) hg_serve_respond_error(handle, HG_OTHER_ERROR, what);
 }
 
 /* ---- Arguments ---- */

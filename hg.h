@@ -131,6 +131,27 @@
 #define HG_CAST(type, value) ((type) (value))
 #endif
 
+/* Run statements of the application. If they throw an exception, run `caught`,
+ * where `hg_what` is the text of the exception. In C, and in C++ without
+ * exceptions, only run them. */
+#if defined(__cplusplus) && \
+    (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || \
+        defined(_CPPUNWIND))
+#include <exception>
+#define HG_GEN_TRY(caught, ...) \
+    try { \
+        __VA_ARGS__ \
+    } catch (const std::exception &hg_exception) { \
+        const char *hg_what = hg_exception.what(); \
+        caught; \
+    } catch (...) { \
+        const char *hg_what = "no std::exception"; \
+        caught; \
+    }
+#else
+#define HG_GEN_TRY(caught, ...) __VA_ARGS__
+#endif
+
 /* A null pointer without a warning of C++ about a number as a pointer. */
 #ifdef __cplusplus
 #define HG_NULLPTR nullptr
@@ -431,6 +452,10 @@ typedef struct hg_checksum *hg_checksum_t;
  * It may call the library, but must not end the class, the context or the call
  * that it works for.
  *
+ * One that is registered with HG_Register() must not throw an exception of C++.
+ * If that of a field throws one, the proc function that MERCURY_GEN_PROC() or a
+ * stub generates catches it and returns HG_OTHER_ERROR (logged).
+ *
  * @param proc  what to do, and with which bytes.
  * @param data  the value.
  * @return HG_SUCCESS, or the code that the call ends with.
@@ -451,6 +476,9 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
  * the callback model the function itself calls HG_Destroy() in any case.
  * HG_TIMEOUT, HG_INTR and numbers that are no code travel as HG_OTHER_ERROR
  * (logged), since the first two tell a caller that its call has not completed.
+ *
+ * It is called from C: it must not throw an exception of C++. The handler that
+ * MERCURY_GEN_RPC_STUB() generates catches those of the stub's function.
  *
  * In the callback model it may call every function, except HG_Context_destroy()
  * of its context and HG_Finalize2() of its class. See hg-threads(7).
@@ -1114,9 +1142,18 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * divide_end. The memory of an hg_bulk_t stays in use until
  * HG_Bulk_handle_free().
  *
- * The member `call` of hg_memory_t is the handle of the call, for
- * HG_Is_canceled(), HG_Get_time_left() and HG_Handler_get_addr(). A function
- * without such an input cannot get the handle: use the request model for it.
+ * The member `call` of hg_memory_t is the handle of the call, which
+ * HG_Handler_current() returns to any function.
+ *
+ * **The caller.** HG_Handler_current() returns the handle of the call while the
+ * function runs: for HG_Get_peer_id(), HG_Is_canceled() and others. If the
+ * function calls HG_Respond_error() with it, that is the response: the outputs
+ * and the return value are ignored.
+ *
+ * **Exceptions.** If the function throws an exception, in C++, the call ends
+ * with HG_OTHER_ERROR, and its error text is what() of the exception, or "no
+ * std::exception". The server logs a warning. Memory of outputs of type
+ * hg_string_t that the function has set is freed.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the
@@ -2641,6 +2678,41 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  *                         (logged): see hg-threads(7).
  */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
+
+/* ---- The current call ---- */
+
+/**
+ * Get the call that this thread executes.
+ *
+ * It is for the function of a stub, which has no other way to its call: to its
+ * caller (HG_Handler_get_addr(), HG_Get_peer_id()), its time
+ * (HG_Get_time_left(), HG_Is_canceled()), and HG_Respond_error(). In a handler
+ * it is the handle that the handler got.
+ *
+ * If a function waits and another one runs inside the wait, each has its own
+ * handle. A callback that runs inside a wait gets the handle of the function
+ * that waits.
+ *
+ * The function of a stub may respond with the handle. The stub then does not
+ * respond: it ignores the outputs and the return value, and frees what an
+ * output of type hg_string_t points to. The stub frees the handle: the function
+ * does not call HG_Handler_free() or HG_Destroy().
+ *
+ * @code
+ * int32_t fs_delete(hg_const_string_t path)
+ * {
+ *     hg_handle_t call = HG_Handler_current();
+ *     if (strcmp(HG_Get_peer_id(call), "uid:0") != 0)
+ *         return (void) HG_Respond_error(call, HG_PERMISSION, "not root"), 0;
+ *     return path != NULL && unlink(path) == 0 ? 0 : -1;
+ * }
+ * @endcode
+ *
+ * @return the handle; HG_HANDLE_NULL outside of a function of a stub and of a
+ * handler, and after the handle was freed.
+ * @lifetime Until the function or the handler returns, or frees the handle.
+ */
+HG_EXPORT hg_handle_t HG_Handler_current(void);
 
 /* ---- Identity ---- */
 
@@ -6904,6 +6976,9 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_UNUSED
 #endif
 
+/* A proc function threw an exception (logged). Returns HG_OTHER_ERROR. */
+HG_EXPORT hg_return_t hg_gen_threw(hg_proc_t proc, const char *what);
+
 /* hg_proc_raw logs and returns an error for NULL, except when it frees. */
 #define HG_GEN_FUNCTION_OF(name, fields, CHECKS, whole) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
@@ -6916,7 +6991,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
             return hg_proc_raw(proc, HG_NULLPTR, 1); \
         if (whole) \
             return HG_SUCCESS; \
-        HG_GEN_STEPS(fields) \
+        HG_GEN_TRY(hg_ret = hg_gen_threw(proc, hg_what), HG_GEN_STEPS(fields)) \
         return hg_ret; \
     }
 #define HG_GEN_FUNCTION(name, fields, whole) \
@@ -6964,6 +7039,12 @@ HG_EXPORT hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
     const char *func_name, unsigned int timeout, hg_handle_t *handle_p);
 HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p);
+/* Respond with the outputs, unless the function has responded. If they cannot
+ * be sent, the caller gets the code. */
+HG_EXPORT hg_return_t hg_stub_respond(hg_handle_t handle, void *out_struct);
+/* The function threw an exception (logged): respond with HG_OTHER_ERROR and the
+ * text, unless the function has responded. */
+HG_EXPORT void hg_stub_threw(hg_handle_t handle, const char *what);
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
 /* Name the function, whose call could not begin, in the thread's last error
@@ -7179,22 +7260,22 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
         if (hg_ret != HG_SUCCESS) \
             return HG_STUB_FAIL(hg_handle, hg_ret); \
         (void) hg_stub_clear(&hg_out, sizeof(hg_out)); \
-        HG_STUB_ASSIGN(type) \
-        name(HG_STUB_LIST( \
-            HG_STUB_HAS(ins outs), , HG_STUB_GIVES(ins) HG_STUB_FILLS(outs))); \
-        hg_ret = HG_STUB_RESPOND(hg_handle, &hg_out); \
+        HG_GEN_TRY(hg_stub_threw(hg_handle, hg_what), \
+                   HG_STUB_ASSIGN(type) \
+                       name(HG_STUB_LIST(HG_STUB_HAS(ins outs), , \
+                           HG_STUB_GIVES(ins) HG_STUB_FILLS(outs)));) \
+        (void) hg_stub_respond(hg_handle, &hg_out); \
         hg_stub_release(hg_proc_##name##_out_t, &hg_out); \
         (void) HG_STUB_FREE_INPUT(hg_handle, &hg_in); \
-        return HG_STUB_DONE(hg_handle, hg_ret); \
+        return HG_STUB_DONE(hg_handle); \
     }
 
 #if HG_API_VERSION == 1
 
 #define HG_STUB_GET_INPUT HG_Handler_get_input
 #define HG_STUB_FREE_INPUT HG_Handler_free_input
-#define HG_STUB_RESPOND HG_Handler_start_output
 #define HG_STUB_FAIL(handle, ret) (ret)
-#define HG_STUB_DONE(handle, ret) ((void) (ret), HG_Handler_free(handle))
+#define HG_STUB_DONE HG_Handler_free
 
 #define HG_STUB_ORIGIN(name, text, ins, outs) \
     typedef struct { \
@@ -7263,10 +7344,8 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 
 #define HG_STUB_GET_INPUT HG_Get_input
 #define HG_STUB_FREE_INPUT HG_Free_input
-#define HG_STUB_RESPOND(handle, out) \
-    HG_Respond(handle, HG_CAST(hg_cb_t, HG_NULLPTR), HG_NULLPTR, out)
 #define HG_STUB_FAIL(handle, ret) ((void) HG_Destroy(handle), (ret))
-#define HG_STUB_DONE HG_STUB_FAIL
+#define HG_STUB_DONE HG_Destroy
 
 #define HG_STUB_ORIGIN(name, text, ins, outs) \
     typedef struct name##_call_t name##_call_t; \

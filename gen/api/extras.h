@@ -212,6 +212,41 @@ HG_EXPORT const char *HG_Get_error_text(const void *call);
  */
 HG_EXPORT hg_return_t HG_Wait_room(na_addr_t addr, unsigned int timeout);
 
+/* ---- The current call ---- */
+
+/**
+ * Get the call that this thread executes.
+ *
+ * It is for the function of a stub, which has no other way to its call: to its
+ * caller (HG_Handler_get_addr(), HG_Get_peer_id()), its time
+ * (HG_Get_time_left(), HG_Is_canceled()), and HG_Respond_error(). In a handler
+ * it is the handle that the handler got.
+ *
+ * If a function waits and another one runs inside the wait, each has its own
+ * handle. A callback that runs inside a wait gets the handle of the function
+ * that waits.
+ *
+ * The function of a stub may respond with the handle. The stub then does not
+ * respond: it ignores the outputs and the return value, and frees what an
+ * output of type hg_string_t points to. The stub frees the handle: the function
+ * does not call HG_Handler_free() or HG_Destroy().
+ *
+ * @code
+ * int32_t fs_delete(hg_const_string_t path)
+ * {
+ *     hg_handle_t call = HG_Handler_current();
+ *     if (strcmp(HG_Get_peer_id(call), "uid:0") != 0)
+ *         return (void) HG_Respond_error(call, HG_PERMISSION, "not root"), 0;
+ *     return path != NULL && unlink(path) == 0 ? 0 : -1;
+ * }
+ * @endcode
+ *
+ * @return the handle; HG_HANDLE_NULL outside of a function of a stub and of a
+ * handler, and after the handle was freed.
+ * @lifetime Until the function or the handler returns, or frees the handle.
+ */
+HG_EXPORT hg_handle_t HG_Handler_current(void);
+
 /* ---- Identity ---- */
 
 /**

@@ -152,6 +152,9 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
 #define HG_GEN_UNUSED
 #endif
 
+/* A proc function threw an exception (logged). Returns HG_OTHER_ERROR. */
+HG_EXPORT hg_return_t hg_gen_threw(hg_proc_t proc, const char *what);
+
 /* hg_proc_raw logs and returns an error for NULL, except when it frees. */
 #define HG_GEN_FUNCTION_OF(name, fields, CHECKS, whole) \
     HG_GEN_UNUSED static inline hg_return_t hg_proc_##name( \
@@ -164,7 +167,7 @@ static inline int hg_gen_step_whole(hg_proc_t proc, void *data, size_t bytes)
             return hg_proc_raw(proc, HG_NULLPTR, 1); \
         if (whole) \
             return HG_SUCCESS; \
-        HG_GEN_STEPS(fields) \
+        HG_GEN_TRY(hg_ret = hg_gen_threw(proc, hg_what), HG_GEN_STEPS(fields)) \
         return hg_ret; \
     }
 #define HG_GEN_FUNCTION(name, fields, whole) \

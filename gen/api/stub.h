@@ -215,9 +215,18 @@
  * divide_end. The memory of an hg_bulk_t stays in use until
  * HG_Bulk_handle_free().
  *
- * The member `call` of hg_memory_t is the handle of the call, for
- * HG_Is_canceled(), HG_Get_time_left() and HG_Handler_get_addr(). A function
- * without such an input cannot get the handle: use the request model for it.
+ * The member `call` of hg_memory_t is the handle of the call, which
+ * HG_Handler_current() returns to any function.
+ *
+ * **The caller.** HG_Handler_current() returns the handle of the call while the
+ * function runs: for HG_Get_peer_id(), HG_Is_canceled() and others. If the
+ * function calls HG_Respond_error() with it, that is the response: the outputs
+ * and the return value are ignored.
+ *
+ * **Exceptions.** If the function throws an exception, in C++, the call ends
+ * with HG_OTHER_ERROR, and its error text is what() of the exception, or "no
+ * std::exception". The server logs a warning. Memory of outputs of type
+ * hg_string_t that the function has set is freed.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the

@@ -17,6 +17,12 @@ HG_EXPORT hg_return_t hg_stub_create(hg_context_t *context, hg_addr_t addr,
     const char *func_name, unsigned int timeout, hg_handle_t *handle_p);
 HG_EXPORT hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
     size_t size, unsigned long flags, hg_bulk_t *bulk_p);
+/* Respond with the outputs, unless the function has responded. If they cannot
+ * be sent, the caller gets the code. */
+HG_EXPORT hg_return_t hg_stub_respond(hg_handle_t handle, void *out_struct);
+/* The function threw an exception (logged): respond with HG_OTHER_ERROR and the
+ * text, unless the function has responded. */
+HG_EXPORT void hg_stub_threw(hg_handle_t handle, const char *what);
 HG_EXPORT void hg_stub_release(hg_proc_cb_t proc_cb, void *data);
 HG_EXPORT hg_return_t hg_stub_busy(const char *func_name);
 /* Name the function, whose call could not begin, in the thread's last error
@@ -232,22 +238,22 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
         if (hg_ret != HG_SUCCESS) \
             return HG_STUB_FAIL(hg_handle, hg_ret); \
         (void) hg_stub_clear(&hg_out, sizeof(hg_out)); \
-        HG_STUB_ASSIGN(type) \
-        name(HG_STUB_LIST( \
-            HG_STUB_HAS(ins outs), , HG_STUB_GIVES(ins) HG_STUB_FILLS(outs))); \
-        hg_ret = HG_STUB_RESPOND(hg_handle, &hg_out); \
+        HG_GEN_TRY(hg_stub_threw(hg_handle, hg_what), \
+                   HG_STUB_ASSIGN(type) \
+                       name(HG_STUB_LIST(HG_STUB_HAS(ins outs), , \
+                           HG_STUB_GIVES(ins) HG_STUB_FILLS(outs)));) \
+        (void) hg_stub_respond(hg_handle, &hg_out); \
         hg_stub_release(hg_proc_##name##_out_t, &hg_out); \
         (void) HG_STUB_FREE_INPUT(hg_handle, &hg_in); \
-        return HG_STUB_DONE(hg_handle, hg_ret); \
+        return HG_STUB_DONE(hg_handle); \
     }
 
 #if HG_API_VERSION == 1
 
 #define HG_STUB_GET_INPUT HG_Handler_get_input
 #define HG_STUB_FREE_INPUT HG_Handler_free_input
-#define HG_STUB_RESPOND HG_Handler_start_output
 #define HG_STUB_FAIL(handle, ret) (ret)
-#define HG_STUB_DONE(handle, ret) ((void) (ret), HG_Handler_free(handle))
+#define HG_STUB_DONE HG_Handler_free
 
 #define HG_STUB_ORIGIN(name, text, ins, outs) \
     typedef struct { \
@@ -316,10 +322,8 @@ HG_STUB_INLINE hg_memory_t hg_stub_memory(hg_handle_t call, hg_bulk_t bulk)
 
 #define HG_STUB_GET_INPUT HG_Get_input
 #define HG_STUB_FREE_INPUT HG_Free_input
-#define HG_STUB_RESPOND(handle, out) \
-    HG_Respond(handle, HG_CAST(hg_cb_t, HG_NULLPTR), HG_NULLPTR, out)
 #define HG_STUB_FAIL(handle, ret) ((void) HG_Destroy(handle), (ret))
-#define HG_STUB_DONE HG_STUB_FAIL
+#define HG_STUB_DONE HG_Destroy
 
 #define HG_STUB_ORIGIN(name, text, ins, outs) \
     typedef struct name##_call_t name##_call_t; \

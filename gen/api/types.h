@@ -91,6 +91,10 @@ typedef struct hg_checksum *hg_checksum_t;
  * It may call the library, but must not end the class, the context or the call
  * that it works for.
  *
+ * One that is registered with HG_Register() must not throw an exception of C++.
+ * If that of a field throws one, the proc function that MERCURY_GEN_PROC() or a
+ * stub generates catches it and returns HG_OTHER_ERROR (logged).
+ *
  * @param proc  what to do, and with which bytes.
  * @param data  the value.
  * @return HG_SUCCESS, or the code that the call ends with.
@@ -111,6 +115,9 @@ typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
  * the callback model the function itself calls HG_Destroy() in any case.
  * HG_TIMEOUT, HG_INTR and numbers that are no code travel as HG_OTHER_ERROR
  * (logged), since the first two tell a caller that its call has not completed.
+ *
+ * It is called from C: it must not throw an exception of C++. The handler that
+ * MERCURY_GEN_RPC_STUB() generates catches those of the stub's function.
  *
  * In the callback model it may call every function, except HG_Context_destroy()
  * of its context and HG_Finalize2() of its class. See hg-threads(7).

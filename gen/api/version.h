@@ -118,6 +118,27 @@
 #define HG_CAST(type, value) ((type) (value))
 #endif
 
+/* Run statements of the application. If they throw an exception, run `caught`,
+ * where `hg_what` is the text of the exception. In C, and in C++ without
+ * exceptions, only run them. */
+#if defined(__cplusplus) && \
+    (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || \
+        defined(_CPPUNWIND))
+#include <exception>
+#define HG_GEN_TRY(caught, ...) \
+    try { \
+        __VA_ARGS__ \
+    } catch (const std::exception &hg_exception) { \
+        const char *hg_what = hg_exception.what(); \
+        caught; \
+    } catch (...) { \
+        const char *hg_what = "no std::exception"; \
+        caught; \
+    }
+#else
+#define HG_GEN_TRY(caught, ...) __VA_ARGS__
+#endif
+
 /* A null pointer without a warning of C++ about a number as a pointer. */
 #ifdef __cplusplus
 #define HG_NULLPTR nullptr

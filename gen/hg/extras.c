@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * extras: functions of both models that Mercury does not have: deadlines,
- * cancellation, error texts, traces, histograms, peer identity, and HG_Drain.
+ * cancellation, error texts, traces, histograms, the current call, peer
+ * identity, and HG_Drain.
  *
  * A handle may belong to either model. Arguments are checked here; forward,
  * serve, cancel and watch do the work. No other module includes this one.
@@ -166,6 +167,14 @@ HG_EXPORT const char *HG_Get_error_text(const void *call)
 }
 
 /* ---- Who calls ---- */
+
+HG_EXPORT hg_handle_t HG_Handler_current(void)
+{
+    struct hg_handle *handle = hg_watch_executed();
+
+    return handle != NULL && hg_handle_given(handle) > 0 ? handle
+                                                         : HG_HANDLE_NULL;
+}
 
 /* The identity in a peer's address never changes, and the handle holds a
  * reference of the address. */

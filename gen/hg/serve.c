@@ -36,11 +36,6 @@ static bool hg_serve_is_ending(struct hg_context *context)
             &context->hg_class->draining, memory_order_relaxed);
 }
 
-static bool hg_serve_is_answered(struct hg_handle *handle)
-{
-    return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
-}
-
 /* Whether the library executes the call. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
@@ -231,16 +226,16 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
 static void hg_serve_execute(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    uint64_t before;
+    struct hg_handle *before;
     hg_return_t ret;
 
     if (!hg_serve_enter(handle)) {
         (void) hg_serve_free(handle);
         return;
     }
-    before = hg_watch_inherit(handle->trace_id);
+    before = hg_watch_execute(handle);
     ret = hg_serve_call_handler(handle);
-    (void) hg_watch_inherit(before);
+    (void) hg_watch_execute(before);
     if (ret != HG_SUCCESS && hg_handle_result(ret) != ret) {
         hg_log_error("rpc",
             "the handler of \"%s\" returned %d (%s), which is not a valid "

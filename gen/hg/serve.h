@@ -42,6 +42,12 @@ HG_PRIVATE struct hg_handle *hg_serve_next(struct hg_context *context);
 HG_PRIVATE void hg_serve_call(struct hg_handle *handle);
 HG_PRIVATE bool hg_serve_is_executing(struct hg_context *context);
 
+/* Whether the call has its answer. */
+static inline bool hg_serve_is_answered(struct hg_handle *handle)
+{
+    return atomic_load(&handle->state) == HG_HANDLE_ANSWERED;
+}
+
 /* Answer with `data`, encoded by the output proc, or with a `code` alone. If an
  * output cannot be encoded or sent, the origin gets the error code, which is
  * also returned. HG_EXIST: already answered. */

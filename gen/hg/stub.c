@@ -17,6 +17,7 @@
 #include "hg/forward.h"
 #include "hg/layer.h"
 #include "hg/registry.h"
+#include "hg/serve.h"
 #include "hg/wait.h"
 #include "na/context.h"
 #include "na/progress.h"
@@ -187,6 +188,23 @@ hg_return_t hg_stub_expose(hg_context_t *context, const void *memory,
         return ret;
     return HG_Bulk_create(
         context->hg_class, 1, &address, &bytes, (uint8_t) flags, bulk_p);
+}
+
+/* ---- The answer ---- */
+
+hg_return_t hg_stub_respond(hg_handle_t handle, void *out_struct)
+{
+    return hg_serve_is_answered(handle)
+        ? HG_SUCCESS
+        : hg_serve_respond(handle, HG_SUCCESS, out_struct);
+}
+
+void hg_stub_threw(hg_handle_t handle, const char *what)
+{
+    hg_log_warning("rpc", "\"%s\" with %s: the function threw an exception: %s",
+        hg_handle_function(handle), hg_handle_peer(handle), what);
+    if (!hg_serve_is_answered(handle))
+        (void) hg_serve_respond_error(handle, HG_OTHER_ERROR, what);
 }
 
 /* ---- Arguments ---- */

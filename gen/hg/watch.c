@@ -6,8 +6,8 @@
 #include "base/lock.h"
 #include "base/log.h"
 
-/* The trace of the call that this thread executes; 0: none. */
-static _Thread_local uint64_t hg_watch_current;
+/* The call that this thread executes; NULL: none. */
+static _Thread_local struct hg_handle *hg_watch_current;
 
 /* ---- Traces ---- */
 
@@ -15,8 +15,8 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
 {
     assert(!handle->target && handle->number != 0);
     handle->trace_id = handle->trace_set;
-    if (handle->trace_id == 0)
-        handle->trace_id = hg_watch_current;
+    if (handle->trace_id == 0 && hg_watch_current != NULL)
+        handle->trace_id = hg_watch_current->trace_id;
     if (handle->trace_id == 0)
         handle->trace_id =
             handle->context->hg_class->trace_base + handle->sequence;
@@ -24,11 +24,16 @@ HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
         handle->trace_id = 1;
 }
 
-HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id)
+HG_PRIVATE struct hg_handle *hg_watch_executed(void)
 {
-    uint64_t before = hg_watch_current;
+    return hg_watch_current;
+}
 
-    hg_watch_current = trace_id;
+HG_PRIVATE struct hg_handle *hg_watch_execute(struct hg_handle *handle)
+{
+    struct hg_handle *before = hg_watch_current;
+
+    hg_watch_current = handle;
     return before;
 }
 

@@ -45,9 +45,11 @@ HG_PRIVATE HG_NOINLINE void hg_watch_respond(
 /* Set the trace id of a numbered outgoing call. */
 HG_PRIVATE void hg_watch_trace(struct hg_handle *handle);
 
-/* Set the trace that this thread executes; 0: none. Returns the previous
- * one. */
-HG_PRIVATE uint64_t hg_watch_inherit(uint64_t trace_id);
+/* hg_watch_executed: the call that this thread executes; NULL: none.
+ * hg_watch_execute: set it; returns the previous one. The caller holds a
+ * reference of the handle until it sets another one. */
+HG_PRIVATE struct hg_handle *hg_watch_executed(void);
+HG_PRIVATE struct hg_handle *hg_watch_execute(struct hg_handle *handle);
 
 /* Copy the histogram of a registered function: of its outgoing calls, or with
  * `target` of the calls executed here. False: it has none. `size` is not

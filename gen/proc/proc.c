@@ -438,6 +438,14 @@ void hg_proc_release(hg_proc_t proc, const void *ptr)
     hg_mem_free((void *) (uintptr_t) ptr);
 }
 
+hg_return_t hg_gen_threw(hg_proc_t proc, const char *what)
+{
+    if (proc == NULL)
+        return hg_proc_refuse(NULL);
+    HG_PROC_EXPLAIN(proc, "the proc function threw an exception: %s", what);
+    return hg_proc_fail(proc, HG_OTHER_ERROR);
+}
+
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8,
     "float and double travel as IEEE 754 single and double");
 

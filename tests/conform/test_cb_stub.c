@@ -17,6 +17,7 @@ static hg_return_t stub_nest(hg_handle_t call)
     hg_handle_t next;
     cb_one_t value;
 
+    HG_CHECK(HG_Handler_current() == call);
     HG_CHECK_OK(HG_Get_input(call, &value));
     HG_CHECK_OK(HG_Free_input(call, &value));
     if (--value.value >= 0) {
@@ -27,8 +28,11 @@ static hg_return_t stub_nest(hg_handle_t call)
     }
     /* The last one answers its caller, which has timed out meanwhile. */
     value.value = (int32_t) ret;
+    HG_CHECK(HG_Handler_current() == call);
     HG_CHECK_OK(HG_Respond(call, NULL, NULL, &value));
-    return HG_Destroy(call);
+    HG_CHECK_OK(HG_Destroy(call));
+    HG_CHECK(HG_Handler_current() == HG_HANDLE_NULL);
+    return HG_SUCCESS;
 }
 
 static hg_id_t stub_nest_id;
@@ -56,6 +60,7 @@ static void cb_register(hg_class_t *hg_class)
     HG_CHECK(stubs_fill_provide(hg_class) != 0);
     HG_CHECK(stubs_copy_provide(hg_class) != 0);
     HG_CHECK(stubs_delay_provide(hg_class) != 0);
+    HG_CHECK(stubs_current_provide(hg_class) != 0);
 }
 
 HG_TEST(stub_carries_values_both_ways)
@@ -454,6 +459,52 @@ HG_TEST(stub_times_out)
     code =
         stubs_delay_call(end.context, end.target, 20, data, sizeof(data), &ret);
     HG_CHECK(code == HG_TIMEOUT ? ret == 77 : code == HG_SUCCESS);
+    HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, 1, 2, &ret));
+    HG_CHECK_EQ_INT(ret, 3);
+    cb_close(&end);
+}
+
+HG_TEST(stub_knows_its_call)
+{
+    struct cb_end end;
+    hg_string_t id = NULL;
+    uint32_t left = 0;
+    int32_t ret = 0;
+
+    cb_open(&end);
+    HG_CHECK(HG_Handler_current() == HG_HANDLE_NULL);
+    HG_CHECK_OK(stubs_current_call(
+        end.context, end.target, CB_TIMEOUT, STUBS_TELL, &id, &left, &ret));
+    HG_CHECK_EQ_INT(ret, 1);
+    HG_CHECK(left > 0 && left <= CB_TIMEOUT);
+    HG_CHECK((id[0] != '\0') == (strcmp(hg_test_transport(), "sm") == 0));
+    hg_proc_release(HG_PROC_NULL, id);
+    HG_CHECK_OK(stubs_current_call(
+        end.context, end.target, 0, STUBS_TELL, NULL, &left, NULL));
+    HG_CHECK_EQ_U64(left, HG_NO_DEADLINE);
+    ret = (int32_t) stubs_current_call(
+        end.context, end.target, 20, STUBS_WAIT, NULL, NULL, NULL);
+    HG_CHECK(ret == HG_TIMEOUT || ret == HG_SUCCESS);
+    HG_CHECK(HG_Handler_current() == HG_HANDLE_NULL);
+    cb_close(&end);
+}
+
+/* The stub does not respond a second time: that would log an error. */
+HG_TEST(stub_may_respond_with_an_error)
+{
+    struct cb_end end;
+    hg_string_t id = NULL;
+    int32_t ret = 77;
+    int i;
+
+    cb_open(&end);
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_RET(stubs_current_call(end.context, end.target, 0,
+                         STUBS_REFUSE, &id, NULL, &ret),
+            HG_PERMISSION);
+        HG_CHECK(strstr(HG_Get_last_error_text(), "not for you") != NULL);
+        HG_CHECK(id == NULL && ret == 77);
+    }
     HG_CHECK_OK(stubs_add_call(end.context, end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_INT(ret, 3);
     cb_close(&end);

@@ -11,6 +11,37 @@
 /* This process registers nothing by itself. */
 static bool stub_only_calls;
 
+/* A call that its function makes to this process itself, and that this process
+ * executes while the function waits. */
+MERCURY_GEN_RPC_STUB(int32_t, stub_nested, ((int32_t) (depth)), )
+
+static na_addr_t stub_self;
+
+int32_t stub_nested(int32_t depth)
+{
+    static hg_handle_t outer;
+    hg_handle_t call = HG_Handler_current();
+    int32_t ret = 0;
+
+    HG_CHECK(call != HG_HANDLE_NULL && call != outer);
+    outer = call;
+    if (depth > 0)
+        HG_CHECK_OK(stub_nested_call(stub_self, 0, depth - 1, &ret));
+    HG_CHECK(HG_Handler_current() == call);
+    return ret + 1;
+}
+
+/* A handler without a stub. */
+static hg_return_t stub_plain(hg_handle_t handle)
+{
+    HG_CHECK(HG_Handler_current() == handle);
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    HG_CHECK(HG_Handler_current() == handle);
+    HG_CHECK_OK(HG_Handler_free(handle));
+    HG_CHECK(HG_Handler_current() == HG_HANDLE_NULL);
+    return HG_SUCCESS;
+}
+
 static void rpc_register(void)
 {
     if (stub_only_calls)
@@ -29,6 +60,8 @@ static void rpc_register(void)
     HG_CHECK(stubs_fill_provide() != 0);
     HG_CHECK(stubs_copy_provide() != 0);
     HG_CHECK(stubs_delay_provide() != 0);
+    HG_CHECK(stubs_current_provide() != 0);
+    HG_CHECK(stub_nested_provide() != 0);
 }
 
 HG_TEST(stub_carries_values_both_ways)
@@ -288,6 +321,69 @@ HG_TEST(stub_times_out)
     HG_CHECK(code == HG_TIMEOUT ? ret == 77 : code == HG_SUCCESS);
     HG_CHECK_OK(stubs_add_call(end.target, 0, 1, 2, &ret));
     HG_CHECK_EQ_INT(ret, 3);
+    rpc_close(&end);
+}
+
+HG_TEST(stub_knows_its_call)
+{
+    struct rpc_end end;
+    hg_string_t id = NULL;
+    uint32_t left = 0;
+    int32_t ret = 0;
+
+    rpc_open(&end);
+    HG_CHECK(HG_Handler_current() == HG_HANDLE_NULL);
+    HG_CHECK_OK(stubs_current_call(
+        end.target, RPC_TIMEOUT, STUBS_TELL, &id, &left, &ret));
+    HG_CHECK_EQ_INT(ret, 1);
+    HG_CHECK(left > 0 && left <= RPC_TIMEOUT);
+    HG_CHECK((id[0] != '\0') == (strcmp(hg_test_transport(), "sm") == 0));
+    hg_proc_release(HG_PROC_NULL, id);
+    HG_CHECK_OK(
+        stubs_current_call(end.target, 0, STUBS_TELL, NULL, &left, NULL));
+    HG_CHECK_EQ_U64(left, HG_NO_DEADLINE);
+    ret = (int32_t) stubs_current_call(
+        end.target, 20, STUBS_WAIT, NULL, NULL, NULL);
+    HG_CHECK(ret == HG_TIMEOUT || ret == HG_SUCCESS);
+    HG_CHECK(HG_Handler_current() == HG_HANDLE_NULL);
+    rpc_close(&end);
+}
+
+/* The stub does not respond a second time: that would log an error. */
+HG_TEST(stub_may_respond_with_an_error)
+{
+    struct rpc_end end;
+    hg_string_t id = NULL;
+    int32_t ret = 77;
+    int i;
+
+    rpc_open(&end);
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_RET(
+            stubs_current_call(end.target, 0, STUBS_REFUSE, &id, NULL, &ret),
+            HG_PERMISSION);
+        HG_CHECK(strstr(HG_Get_last_error_text(), "not for you") != NULL);
+        HG_CHECK(id == NULL && ret == 77);
+    }
+    HG_CHECK_OK(stubs_add_call(end.target, 0, 1, 2, &ret));
+    HG_CHECK_EQ_INT(ret, 3);
+    rpc_close(&end);
+}
+
+HG_TEST(current_call_is_the_innermost)
+{
+    struct rpc_end end;
+    hg_id_t id;
+    int32_t ret = 0;
+
+    rpc_open(&end);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &stub_self));
+    HG_CHECK_OK(stub_nested_call(stub_self, 0, 3, &ret));
+    HG_CHECK_EQ_INT(ret, 4);
+    id = MERCURY_REGISTER("plain", void, void, stub_plain);
+    if (end.peer == NULL)
+        HG_CHECK_OK(rpc_call(&end, id, NULL, NULL));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, stub_self));
     rpc_close(&end);
 }
 

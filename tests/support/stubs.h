@@ -45,6 +45,8 @@ MERCURY_GEN_RPC_STUB(int32_t, stubs_copy,
     ((hg_bulk_t)(from))((hg_memory_out_t)(to)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_delay, ((hg_memory_in_t)(data)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_absent, , )
+MERCURY_GEN_RPC_STUB(int32_t, stubs_current,
+    ((uint32_t)(how)), ((hg_string_t)(id))((uint32_t)(left)))
 
 /* Three of these names as another program may declare them: with other types,
  * and with types that mean the same. */
@@ -274,6 +276,31 @@ int32_t stubs_delay(hg_memory_t data)
 int32_t stubs_absent(void)
 {
     return 0;
+}
+
+enum { STUBS_TELL, STUBS_REFUSE, STUBS_WAIT };
+
+/* Return 1, the identity of the caller and the time left; respond with an
+ * error; or wait until the caller does not wait any more. Without a memory
+ * argument the function has no other handle. */
+int32_t stubs_current(uint32_t how, hg_string_t *id, uint32_t *left)
+{
+    hg_handle_t call = HG_Handler_current();
+
+    if (call == HG_HANDLE_NULL)
+        return 0;
+    *id = stubs_new_string(HG_Get_peer_id(call));
+    *left = HG_Get_time_left(call);
+    if (how == STUBS_REFUSE &&
+        HG_Respond_error(call, HG_PERMISSION, "not for you") != HG_SUCCESS)
+        return 0;
+    while (how == STUBS_WAIT && !HG_Is_canceled(call)) {
+    }
+#if HG_API_VERSION == 1
+    return HG_Handler_get_addr(call) != NA_ADDR_NULL;
+#else
+    return HG_Get_info(call)->addr != HG_ADDR_NULL;
+#endif
 }
 
 #endif
