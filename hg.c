@@ -4300,6 +4300,10 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
 /* Release an operation that was never started: its callback does not run. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
+/* The last step of a function that starts an operation: returns `ret`. On error
+ * *op_id becomes NA_OP_ID_NULL, unless `op_id` is NA_OP_ID_IGNORE. */
+HG_PRIVATE na_return_t na_op_started(na_return_t ret, na_op_id_t *op_id);
+
 /* Set the part of the class that executes the operation. */
 HG_PRIVATE void na_op_set_part(
     struct na_op_core *op, const struct na_class *part);
@@ -4520,6 +4524,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     na_context_leave(core);
 }
 
+HG_PRIVATE na_return_t na_op_started(na_return_t ret, na_op_id_t *op_id)
+{
+    if (HG_UNLIKELY(ret != NA_SUCCESS) && op_id != NA_OP_ID_IGNORE)
+        *op_id = NA_OP_ID_NULL;
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg)
 {
@@ -4685,8 +4696,8 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
     struct na_context *context, const struct na_msg *msg);
 
 /* Queue a message: `callback` runs in the internal lane, and the payload must
- * stay until then. *op_id_p is set before that. On error nothing was sent, and
- * the callback does not run. */
+ * stay until then. *op_id_p is set before that. On error nothing was sent, the
+ * callback does not run, and *op_id_p is NA_OP_ID_NULL. */
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p);
@@ -5093,12 +5104,16 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 {
     struct na_op_core *op = na_op_get(context, NA_CB_SEND_UNEXPECTED,
         NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
+    na_return_t ret = NA_NOMEM;
 
     assert(msg->plane == NA_MSG_RPC);
-    if (op == NULL)
-        return NA_NOMEM;
-    atomic_store(op_id_p, na_op_public_id(op));
-    return na_msg_start(op, msg);
+    if (op != NULL) {
+        atomic_store(op_id_p, na_op_public_id(op));
+        ret = na_msg_start(op, msg);
+    }
+    if (ret != NA_SUCCESS)
+        atomic_store(op_id_p, NA_OP_ID_NULL);
+    return ret;
 }
 
 /* ---- The NA interface: sends ---- */
@@ -5164,7 +5179,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
         type == NA_CB_SEND_EXPECTED ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED;
     ret = na_msg_check_send(na_class, context, &msg, function);
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     core = na_context_core_of(context);
     na_context_enter(core);
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
@@ -5176,7 +5191,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     else if (op != NULL)
         na_op_put(op);
     na_context_leave(core);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
@@ -5287,10 +5302,10 @@ static na_return_t na_msg_recv(struct na_class *na_class,
         ret = na_addr_check(na_class, source, function);
     if (ret == NA_SUCCESS)
         ret = na_msg_check_tag(na_class, tag, function);
+    if (ret == NA_SUCCESS && buf == NULL && buf_size > 0)
+        ret = hg_log_misuse("msg", function, "the buffer is NULL");
     if (ret != NA_SUCCESS)
-        return ret;
-    if (buf == NULL && buf_size > 0)
-        return hg_log_misuse("msg", function, "the buffer is NULL");
+        return na_op_started(ret, op_id);
     na_context_enter(na_context_core_of(context));
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL) {
@@ -5306,7 +5321,7 @@ static na_return_t na_msg_recv(struct na_class *na_class,
             na_op_put(op);
     }
     na_context_leave(na_context_core_of(context));
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
@@ -6175,10 +6190,10 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (ret == NA_SUCCESS)
         ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     op = na_op_get(context, type, lane, callback, arg, op_id);
     if (op == NULL)
-        return NA_NOMEM;
+        return na_op_started(NA_NOMEM, op_id);
     na_op_set_addr(op, addr);
     na_op_set_part(op, addr->na_class);
     na_op_set_mems(op, local, remote);
@@ -6190,7 +6205,7 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
         na_counter_add(part->moved, size);
     else
         na_op_put(op);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
@@ -6238,7 +6253,7 @@ static na_return_t na_rma_call(struct na_class *na_class,
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     return na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
         local_offset, remote, remote_offset, size, addr, op_id);
 }
@@ -14449,10 +14464,10 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     na_return_t ret = na_lookup_check(name, NA_FALSE);
 
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
-        return NA_NOMEM;
+        return na_op_started(NA_NOMEM, op_id);
     op->name = (char *) hg_mem_alloc(strlen(name) + 1 + NA_MAX_ADDR_LEN);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
@@ -14476,7 +14491,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 
 put_op:
     na_op_put(op);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
@@ -14486,12 +14501,10 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_return_t ret =
         na_live_check_context(na_class, context, "NA_Addr_lookup");
 
+    if (ret == NA_SUCCESS && name == NULL)
+        ret = hg_log_misuse("addr", "NA_Addr_lookup", "the name is NULL");
     if (ret != NA_SUCCESS)
-        return ret;
-    if (name == NULL) {
-        hg_log_error("addr", "NA_Addr_lookup: the name is NULL");
-        return NA_INVALID_ARG;
-    }
+        return na_op_started(ret, op_id);
     return na_lookup_start(context, NA_LANE_DONE, callback, arg, name, op_id);
 }
 
@@ -14646,17 +14659,17 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     op =
         na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
-        return NA_NOMEM;
+        return na_op_started(NA_NOMEM, op_id);
     na_op_set_addr(op, addr);
     na_op_set_part(op, addr->na_class);
     ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 /* ==== gen/na/class.c ==== */
@@ -21315,11 +21328,8 @@ static hg_return_t hg_overflow_next(
         ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
             hg_overflow_got, handle, large->mem, large->got, large->remote,
             large->got, hg_overflow_piece(large), handle->addr, &large->op_id);
-    if (ret != HG_SUCCESS) {
-        large->op_id = NA_OP_ID_NULL;
-        if (handle->target)
-            hg_deadline_remove(&context->deadline, &handle->timer);
-    }
+    if (ret != HG_SUCCESS && handle->target)
+        hg_deadline_remove(&context->deadline, &handle->timer);
     return ret;
 }
 
@@ -26171,7 +26181,8 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     struct hg_endpoint_lookup *lookup;
     hg_return_t ret;
 
-    (void) op_id_p;
+    if (op_id_p != HG_OP_ID_IGNORE)
+        *op_id_p = HG_OP_ID_NULL;
     ret = hg_check_context(context, "HG_Addr_lookup");
     if (ret != HG_SUCCESS)
         return ret;
@@ -27797,6 +27808,8 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     struct hg_transfer_list *home;
     hg_return_t ret = hg_check_context(context, function);
 
+    if (op_id != HG_OP_ID_IGNORE)
+        *op_id = HG_OP_ID_NULL;
     if (ret == HG_SUCCESS)
         ret = hg_bulk_call_check(context, args, bind, function);
     if (ret == HG_SUCCESS)

@@ -3980,7 +3980,8 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * @param callback       called with HG_CB_LOOKUP.
  * @param arg            passed to the callback.
  * @param name           the address string, copied.
- * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed.
+ * @param[out] op_id_p   HG_OP_ID_NULL: a lookup cannot be canceled; NULL is
+ *                       allowed.
  * @retval HG_SUCCESS      the lookup is started.
  * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
@@ -4965,8 +4966,7 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @param local_offset   the first byte in the local memory.
  * @param size           bytes; 0 is allowed.
  * @param[out] op_id     for HG_Bulk_cancel(), written before the callback can
- *                       run; may be HG_OP_ID_NULL after a failure; NULL is
- *                       allowed.
+ *                       run; HG_OP_ID_NULL after a failure; NULL is allowed.
  * @retval HG_SUCCESS      the transfer is started.
  * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which
@@ -6126,7 +6126,7 @@ typedef uint64_t hg_ptr_t;
  *
  * An operation holds its own references of addresses. Its buffers and memory
  * handles must stay valid until its callback runs. `*op_id` is written before
- * the callback can run; it is undefined after a failure.
+ * the callback can run; it is NA_OP_ID_NULL after a failure.
  *
  * Every function may be called from any thread. The last use of an object must
  * not run at the same time as another use of it. Wrong arguments (NULL, an

@@ -291,8 +291,7 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @param local_offset   the first byte in the local memory.
  * @param size           bytes; 0 is allowed.
  * @param[out] op_id     for HG_Bulk_cancel(), written before the callback can
- *                       run; may be HG_OP_ID_NULL after a failure; NULL is
- *                       allowed.
+ *                       run; HG_OP_ID_NULL after a failure; NULL is allowed.
  * @retval HG_SUCCESS      the transfer is started.
  * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which

@@ -288,7 +288,8 @@ HG_EXPORT hg_return_t HG_Registered_disabled_response(
  * @param callback       called with HG_CB_LOOKUP.
  * @param arg            passed to the callback.
  * @param name           the address string, copied.
- * @param[out] op_id_p   not set: a lookup cannot be canceled; NULL is allowed.
+ * @param[out] op_id_p   HG_OP_ID_NULL: a lookup cannot be canceled; NULL is
+ *                       allowed.
  * @retval HG_SUCCESS      the lookup is started.
  * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is

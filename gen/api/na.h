@@ -17,7 +17,7 @@
  *
  * An operation holds its own references of addresses. Its buffers and memory
  * handles must stay valid until its callback runs. `*op_id` is written before
- * the callback can run; it is undefined after a failure.
+ * the callback can run; it is NA_OP_ID_NULL after a failure.
  *
  * Every function may be called from any thread. The last use of an object must
  * not run at the same time as another use of it. Wrong arguments (NULL, an

@@ -588,6 +588,8 @@ static hg_return_t hg_bulk_call_start(struct hg_context *context,
     struct hg_transfer_list *home;
     hg_return_t ret = hg_check_context(context, function);
 
+    if (op_id != HG_OP_ID_IGNORE)
+        *op_id = HG_OP_ID_NULL;
     if (ret == HG_SUCCESS)
         ret = hg_bulk_call_check(context, args, bind, function);
     if (ret == HG_SUCCESS)

@@ -864,7 +864,8 @@ hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg,
     struct hg_endpoint_lookup *lookup;
     hg_return_t ret;
 
-    (void) op_id_p;
+    if (op_id_p != HG_OP_ID_IGNORE)
+        *op_id_p = HG_OP_ID_NULL;
     ret = hg_check_context(context, "HG_Addr_lookup");
     if (ret != HG_SUCCESS)
         return ret;

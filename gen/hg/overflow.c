@@ -291,11 +291,8 @@ static hg_return_t hg_overflow_next(
         ret = na_rma_start(context->na_context, NA_CB_GET, NA_LANE_INTERNAL,
             hg_overflow_got, handle, large->mem, large->got, large->remote,
             large->got, hg_overflow_piece(large), handle->addr, &large->op_id);
-    if (ret != HG_SUCCESS) {
-        large->op_id = NA_OP_ID_NULL;
-        if (handle->target)
-            hg_deadline_remove(&context->deadline, &handle->timer);
-    }
+    if (ret != HG_SUCCESS && handle->target)
+        hg_deadline_remove(&context->deadline, &handle->timer);
     return ret;
 }
 

@@ -50,10 +50,10 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     na_return_t ret = na_lookup_check(name, NA_FALSE);
 
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
-        return NA_NOMEM;
+        return na_op_started(NA_NOMEM, op_id);
     op->name = (char *) hg_mem_alloc(strlen(name) + 1 + NA_MAX_ADDR_LEN);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
@@ -77,7 +77,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 
 put_op:
     na_op_put(op);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
@@ -87,12 +87,10 @@ NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
     na_return_t ret =
         na_live_check_context(na_class, context, "NA_Addr_lookup");
 
+    if (ret == NA_SUCCESS && name == NULL)
+        ret = hg_log_misuse("addr", "NA_Addr_lookup", "the name is NULL");
     if (ret != NA_SUCCESS)
-        return ret;
-    if (name == NULL) {
-        hg_log_error("addr", "NA_Addr_lookup: the name is NULL");
-        return NA_INVALID_ARG;
-    }
+        return na_op_started(ret, op_id);
     return na_lookup_start(context, NA_LANE_DONE, callback, arg, name, op_id);
 }
 
@@ -247,15 +245,15 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     op =
         na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL)
-        return NA_NOMEM;
+        return na_op_started(NA_NOMEM, op_id);
     na_op_set_addr(op, addr);
     na_op_set_part(op, addr->na_class);
     ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
     if (ret != NA_SUCCESS)
         na_op_put(op);
-    return ret;
+    return na_op_started(ret, op_id);
 }

@@ -404,12 +404,16 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
 {
     struct na_op_core *op = na_op_get(context, NA_CB_SEND_UNEXPECTED,
         NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
+    na_return_t ret = NA_NOMEM;
 
     assert(msg->plane == NA_MSG_RPC);
-    if (op == NULL)
-        return NA_NOMEM;
-    atomic_store(op_id_p, na_op_public_id(op));
-    return na_msg_start(op, msg);
+    if (op != NULL) {
+        atomic_store(op_id_p, na_op_public_id(op));
+        ret = na_msg_start(op, msg);
+    }
+    if (ret != NA_SUCCESS)
+        atomic_store(op_id_p, NA_OP_ID_NULL);
+    return ret;
 }
 
 /* ---- The NA interface: sends ---- */
@@ -475,7 +479,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
         type == NA_CB_SEND_EXPECTED ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED;
     ret = na_msg_check_send(na_class, context, &msg, function);
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     core = na_context_core_of(context);
     na_context_enter(core);
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
@@ -487,7 +491,7 @@ static na_return_t na_msg_send(na_class_t *na_class, na_context_t *context,
     else if (op != NULL)
         na_op_put(op);
     na_context_leave(core);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
@@ -598,10 +602,10 @@ static na_return_t na_msg_recv(struct na_class *na_class,
         ret = na_addr_check(na_class, source, function);
     if (ret == NA_SUCCESS)
         ret = na_msg_check_tag(na_class, tag, function);
+    if (ret == NA_SUCCESS && buf == NULL && buf_size > 0)
+        ret = hg_log_misuse("msg", function, "the buffer is NULL");
     if (ret != NA_SUCCESS)
-        return ret;
-    if (buf == NULL && buf_size > 0)
-        return hg_log_misuse("msg", function, "the buffer is NULL");
+        return na_op_started(ret, op_id);
     na_context_enter(na_context_core_of(context));
     op = na_op_get(context, type, NA_LANE_DONE, callback, arg, op_id);
     if (op == NULL) {
@@ -617,7 +621,7 @@ static na_return_t na_msg_recv(struct na_class *na_class,
             na_op_put(op);
     }
     na_context_leave(na_context_core_of(context));
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,

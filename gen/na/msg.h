@@ -81,8 +81,8 @@ HG_PRIVATE na_return_t na_msg_try_rpc(
     struct na_context *context, const struct na_msg *msg);
 
 /* Queue a message: `callback` runs in the internal lane, and the payload must
- * stay until then. *op_id_p is set before that. On error nothing was sent, and
- * the callback does not run. */
+ * stay until then. *op_id_p is set before that. On error nothing was sent, the
+ * callback does not run, and *op_id_p is NA_OP_ID_NULL. */
 HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p);

@@ -191,6 +191,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     na_context_leave(core);
 }
 
+HG_PRIVATE na_return_t na_op_started(na_return_t ret, na_op_id_t *op_id)
+{
+    if (HG_UNLIKELY(ret != NA_SUCCESS) && op_id != NA_OP_ID_IGNORE)
+        *op_id = NA_OP_ID_NULL;
+    return ret;
+}
+
 HG_PRIVATE na_return_t na_op_set_msg(
     struct na_op_core *op, const struct na_msg *msg)
 {

@@ -28,6 +28,10 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
 /* Release an operation that was never started: its callback does not run. */
 HG_PRIVATE void na_op_put(struct na_op_core *op);
 
+/* The last step of a function that starts an operation: returns `ret`. On error
+ * *op_id becomes NA_OP_ID_NULL, unless `op_id` is NA_OP_ID_IGNORE. */
+HG_PRIVATE na_return_t na_op_started(na_return_t ret, na_op_id_t *op_id);
+
 /* Set the part of the class that executes the operation. */
 HG_PRIVATE void na_op_set_part(
     struct na_op_core *op, const struct na_class *part);

@@ -714,10 +714,10 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     if (ret == NA_SUCCESS)
         ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     op = na_op_get(context, type, lane, callback, arg, op_id);
     if (op == NULL)
-        return NA_NOMEM;
+        return na_op_started(NA_NOMEM, op_id);
     na_op_set_addr(op, addr);
     na_op_set_part(op, addr->na_class);
     na_op_set_mems(op, local, remote);
@@ -729,7 +729,7 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
         na_counter_add(part->moved, size);
     else
         na_op_put(op);
-    return ret;
+    return na_op_started(ret, op_id);
 }
 
 HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
@@ -777,7 +777,7 @@ static na_return_t na_rma_call(struct na_class *na_class,
     if (ret == NA_SUCCESS)
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)
-        return ret;
+        return na_op_started(ret, op_id);
     return na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
         local_offset, remote, remote_offset, size, addr, op_id);
 }
