@@ -137,7 +137,9 @@
 #if defined(__cplusplus) && \
     (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || \
         defined(_CPPUNWIND))
+extern "C++" { /* the include may stand inside extern "C" */
 #include <exception>
+}
 #define HG_GEN_TRY(caught, ...) \
     try { \
         __VA_ARGS__ \
