@@ -10903,6 +10903,13 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return ret;
 }
 
+/* The level of a line about a peer: an error if the application looks it up. */
+static int na_sm_peer_level(const struct na_sm_addr *addr)
+{
+    return addr->dialled ? na_addr_name_level(addr->from_peer)
+                         : HG_LOG_LEVEL_WARNING;
+}
+
 /* Take the first free slot for a pair. NA_AGAIN, logged: all are in use. */
 static na_return_t na_sm_peer_take_slot(
     struct na_sm_class *self, struct na_sm_addr *addr)
@@ -10911,7 +10918,7 @@ static na_return_t na_sm_peer_take_slot(
 
     assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
     if (self->pairs == NA_SM_PEERS) {
-        hg_log_warning("sm",
+        HG_LOG_AT(na_sm_peer_level(addr), "sm",
             "process %ld cannot be a peer: the limit is %u peers",
             (long) addr->user.pid, NA_SM_PEERS);
         return NA_AGAIN;
@@ -11207,7 +11214,35 @@ static na_return_t na_sm_conn_send(const struct na_sm_class *self,
     return na_sm_packet_send(addr->fd, &packet);
 }
 
-/* Whether the user of the other end of a connection may be a peer. */
+/* Log that the process that listens at an address is no peer; NA_PERMISSION:
+ * for its user. */
+static void na_sm_conn_log_refusal(const struct na_sm_addr *addr,
+    const struct na_sm_user *listener, na_return_t ret, const char *why)
+{
+    char hint[96] = "";
+
+    if (ret == NA_PERMISSION)
+        (void) snprintf(hint, sizeof(hint),
+            "; auth_key of each side must allow the other's user (here %lu)",
+            (unsigned long) geteuid());
+    HG_LOG_AT(na_sm_peer_level(addr), "sm",
+        "%s cannot be reached: process %ld of user %lu listens there: %s%s",
+        addr->base.name, (long) listener->pid, (unsigned long) listener->uid,
+        why, hint);
+}
+
+/* Whether the user who listens at an address may be a peer. */
+static bool na_sm_conn_allows_listener(const struct na_sm_class *self,
+    const struct na_sm_addr *addr, struct na_sm_user *listener_p)
+{
+    const char *no = na_sm_policy_refuses(&self->policy, addr->fd, listener_p);
+
+    if (no != NULL)
+        na_sm_conn_log_refusal(addr, listener_p, NA_PERMISSION, no);
+    return no == NULL;
+}
+
+/* Whether the user of a caller may be a peer. */
 static bool na_sm_conn_allows(
     const struct na_sm_class *self, int fd, struct na_sm_user *peer_p)
 {
@@ -11284,9 +11319,9 @@ static na_return_t na_sm_conn_check_user(
     struct na_sm_addr *addr, const struct na_sm_user *peer)
 {
     if (addr->reached && strcmp(addr->user.identity, peer->identity) != 0) {
-        hg_log_warning("sm", "%s was %s, and is process %ld of user %lu now",
-            addr->base.name, addr->user.identity, (long) peer->pid,
-            (unsigned long) peer->uid);
+        HG_LOG_AT(na_sm_peer_level(addr), "sm",
+            "%s was %s, and is process %ld of user %lu now", addr->base.name,
+            addr->user.identity, (long) peer->pid, (unsigned long) peer->uid);
         return NA_PERMISSION;
     }
     addr->user = *peer;
@@ -11308,7 +11343,7 @@ static na_return_t na_sm_conn_dial(
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
         return ret;
-    if (!na_sm_conn_allows(self, addr->fd, &peer))
+    if (!na_sm_conn_allows_listener(self, addr, &peer))
         return NA_PERMISSION;
     ret = na_sm_conn_check_user(addr, &peer);
     if (ret != NA_SUCCESS)
@@ -11341,10 +11376,11 @@ static na_return_t na_sm_conn_refusal_code(
         reason = NA_AGAIN;
     else if (reason != NA_PERMISSION && reason != NA_PROTOCOL_ERROR &&
         reason != NA_AGAIN)
-        reason = NA_HOSTUNREACH;
-    hg_log_warning("sm", "%s refuses the connection: %s", addr->base.name,
+        return NA_HOSTUNREACH; /* logged at its end */
+    na_sm_conn_log_refusal(addr, &addr->user, (na_return_t) reason,
         reason == NA_AGAIN ? "its limit of peers or descriptors is reached"
-                           : NA_Error_to_string((na_return_t) reason));
+            : reason == NA_PERMISSION ? "it does not allow this process"
+                                      : "it does not understand this process");
     return (na_return_t) reason;
 }
 
@@ -11410,11 +11446,11 @@ static void na_sm_conn_log_malformed(
     const struct na_sm_addr *addr, const struct na_sm_packet *packet)
 {
     if (packet->version != 0 && packet->version != NA_SM_VERSION)
-        hg_log_warning("sm",
+        HG_LOG_AT(na_sm_peer_level(addr), "sm",
             "process %ld is refused: it has version %u of the protocol, not %d",
             (long) addr->user.pid, packet->version, NA_SM_VERSION);
     else if (packet->kind != NA_SM_REFUSE)
-        hg_log_warning("sm",
+        HG_LOG_AT(na_sm_peer_level(addr), "sm",
             "process %ld is refused: it is not hg, or its memory has "
             "another size or is unsealed",
             (long) addr->user.pid);

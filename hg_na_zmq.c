@@ -2446,11 +2446,14 @@ static const char *na_zmq_foreign(
 {
     struct na_zmq_addr unknown;
     struct na_zmq_addr *addr = in->addr;
+    int level = HG_LOG_LEVEL_ERROR;
     bool dialled = false;
 
     na_zmq_lock(self);
     if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
         dialled = true;
+        if (addr->from_peer)
+            level = HG_LOG_LEVEL_WARNING;
         na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
     } else if (addr == NULL && p[3] == NA_ZMQ_HELLO) {
         memset(&unknown, 0, sizeof(unknown));
@@ -2461,8 +2464,9 @@ static const char *na_zmq_foreign(
     }
     na_zmq_unlock(self);
     if (dialled)
-        self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-            "%s has version %u of this transport's protocol, not %u",
+        self->base.core->log(level, "zmq",
+            "%s cannot be reached: it has version %u of this transport's "
+            "protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
     return dialled ? NULL : "it has another version of the protocol";
 }

@@ -71,7 +71,7 @@ HG_TEST_ROLE(server)
     conform_close(&end);
 }
 
-/* Call as a user; reports the result of the lookup. */
+/* Call as a user; reports the result of the lookup, and its text. */
 HG_TEST_ROLE(client)
 {
     struct conform_end end;
@@ -80,26 +80,32 @@ HG_TEST_ROLE(client)
     char got[8];
 
     HG_CHECK_EQ_INT(argc, 3);
-    hg_test_allow_log("refuse");
+    hg_test_allow_log("cannot be reached: process ");
     hg_test_allow_log("Permission denied");
     untrusted_become(argv[0]);
     untrusted_open(&end, "sm://", argv[1]);
-    ret = endpoint_lookup(&end, argv[2], &addr);
+    ret = NA_Addr_lookup_wait(end.na_class, argv[2], CONFORM_TIMEOUT, &addr);
+    hg_test_write_parent(NA_Error_to_string(ret));
+    hg_test_write_parent(
+        ret != NA_SUCCESS ? HG_Get_last_error_text() : "a peer");
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached: process "),
+        ret == NA_PERMISSION ? 1 : 0);
     if (ret == NA_SUCCESS) {
         HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
         HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     }
-    hg_test_write_parent(NA_Error_to_string(ret));
     free(hg_test_read_parent());
     conform_close(&end);
 }
 
-/* The result for a client of one user and policy with a server of another. */
+/* The result for a client of one user and policy with a server of another. A
+ * refusal names the server's process and user, then `why`, and the cure. */
 static void untrusted_meet(const char *server_policy, const char *client_uid,
-    const char *client_policy, na_return_t want)
+    const char *client_policy, const char *why)
 {
+    na_return_t want = why == NULL ? NA_SUCCESS : NA_PERMISSION;
     struct hg_test_peer *server, *client;
-    char string[64], uid[16];
+    char string[64], uid[16], text[256];
     char *line;
 
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
@@ -110,26 +116,36 @@ static void untrusted_meet(const char *server_policy, const char *client_uid,
     line = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(line, NA_Error_to_string(want));
     free(line);
+    line = hg_test_read_peer(client);
+    (void) snprintf(text, sizeof(text),
+        "NA_Addr_lookup_wait: %s cannot be reached: process %ld of user %s "
+        "listens there: %s; auth_key of each side must allow the other's user "
+        "(here %s)",
+        string, (long) hg_test_peer_pid(server), uid, why, client_uid);
+    HG_CHECK_EQ_STR(line, why != NULL ? text : "a peer");
+    free(line);
     hg_test_stop(client);
     hg_test_stop(server);
 }
 
 HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
 {
+    static const char here[] = "auth_key does not allow it";
+    static const char there[] = "it does not allow this process";
     char other[16], uid[16];
 
     if (geteuid() != 0)
         hg_test_skip("only root can act as two users");
     (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
     (void) snprintf(other, sizeof(other), "%d", UNTRUSTED_OTHER);
-    untrusted_meet("", uid, "", NA_SUCCESS);
-    untrusted_meet("", other, "", NA_PERMISSION); /* the dialing side refuses */
-    untrusted_meet("", other, "any-user", NA_PERMISSION);
-    untrusted_meet("any-user", other, "", NA_PERMISSION);
-    untrusted_meet("any-user", other, "any-user", NA_SUCCESS);
-    untrusted_meet(other, other, uid, NA_SUCCESS);
-    untrusted_meet("1,2,65532", other, uid, NA_SUCCESS);
-    untrusted_meet("1,2,3", other, uid, NA_PERMISSION);
+    untrusted_meet("", uid, "", NULL);
+    untrusted_meet("", other, "", here); /* the dialing side refuses */
+    untrusted_meet("", other, "any-user", there);
+    untrusted_meet("any-user", other, "", here);
+    untrusted_meet("any-user", other, "any-user", NULL);
+    untrusted_meet(other, other, uid, NULL);
+    untrusted_meet("1,2,65532", other, uid, NULL);
+    untrusted_meet("1,2,3", other, uid, there);
 }
 
 /* Call as a user, and report how many descriptors the peer took. */
@@ -313,6 +329,9 @@ HG_TEST(inaccessible_directory_is_reported)
     client = hg_test_spawn("client", uid, "", string, NULL);
     line = hg_test_read_peer(client);
     HG_CHECK_EQ_STR(line, NA_Error_to_string(NA_ACCESS));
+    free(line);
+    line = hg_test_read_peer(client);
+    HG_CHECK(strstr(line, "x cannot be reached: Permission denied") != NULL);
     free(line);
     hg_test_stop(client);
     conform_close(&server);

@@ -326,8 +326,11 @@ HG_TEST(listener_of_another_version_is_a_protocol_error)
     hg_test_expect_log("has version 9");
     hostile_listen(&listener, 9);
     endpoint_open(&end, "zmq+tcp://", 1000);
-    HG_CHECK_RET(
-        endpoint_lookup(&end, listener.name, &addr), NA_PROTOCOL_ERROR);
+    HG_CHECK_RET(NA_Addr_lookup_wait(
+                     end.na_class, listener.name, CONFORM_TIMEOUT, &addr),
+        NA_PROTOCOL_ERROR);
+    HG_CHECK(strstr(HG_Get_last_error_text(),
+                 "cannot be reached: it has version 9") != NULL);
     conform_close(&end);
     hostile_end_listening(&listener);
 }
