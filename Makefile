@@ -210,7 +210,8 @@ install-man: $(MAN)/made
 	done
 	$(Q)install -d $(DEST_DOC) && install -m 644 LICENSE $(DEST_DOC)
 	$(Q)rm -rf $(DEST_DOC)/html && \
-	    cp -R $(dir $(MAN))docs/html $(DEST_DOC)/html
+	    cp -R $(dir $(MAN))docs/html $(DEST_DOC)/html && \
+	    chmod -R u=rwX,go=rX $(DEST_DOC)/html
 
 # hg under the names of Mercury: its headers, libraries, .pc files, and its CMake
 # package, in the same places. Each library is a link to libhg.
@@ -221,9 +222,9 @@ MERCURY_CMAKE = $(DEST)/share/cmake/mercury
 
 install-mercury-compat: install ## what programs written for Mercury 2.x look for
 	$(Q)install -m 644 gen/compat/*.h $(DEST)/include
-	$(Q)sed -e '' $(foreach na,$(NA),-e 's,^/\* $(na): \(.*\) \*/,#define \1,') \
+	$(Q)umask 022 && sed -e '' $(foreach na,$(NA),-e 's,^/\* $(na): \(.*\) \*/,#define \1,') \
 	    gen/compat/na_config.h > $(DEST)/include/na_config.h
-	$(Q)for lib in $(MERCURY_LIBS); do \
+	$(Q)umask 022 && for lib in $(MERCURY_LIBS); do \
 	    name=$${lib%:*}; \
 	    ln -sf libhg.so $(DEST)/lib/lib$$name.so && \
 	    ln -sf libhg.a $(DEST)/lib/lib$$name.a && \
@@ -232,7 +233,7 @@ install-mercury-compat: install ## what programs written for Mercury 2.x look fo
 	        > $(DEST)/lib/pkgconfig/$$name.pc || exit 1; \
 	done
 	$(Q)install -d $(MERCURY_CMAKE)
-	$(Q)sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
+	$(Q)umask 022 && sed -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
 	    -e 's,@SONAME@,$(SONAME),' gen/compat/mercury-config.cmake.in \
 	    > $(MERCURY_CMAKE)/mercury-config.cmake
 	$(Q)install -m 644 gen/compat/mercury-config-version.cmake.in \
