@@ -9558,6 +9558,7 @@ struct na_sm_arena {
     unsigned char *used; /* a byte for each page; NULL: none was used yet */
     size_t fresh;        /* pages from here on are unused so far */
     size_t open;         /* bytes that are accessible */
+    bool punches;        /* the system takes pages back, which become zero */
     int fd;
 };
 
@@ -9578,6 +9579,20 @@ HG_PRIVATE bool na_sm_arena_is_mappable(void)
     return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
+/* Whether memory that is returned to the system reads as zeros. The seal of a
+ * read-only arena prevents that, and qemu-user reports success without effect.
+ */
+static bool na_sm_arena_tries_punch(unsigned char *base)
+{
+    volatile unsigned char *first = base;
+    bool works;
+
+    *first = 1;
+    works = madvise(base, NA_SM_ARENA_PAGE, MADV_REMOVE) == 0 && *first == 0;
+    *first = 0;
+    return works;
+}
+
 static void na_sm_arena_make(struct na_sm_arena *arena, bool read_only)
 {
     void *base = NULL;
@@ -9588,6 +9603,7 @@ static void na_sm_arena_make(struct na_sm_arena *arena, bool read_only)
     if (na_sm_page_make(
             "hg-arena", NA_SM_ARENA_SIZE, read_only, &base, &arena->fd)) {
         arena->base = (unsigned char *) base;
+        arena->punches = na_sm_arena_tries_punch(arena->base);
         (void) mprotect(base, NA_SM_ARENA_SIZE, PROT_NONE);
         (void) madvise(base, NA_SM_ARENA_SIZE, MADV_DONTDUMP);
     } else {
@@ -9703,9 +9719,11 @@ static bool na_sm_arena_take(
 
 /* Return the memory of pages to the system, if possible; then they read as
  * zeros. */
-static bool na_sm_arena_punch(unsigned char *at, size_t size)
+static bool na_sm_arena_punch(
+    const struct na_sm_arena *arena, unsigned char *at, size_t size)
 {
-    return size >= NA_SM_ARENA_HOLE && madvise(at, size, MADV_REMOVE) == 0;
+    return arena->punches && size >= NA_SM_ARENA_HOLE &&
+        madvise(at, size, MADV_REMOVE) == 0;
 }
 
 /* ---- Blocks ---- */
@@ -9741,9 +9759,10 @@ static void na_sm_arena_release(struct na_mem_block *block)
 
     if (getpid() != arenas->pid)
         return;
-    (void) na_sm_arena_punch(at, count * NA_SM_ARENA_PAGE);
+    assert(arena != NULL);
+    (void) na_sm_arena_punch(arena, at, count * NA_SM_ARENA_PAGE);
     hg_lock(&arenas->lock);
-    assert(arena != NULL && arenas->blocks > 0);
+    assert(arenas->blocks > 0);
     assert(arena->used != NULL && arena->fresh >= count);
     memset(
         arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
@@ -9783,7 +9802,7 @@ HG_PRIVATE na_return_t na_sm_arena_alloc(struct na_sm_arenas *arenas,
     if (first < fresh) {
         size =
             (first + count < fresh ? count : fresh - first) * NA_SM_ARENA_PAGE;
-        if (!na_sm_arena_punch(at, size))
+        if (!na_sm_arena_punch(arena, at, size))
             memset(at, 0, size);
     }
     block->memory = at;
