@@ -618,7 +618,8 @@ struct na_init_info {
     size_t max_expected_size;
     uint8_t progress_mode; /**< NA_NO_BLOCK or 0 */
     /** The address family to use if the host is a name, is "*", or is missing:
-     * for zmq+tcp and libfabric over IP. Default: NA_ADDR_IPV4; over libfabric
+     * for zmq+tcp and libfabric over IP. A client of zmq+tcp tries the other
+     * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric
      * NA_ADDR_IPV6 if there is no IPv4. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
@@ -647,7 +648,9 @@ struct na_init_info {
     size_t max_queue_bytes;
     /** Milliseconds until a silent peer is unreachable. Over most providers of
      * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted
-     * connection that sends no HELLO within 500 ms more. Default: 5,000. */
+     * connection that sends no HELLO within 500 ms more. A name server that
+     * does not answer counts as a silent peer; NA_Initialize() waits that long
+     * for one. Default: 5,000. */
     unsigned int lookup_ms;
     /** Milliseconds until a silent connection is dead; at least 1,000 over
      * libfabric. A stopped process is silent (SIGSTOP, a debugger). Each side
@@ -809,6 +812,12 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
  *
+ * A host name is resolved by a thread of the library. So a silent name server
+ * delays neither other threads nor other operations. If the host has several
+ * IP addresses, they are tried one after the other; the first attempt of each
+ * takes at most 350 ms. The address keeps the name, which
+ * NA_Addr_to_string() writes, and each new connection resolves it again.
+ *
  * @param na_class    the class.
  * @param name        the address string of the peer; borrowed.
  * @param timeout_ms  milliseconds.
@@ -816,7 +825,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @retval NA_SUCCESS         the peer is connected.
  * @retval NA_TIMEOUT         not within timeout_ms (logged).
  * @retval NA_HOSTUNREACH     it refuses, hangs up, or does not reply within
- *                            lookup_ms; or there is no such host.
+ *                            lookup_ms; or there is no such host, or its name
+ *                            server does not reply within lookup_ms.
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
  * @retval NA_INTR            a signal ended the wait.
@@ -836,13 +846,13 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
  * The first use of the address connects. It fails with the code that
  * NA_Addr_lookup() gives. Until the address was connected, each use tries
  * again, NA_Addr_cmp() compares it by its name, and messages are not
- * recognised as its peer's. A host name may need a name server.
+ * recognised as its peer's. This function does not block: a host name is
+ * resolved by the first use, and again by each new connection.
  *
  * @param na_class   the class.
  * @param name       the address string of the peer; borrowed.
  * @param[out] addr  a reference, for NA_Addr_free().
  * @retval NA_SUCCESS         the address is usable.
- * @retval NA_HOSTUNREACH     no such host.
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
  * @retval NA_NOMEM           out of memory.
@@ -4000,7 +4010,8 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * that HG_Addr_lookup1() passes to its callback, and the next one connects
  * again: the address works as soon as the peer listens. Until it is connected,
  * HG_Addr_cmp() compares the address by its name. The function makes no
- * progress. A host name may need a name server.
+ * progress and does not block: a host name is resolved by the first call, and
+ * again by each new connection.
  *
  * @param hg_class     the class.
  * @param name         the address string.
@@ -4009,7 +4020,6 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
  *                         NULL.
- * @retval HG_HOSTUNREACH  there is no such host.
  * @retval HG_NOMEM        out of memory.
  * @lifetime Until HG_Addr_free(), before HG_Finalize2().
  */
@@ -8155,8 +8165,7 @@ struct na_plugin {
     /* ---- Classes and contexts ---- */
 
     /** Open the endpoint. Required. `host` is the part of the address string
-     * behind "://", or "". May block briefly, to resolve a
-     * name. */
+     * behind "://", or "". May block for `lookup_ms`, to resolve a name. */
     na_return_t (*open)(struct na_class *na_class, const char *host);
     /** Close the endpoint. Required. No context and no registered memory is
      * left. Accepted sends get `linger_ms` to leave; the slot blocks for that
@@ -8305,9 +8314,9 @@ struct na_plugin {
     /** Find the address of a peer by its address string, without connecting.
      * Required. The caller gets a reference. The first use of the address
      * connects. Two calls with one name give one address, while it has
-     * references and is alive. `from_peer`: the name came from a peer; then the
-     * slot must not block (it asks no name server), and its log lines are
-     * warnings. Codes: as `addr_lookup`. */
+     * references and is alive. `from_peer`: the name came from a peer; then a
+     * host name is malformed, since a peer must not cause queries to name
+     * servers, and log lines are warnings. Codes: as `addr_lookup`. */
     na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
         na_bool_t from_peer, struct na_addr **addr_p);
     /** Call `found` with each device, such as an interface, on which a protocol

@@ -166,8 +166,7 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
  * Hosts, ports, interfaces and subnets in address strings and options.
  *
  * `subsys` is the subsystem of the log lines. `from_peer`: a peer gave the
- * name. Then errors are logged as warnings, and no name server is queried,
- * since a peer must not block this process.
+ * name. Then errors are logged as warnings, and no name server is queried.
  */
 #ifndef HG_GEN_PLUG_NET_H
 #define HG_GEN_PLUG_NET_H
@@ -189,53 +188,34 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* Resolve a host to a numeric address, of `family` if possible, else of any
- * family. With AI_NUMERICHOST in `flags` no name server is queried; otherwise
- * this may block. Returns 0 or an error of getaddrinfo. */
-static inline NA_PLUG_PERHAPS int na_plug_find_host(
-    const char *host, int flags, int family, struct sockaddr_storage *address)
+/* Parse a numeric host. False: it is a name, which the functions of host.h
+ * resolve. */
+static inline NA_PLUG_PERHAPS bool na_plug_number(
+    const char *host, struct sockaddr_storage *address)
 {
     struct addrinfo hints;
     struct addrinfo *found = NULL;
-    const struct addrinfo *at;
-    const struct addrinfo *best;
-    int rc;
 
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags;
-    rc = getaddrinfo(host, NULL, &hints, &found);
-    if (rc != 0)
-        return rc;
-    best = found;
-    for (at = found; at != NULL; at = at->ai_next) {
-        if (at->ai_family == family) {
-            best = at;
-            break;
-        }
-    }
+    hints.ai_flags = AI_NUMERICHOST; /* does not block */
+    if (getaddrinfo(host, NULL, &hints, &found) != 0)
+        return false;
     memset(address, 0, sizeof(*address));
-    memcpy(address, best->ai_addr, best->ai_addrlen);
+    memcpy(address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    return 0;
+    return true;
 }
 
-/* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
-static inline NA_PLUG_PERHAPS na_return_t na_plug_resolve(
+/* Refuse a host name that a peer gave. */
+static inline NA_PLUG_PERHAPS na_return_t na_plug_check_named(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
-    const char *host, int family, struct sockaddr_storage *address)
+    const char *host)
 {
-    int rc = na_plug_find_host(
-        host, from_peer ? AI_NUMERICHOST : 0, family, address);
-
-    if (rc == 0)
-        return NA_SUCCESS;
-    if (from_peer)
-        return na_plug_bad_name(na_class, subsys, from_peer, host,
-            "a peer's address must have a numeric host, not a host name");
-    na_class->core->log(
-        HG_LOG_LEVEL_ERROR, subsys, "host %s: %s", host, gai_strerror(rc));
-    return NA_HOSTUNREACH;
+    return from_peer ? na_plug_bad_name(na_class, subsys, from_peer, host,
+                           "a peer's address must have a numeric host, not a "
+                           "host name")
+                     : NA_SUCCESS;
 }
 
 /* The numeric host of an address, without its port; false: not an internet
@@ -503,6 +483,413 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
 
 #endif
 
+/* ==== gen/plug/host.h ==== */
+/*
+ * Host names, which threads resolve.
+ *
+ * A query to a name server may block for longer than any time limit, and cannot
+ * be interrupted. Therefore each class has a resolver: a few threads, which
+ * start with the first name and end with the last. A thread may outlive its
+ * class, so closing a class does not wait for the name server. That is why all
+ * memory here comes from malloc: the allocator of the application may be gone.
+ *
+ * An address with a host name asks when it connects, then tries the numbers one
+ * after the other:
+ *
+ *     na_plug_ask      the query waits for a thread
+ *       (a thread)     calls getaddrinfo, then `wake` of the class
+ *     na_plug_answer   the class takes the query when it polls
+ *     na_plug_next     a number to try, and for how long; again if that fails
+ *     na_plug_drop     the query is not needed any more, answered or not
+ *
+ * The functions may be called with a lock of the transport, but one that `wake`
+ * does not take.
+ */
+#ifndef HG_GEN_PLUG_HOST_H
+#define HG_GEN_PLUG_HOST_H
+
+#include <dlfcn.h>
+
+/* Before glibc 2.34 these are in -ldl. Without it they are NULL in a program
+ * that contains this file; no dlclose removes the code of a program. */
+#pragma weak dladdr
+#pragma weak dlopen
+#pragma weak dlclose
+
+#define NA_PLUG_THREADS 8  /* maximum of a class */
+#define NA_PLUG_NUMBERS 16 /* of a host; the others are not tried */
+/* The first attempt of a number ends after this time if others are left: a host
+ * that drops packets must not take the time of those after it. */
+#define NA_PLUG_TRY_NS UINT64_C(250000000)
+
+#define NA_PLUG_QUERY_OF(ptr) \
+    ((struct na_plug_query *) (void *) ((char *) (ptr) -offsetof( \
+        struct na_plug_query, link)))
+
+struct na_plug_resolver {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;    /* a query was answered */
+    struct na_class *na_class; /* NULL: closed */
+    void (*wake)(struct na_class *na_class);
+    struct na_link waiting;
+    struct na_link answered;
+    _Atomic bool news; /* `answered` may have some */
+    unsigned threads;
+};
+
+enum na_plug_state { NA_PLUG_WAITING, NA_PLUG_RUNNING, NA_PLUG_ANSWERED };
+
+/* A query for the numbers of a host. */
+struct na_plug_query {
+    struct na_plug_resolver *resolver;
+    /* Guarded by the resolver's lock: */
+    struct na_link link; /* in `waiting`, or in `answered` */
+    enum na_plug_state state;
+    bool dropped; /* the thread frees it */
+    /* Of the class: */
+    void *owner;
+    bool taken; /* na_plug_answer has returned it */
+    unsigned tried;
+    /* Of the class, while no thread runs the query: */
+    int family; /* these numbers first ... */
+    bool only;  /* ... and no others */
+    int error;  /* of getaddrinfo */
+    unsigned count;
+    struct sockaddr_storage numbers[NA_PLUG_NUMBERS];
+    char host[NA_MAX_ADDR_LEN];
+};
+
+/* ---- The threads ---- */
+
+/* Resolve a host; no lock is held. */
+static inline void na_plug_run_query(struct na_plug_query *query)
+{
+    struct addrinfo hints;
+    struct addrinfo *found = NULL;
+    const struct addrinfo *at;
+    int round;
+
+    memset(&hints, 0, sizeof(hints));
+    hints.ai_socktype = SOCK_STREAM;
+    query->error = getaddrinfo(query->host, NULL, &hints, &found);
+    if (query->error != 0)
+        return;
+    for (round = 0; round < 2; round++) {
+        for (at = found; at != NULL; at = at->ai_next) {
+            if ((at->ai_family == query->family) != (round == 0) ||
+                (query->only && round > 0) ||
+                (at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
+                query->count == NA_PLUG_NUMBERS)
+                continue;
+            memcpy(
+                &query->numbers[query->count++], at->ai_addr, at->ai_addrlen);
+        }
+    }
+    freeaddrinfo(found);
+}
+
+static inline void na_plug_resolver_free(struct na_plug_resolver *resolver)
+{
+    (void) pthread_cond_destroy(&resolver->changed);
+    (void) pthread_mutex_destroy(&resolver->lock);
+    free(resolver);
+}
+
+/* A thread: answers queries until none waits. */
+static NA_PLUG_PERHAPS void *na_plug_resolve_all(void *arg)
+{
+    struct na_plug_resolver *resolver = (struct na_plug_resolver *) arg;
+    struct na_link *link;
+    bool last;
+
+    (void) pthread_mutex_lock(&resolver->lock);
+    while ((link = na_plug_list_pop(&resolver->waiting)) != NULL) {
+        struct na_plug_query *query = NA_PLUG_QUERY_OF(link);
+
+        query->state = NA_PLUG_RUNNING;
+        (void) pthread_mutex_unlock(&resolver->lock);
+        na_plug_run_query(query);
+        (void) pthread_mutex_lock(&resolver->lock);
+        if (query->dropped) {
+            free(query);
+            continue;
+        }
+        query->state = NA_PLUG_ANSWERED;
+        na_plug_list_push(&resolver->answered, &query->link);
+        atomic_store(&resolver->news, true);
+        (void) pthread_cond_broadcast(&resolver->changed);
+        assert(resolver->na_class != NULL);
+        resolver->wake(resolver->na_class);
+    }
+    last = --resolver->threads == 0 && resolver->na_class == NULL;
+    (void) pthread_mutex_unlock(&resolver->lock);
+    if (last)
+        na_plug_resolver_free(resolver);
+    return NULL;
+}
+
+/* A thread returns into this code after any time: the library that contains it
+ * stays mapped from now on, even after dlclose. */
+static inline void na_plug_pin(void)
+{
+    void *(*code)(void *arg) = na_plug_resolve_all;
+    void *address;
+    void *handle;
+    Dl_info where;
+
+    memcpy(&address, &code, sizeof(address));
+    if (dladdr == NULL || dlopen == NULL || dlclose == NULL ||
+        dladdr(address, &where) == 0 || where.dli_fname == NULL)
+        return;
+    handle = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (handle != NULL)
+        (void) dlclose(handle);
+}
+
+/* Start a thread; returns 0 or an error number. The resolver's lock is held. */
+static inline int na_plug_start_thread(struct na_plug_resolver *resolver)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    (void) pthread_once(&once, na_plug_pin);
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&thread, NULL, na_plug_resolve_all, resolver);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0) {
+        (void) pthread_detach(thread);
+        resolver->threads++;
+    }
+    return rc;
+}
+
+/* ---- The class ---- */
+
+/* Create a resolver of a class; NULL: no memory. `wake` is called by the
+ * threads. */
+static NA_PLUG_PERHAPS struct na_plug_resolver *na_plug_resolver_open(
+    struct na_class *na_class, void (*wake)(struct na_class *na_class))
+{
+    struct na_plug_resolver *resolver =
+        (struct na_plug_resolver *) calloc(1, sizeof(*resolver));
+    pthread_condattr_t attr;
+    int rc;
+
+    if (resolver == NULL)
+        return NULL;
+    resolver->na_class = na_class;
+    resolver->wake = wake;
+    na_plug_list_init(&resolver->waiting);
+    na_plug_list_init(&resolver->answered);
+    if (pthread_condattr_init(&attr) != 0)
+        goto no_attr;
+    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    if (rc == 0)
+        rc = pthread_cond_init(&resolver->changed, &attr);
+    (void) pthread_condattr_destroy(&attr);
+    if (rc != 0)
+        goto no_attr;
+    if (pthread_mutex_init(&resolver->lock, NULL) == 0)
+        return resolver;
+    (void) pthread_cond_destroy(&resolver->changed);
+no_attr:
+    free(resolver);
+    return NULL;
+}
+
+/* The class closes, and has dropped its queries. NULL is allowed. */
+static NA_PLUG_PERHAPS void na_plug_resolver_close(
+    struct na_plug_resolver *resolver)
+{
+    bool last;
+
+    if (resolver == NULL)
+        return;
+    (void) pthread_mutex_lock(&resolver->lock);
+    assert(na_plug_list_empty(&resolver->waiting) &&
+        na_plug_list_empty(&resolver->answered));
+    resolver->na_class = NULL;
+    last = resolver->threads == 0;
+    (void) pthread_mutex_unlock(&resolver->lock);
+    if (last)
+        na_plug_resolver_free(resolver);
+}
+
+/* Ask for the numbers of a host: those of `family` first, or `only` those.
+ * NULL: no memory, or no thread (logged). */
+static NA_PLUG_PERHAPS struct na_plug_query *na_plug_ask(
+    struct na_plug_resolver *resolver, const char *subsys, const char *host,
+    int family, bool only, void *owner)
+{
+    const struct na_core *core = resolver->na_class->core;
+    struct na_plug_query *query =
+        (struct na_plug_query *) calloc(1, sizeof(*query));
+    bool started;
+    int rc = 0;
+
+    if (query == NULL) {
+        core->log(HG_LOG_LEVEL_ERROR, subsys,
+            "no memory to resolve the host name %s", host);
+        return NULL;
+    }
+    query->resolver = resolver;
+    query->owner = owner;
+    query->family = family;
+    query->only = only;
+    (void) snprintf(query->host, sizeof(query->host), "%s", host);
+    na_plug_list_init(&query->link);
+    (void) pthread_mutex_lock(&resolver->lock);
+    if (resolver->threads < NA_PLUG_THREADS)
+        rc = na_plug_start_thread(resolver);
+    started = resolver->threads > 0; /* perhaps by an earlier query */
+    if (started)
+        na_plug_list_push(&resolver->waiting, &query->link);
+    (void) pthread_mutex_unlock(&resolver->lock);
+    if (started)
+        return query;
+    free(query);
+    core->log(HG_LOG_LEVEL_ERROR, subsys,
+        "no thread to resolve the host name %s: %s", host, strerror(rc));
+    return NULL;
+}
+
+/* End the use of a query. NULL is allowed. */
+static NA_PLUG_PERHAPS void na_plug_drop(struct na_plug_query *query)
+{
+    struct na_plug_resolver *resolver;
+
+    if (query == NULL)
+        return;
+    resolver = query->resolver;
+    (void) pthread_mutex_lock(&resolver->lock);
+    na_plug_list_remove(&query->link);
+    query->dropped = true;
+    if (query->state != NA_PLUG_RUNNING)
+        free(query);
+    (void) pthread_mutex_unlock(&resolver->lock);
+}
+
+/* Whether na_plug_answer may return a query. */
+static NA_PLUG_PERHAPS bool na_plug_has_news(
+    const struct na_plug_resolver *resolver)
+{
+    return resolver != NULL && atomic_load(&resolver->news);
+}
+
+/* The next query that was answered, or NULL. */
+static NA_PLUG_PERHAPS struct na_plug_query *na_plug_answer(
+    struct na_plug_resolver *resolver)
+{
+    struct na_plug_query *query = NULL;
+    struct na_link *link;
+
+    if (!na_plug_has_news(resolver))
+        return NULL;
+    (void) pthread_mutex_lock(&resolver->lock);
+    link = na_plug_list_pop(&resolver->answered);
+    if (link != NULL) {
+        query = NA_PLUG_QUERY_OF(link);
+        query->taken = true;
+    } else
+        atomic_store(&resolver->news, false);
+    (void) pthread_mutex_unlock(&resolver->lock);
+    return query;
+}
+
+/* Why a query gave no number; NULL: it gave one. `answered`: it has ended. */
+static NA_PLUG_PERHAPS const char *na_plug_why(
+    const struct na_plug_query *query, bool answered)
+{
+    if (answered && query->count > 0)
+        return NULL;
+    return !answered        ? "no answer of the name server in time"
+        : query->error != 0 ? gai_strerror(query->error)
+        : !query->only      ? "the host has no internet address"
+        : query->family == AF_INET6
+        ? "the host has no IPv6 address, as this class has"
+        : "the host has no IPv4 address, as this class has";
+}
+
+/* The number of attempts: two of each number, so that a slow host that is the
+ * only good one gets a long attempt, too. */
+static inline unsigned na_plug_attempts(const struct na_plug_query *query)
+{
+    return query->count > 1 ? 2 * query->count : query->count;
+}
+
+/* Whether na_plug_next returns a number. NULL is allowed: none was asked. */
+static NA_PLUG_PERHAPS bool na_plug_has_next(const struct na_plug_query *query)
+{
+    return query != NULL && query->taken &&
+        query->tried < na_plug_attempts(query);
+}
+
+/* The next number to try, and its part of the `left` ns until the end of the
+ * lookup. There is one. */
+static NA_PLUG_PERHAPS const struct sockaddr_storage *na_plug_next(
+    struct na_plug_query *query, uint64_t left, uint64_t *share_p)
+{
+    unsigned rest = na_plug_attempts(query) - query->tried;
+
+    assert(na_plug_has_next(query));
+    *share_p = left / rest;
+    if (rest > query->count && *share_p > NA_PLUG_TRY_NS)
+        *share_p = NA_PLUG_TRY_NS;
+    return &query->numbers[query->tried++ % query->count];
+}
+
+/* Log that the number of the last na_plug_next failed, and others are left. */
+static NA_PLUG_PERHAPS void na_plug_log_failed(
+    const struct na_plug_query *query, const char *subsys, const char *why)
+{
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
+    unsigned i = (query->tried - 1) % query->count;
+
+    (void) na_plug_numeric(
+        (const struct sockaddr *) &query->numbers[i], host, sizeof(host));
+    query->resolver->na_class->core->log(HG_LOG_LEVEL_INFO, subsys,
+        "host %s: address %u of %u, %s: %s", query->host, i + 1, query->count,
+        host, why);
+}
+
+/* ---- Blocking: while a class opens ---- */
+
+/* Resolve a host to a number, of `family` if possible. Blocks for lookup_ms at
+ * most; no lock is held. Returns NULL, or why there is no number. */
+static NA_PLUG_PERHAPS const char *na_plug_resolve(
+    struct na_plug_resolver *resolver, const char *subsys, const char *host,
+    int family, struct sockaddr_storage *address)
+{
+    const struct na_class *na_class = resolver->na_class;
+    uint64_t end = na_class->core->now_ns() +
+        (uint64_t) na_class->info->lookup_ms * 1000000;
+    struct na_plug_query *query =
+        na_plug_ask(resolver, subsys, host, family, false, NULL);
+    struct timespec when;
+    const char *why;
+    int rc = 0;
+
+    if (query == NULL)
+        return "out of memory or threads";
+    when.tv_sec = (time_t) (end / 1000000000);
+    when.tv_nsec = (long) (end % 1000000000);
+    (void) pthread_mutex_lock(&resolver->lock);
+    while (query->state != NA_PLUG_ANSWERED && rc == 0)
+        rc = pthread_cond_timedwait(&resolver->changed, &resolver->lock, &when);
+    why = na_plug_why(query, query->state == NA_PLUG_ANSWERED);
+    if (why == NULL)
+        *address = query->numbers[0];
+    (void) pthread_mutex_unlock(&resolver->lock);
+    na_plug_drop(query);
+    return why;
+}
+
+#endif
+
 /* ==== gen/ofi/ofi.h ==== */
 /*
  * hg_na_ofi: the libfabric transport.
@@ -616,6 +1003,8 @@ enum na_ofi_kind {
  *
  * Idle: only the name is known, or it could not be reached, or was closed in
  * order; the next use sends HELLO.
+ * Asked: HELLO was sent, to the number of a host name that is tried now; or the
+ * name is being resolved, each time again (plug/host.h).
  * Accepted: the peer sent HELLO, but no message with its token yet.
  */
 enum na_ofi_state {
@@ -679,6 +1068,7 @@ struct na_ofi_addr {
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
     bool hello;        /* due: a HELLO */
+    bool has_host;     /* its name has a host name instead of a number */
     uint8_t home;      /* id of the endpoint that sent or received HELLO */
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
@@ -694,6 +1084,9 @@ struct na_ofi_addr {
     uint64_t deadline; /* last tick, if the address is asked or accepted, or the
                      peer sent BYE; else NA_OFI_NEVER */
     uint64_t often;    /* ticks between keep-alives */
+    /* While it is asked and has a host name. */
+    struct na_plug_query *query;
+    uint64_t limit;          /* last tick of all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
     /* Puts and gets that are retried alone; see rma.c. */
     _Atomic unsigned suspects;
@@ -804,6 +1197,7 @@ struct na_ofi_class {
     struct fid_domain *domain;
     struct fid_av *av;
     struct na_link entries;
+    struct na_plug_resolver *resolver;
     int guard;       /* shm: socket that reserves the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
@@ -894,9 +1288,18 @@ HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent from
- * the endpoint `home`; else the error. The class's lock is held. */
+ * the endpoint `home`, or will be when the host's name is resolved; else the
+ * error. The class's lock is held. */
 HG_PRIVATE na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
+
+/* Send HELLO to the next number of an asked address's host. False: no number is
+ * left, or no time. The class's lock is held. */
+HG_PRIVATE bool na_ofi_ask_next(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Handle the answers of name servers. The class's lock is held. */
+HG_PRIVATE void na_ofi_take_answers(struct na_ofi_class *self);
 
 /* Send BYE to a peer, after all messages: the address is idle then, or dead if
  * the peer looked up this class. No lock is held. */
@@ -1167,6 +1570,7 @@ static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
     return false;
 }
 
+/* With a host name, the size is 0. */
 static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
 {
@@ -1183,10 +1587,9 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     if (host[0] == '\0')
         (void) snprintf(host, sizeof(host),
             na_ofi_family(self) == AF_INET6 ? "::1" : "127.0.0.1");
-    ret = na_plug_resolve(
-        &self->base, "ofi", from_peer, host, na_ofi_family(self), &address);
-    if (ret != NA_SUCCESS)
-        return ret;
+    *size_p = 0;
+    if (!na_plug_number(host, &address))
+        return na_plug_check_named(&self->base, "ofi", from_peer, host);
     if (address.ss_family != na_ofi_family(self) || !na_ofi_is_of_one(&address))
         return na_ofi_bad_name(self, from_peer, rest,
             na_ofi_family(self) == AF_INET6
@@ -1327,8 +1730,8 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     }
 }
 
-/* The provider's bytes for the part behind "://". NA_INVALID_ARG: malformed;
- * NA_HOSTUNREACH: no such host. */
+/* The provider's bytes for the part behind "://"; none if that is a host name
+ * with a port. NA_INVALID_ARG: malformed. */
 static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     na_bool_t from_peer, unsigned char raw[NA_OFI_RAW_MAX], size_t *size_p)
 {
@@ -1724,10 +2127,16 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
         wanted->name = all->ifa_name;
         return NA_SUCCESS;
     }
-    if (na_plug_find_host(host, 0,
-            wanted->family != 0 ? wanted->family : AF_INET,
-            &wanted->there) != 0)
-        return NA_ADDRNOTAVAIL;
+    if (!na_plug_number(host, &wanted->there)) {
+        const char *why = na_plug_resolve(self->resolver, "ofi", host,
+            wanted->family != 0 ? wanted->family : AF_INET, &wanted->there);
+
+        if (why != NULL) {
+            self->base.core->log(
+                HG_LOG_LEVEL_INFO, "ofi", "host %s: %s", host, why);
+            return NA_ADDRNOTAVAIL;
+        }
+    }
     wanted->address = true;
     wanted->family = wanted->there.ss_family;
     return NA_SUCCESS;
@@ -4121,6 +4530,25 @@ static void na_ofi_hurry(struct na_ofi_class *self)
     na_ofi_unlock(&self->lock);
 }
 
+/* Whether the next number of a host name is asked instead of losing an address.
+ * If the name server is the cause of the loss, *why_p says so. The lock is
+ * held. */
+static bool na_ofi_tries_next(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, na_return_t code, const char **why_p)
+{
+    const char *why;
+
+    if (addr->query == NULL || code == NA_PROTOCOL_ERROR)
+        return false;
+    assert(atomic_load(&addr->state) == NA_OFI_ASKED);
+    why = na_plug_why(addr->query, addr->query->taken);
+    if (why != NULL)
+        *why_p = why;
+    else if (na_plug_has_next(addr->query))
+        na_plug_log_failed(addr->query, "ofi", *why_p);
+    return na_ofi_ask_next(self, addr);
+}
+
 /* An address that was never reached stays usable. */
 static void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
@@ -4134,13 +4562,18 @@ static void na_ofi_lost(
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
+    const char *why = code == NA_PROTOCOL_ERROR
+        ? "it has another version of this transport's protocol"
+        : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
+                              : "no answer, or refused";
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
-        (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT)) {
+        (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT) ||
+        na_ofi_tries_next(self, addr, code, &why)) {
         na_ofi_unlock(&self->lock);
         return;
     }
@@ -4154,6 +4587,8 @@ static void na_ofi_lost(
     na_plug_list_remove(&addr->due);
     addr->hello = false;
     addr->tries = 0;
+    na_plug_drop(addr->query);
+    addr->query = NULL;
     if (!failed)
         na_plug_list_remove(&addr->named);
     na_plug_list_move(&lookups, &addr->lookups);
@@ -4168,11 +4603,7 @@ static void na_ofi_lost(
         core->count(&self->base, "bad_names", 1);
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
-            "%s cannot be reached: %s", addr->base.name,
-            code == NA_PROTOCOL_ERROR
-                ? "it has another version of this transport's protocol"
-                : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
-                                      : "no answer, or refused");
+            "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
@@ -4270,6 +4701,8 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         assert(na_plug_list_empty(&addr->sends));
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         atomic_store(&addr->state, NA_OFI_DEAD);
         na_plug_list_remove(&addr->due);
         self->base.core->addr_unref(&addr->base);
@@ -4543,6 +4976,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
         return 0;
     na_plug_list_init(&again);
     na_ofi_lock(&self->lock);
+    na_ofi_take_answers(self);
     while (ended == NULL && (link = na_plug_list_pop(&self->due)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, due);
 
@@ -4660,6 +5094,8 @@ static void na_ofi_introduce_all(struct na_ofi_class *self)
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
+        if (addr->token == 0) /* still resolving its name */
+            continue;
         addr->hello = true;
         na_ofi_push_due(self, addr);
     }
@@ -4667,9 +5103,9 @@ static void na_ofi_introduce_all(struct na_ofi_class *self)
 
 /* ---- Asking ---- */
 
-/* Send HELLO to an idle address from the endpoint `home`; the lock is held. */
-static na_return_t na_ofi_ask(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+/* Get ready to send HELLO to addr->raw; the lock is held, as below. */
+static na_return_t na_ofi_aim(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     na_return_t ret = NA_SUCCESS;
 
@@ -4677,17 +5113,103 @@ static na_return_t na_ofi_ask(
         ret = na_ofi_insert(self, addr->raw, &addr->at);
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
+    addr->hello = ret == NA_SUCCESS;
+    addr->tries = 0;
+    return ret;
+}
+
+/* Ask for the numbers of the host of an address. NA_NOMEM (logged). */
+static na_return_t na_ofi_ask_host(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const char *rest = strstr(addr->base.name, "://") + strlen("://");
+    char host[NA_MAX_ADDR_LEN];
+    unsigned port;
+    na_return_t ret =
+        na_plug_split(&self->base, "ofi", NA_FALSE, rest, host, &port);
+
+    assert(ret == NA_SUCCESS && addr->query == NULL);
+    (void) ret;
+    addr->query = na_plug_ask(
+        self->resolver, "ofi", host, na_ofi_family(self), true, addr);
+    addr->hello = false;
+    return addr->query != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
+/* Connect an idle address from the endpoint `home`. */
+static na_return_t na_ofi_ask(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+{
+    na_return_t ret =
+        addr->has_host ? na_ofi_ask_host(self, addr) : na_ofi_aim(self, addr);
+
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = home;
-    addr->deadline = self->turn + self->lookup_ticks;
-    addr->hello = true;
+    addr->limit = self->turn + self->lookup_ticks;
+    addr->deadline = addr->limit;
     atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
-    na_ofi_push_due(self, addr);
+    if (addr->hello)
+        na_ofi_push_due(self, addr);
     return NA_SUCCESS;
+}
+
+static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const char *port = strrchr(addr->base.name, ':') + 1;
+    struct sockaddr_storage number;
+    uint64_t share;
+
+    do {
+        if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
+            return false;
+        number = *na_plug_next(
+            addr->query, (addr->limit - self->turn) * self->period, &share);
+    } while (!na_ofi_is_of_one(&number));
+    na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
+    if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
+        0) {
+        /* The entry of the last number stays until the class is closed: a HELLO
+         * to it may be on its way. */
+        addr->at = FI_ADDR_UNSPEC;
+        memcpy(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family));
+    }
+    /* With a new token, so that a late answer from the last number is not taken
+     * for one of this. */
+    na_ofi_slot_free(self, addr);
+    addr->deadline = self->turn + share / self->period + 1;
+    if (na_ofi_aim(self, addr) != NA_SUCCESS)
+        return false;
+    na_ofi_push_due(self, addr);
+    return true;
+}
+
+/* Handle the answers of name servers. */
+static void na_ofi_take_answers(struct na_ofi_class *self)
+{
+    struct na_plug_query *query;
+
+    while ((query = na_plug_answer(self->resolver)) != NULL) {
+        struct na_ofi_addr *addr = (struct na_ofi_addr *) query->owner;
+
+        assert(
+            addr->query == query && atomic_load(&addr->state) == NA_OFI_ASKED);
+        if (!na_ofi_ask_next(self, addr))
+            addr->deadline = 0; /* fails in the next tick */
+    }
+}
+
+/* A thread has resolved a host name: wake the threads that flush. */
+static void na_ofi_answered(struct na_class *na_class)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+
+    atomic_store(&self->hurry, true);
+    (void) pthread_cond_signal(&self->alarm);
+    self->base.core->wake(&self->base);
 }
 
 static na_return_t na_ofi_connect(
@@ -4851,6 +5373,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         atomic_store(&addr->theirs, intro->token);
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         addr->reached = true;
         addr->deadline = NA_OFI_NEVER;
         addr->often = na_ofi_often(self, intro);
@@ -5109,7 +5633,7 @@ static void na_ofi_replace(
             old = NA_OFI_OF(link, struct na_ofi_addr, link);
             if (atomic_load(&old->state) != NA_OFI_READY ||
                 atomic_load(&old->incarnation) == incarnation ||
-                strcmp(old->base.name, addr->base.name) != 0)
+                old->at != addr->at)
                 old = NULL;
         }
         if (old != NULL)
@@ -5408,7 +5932,7 @@ static na_return_t na_ofi_check_addr(
         break;
     default: return NA_SUCCESS;
     }
-    if (!addr->accepted && self->turn > addr->asked + often)
+    if (!addr->accepted && addr->token != 0 && self->turn > addr->asked + often)
         addr->hello = true;
     if (addr->hello)
         na_ofi_push_due(self, addr);
@@ -5488,7 +6012,7 @@ static bool na_ofi_is_due(struct na_ofi_class *self)
 
     na_ofi_lock(&self->clock_lock);
     na_ofi_lock(&self->lock);
-    due = !na_plug_list_empty(&self->due);
+    due = !na_plug_list_empty(&self->due) || na_plug_has_news(self->resolver);
     na_ofi_unlock(&self->lock);
     for (id = 0; id < NA_OFI_CONTEXTS && !due; id++) {
         struct na_ofi_end *end = self->ends[id];
@@ -5789,7 +6313,11 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
         ret = na_ofi_raw_of(self, rest, from_peer, raw, &size);
     if (ret != NA_SUCCESS)
         return ret;
-    na_ofi_name_of(self, raw, size, name);
+    if (size > 0)
+        na_ofi_name_of(self, raw, size, name);
+    else if (snprintf(name, sizeof(name), "ofi+%s://%s", self->base.protocol,
+                 rest) >= (int) sizeof(name))
+        return na_ofi_bad_name(self, from_peer, rest, "too long");
     if (strcmp(name, self->base.self_addr->name) == 0) {
         core->addr_ref(self->base.self_addr);
         *addr_p = self->base.self_addr;
@@ -5799,6 +6327,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     if (fresh == NULL)
         return NA_NOMEM;
     memcpy(fresh->raw, raw, sizeof(raw));
+    fresh->has_host = size == 0;
     na_ofi_lock(&self->lock);
     addr = na_ofi_known(self, name);
     if (addr == NULL) {
@@ -5823,10 +6352,6 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
     na_return_t ret =
         na_ofi_addr_resolve(&self->base, op->name, NA_FALSE, &base);
 
-    if (ret == NA_HOSTUNREACH) {
-        core->complete(op, ret);
-        return NA_SUCCESS;
-    }
     if (ret != NA_SUCCESS)
         return ret;
     addr = na_ofi_addr_of(base);
@@ -5921,6 +6446,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
         self->ends[id] = NULL;
     }
     na_ofi_addrs_drop(self);
+    na_plug_resolver_close(self->resolver);
     na_ofi_fabric_close(self);
     na_ofi_unprepare(self);
 }
@@ -5932,6 +6458,9 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
+    self->resolver = na_plug_resolver_open(&self->base, na_ofi_answered);
+    if (self->resolver == NULL)
+        return NA_NOMEM;
     ret = na_ofi_choose(self, host);
     if (ret == NA_SUCCESS)
         ret = na_ofi_fabric_open(self);

@@ -166,8 +166,7 @@ static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
  * Hosts, ports, interfaces and subnets in address strings and options.
  *
  * `subsys` is the subsystem of the log lines. `from_peer`: a peer gave the
- * name. Then errors are logged as warnings, and no name server is queried,
- * since a peer must not block this process.
+ * name. Then errors are logged as warnings, and no name server is queried.
  */
 #ifndef HG_GEN_PLUG_NET_H
 #define HG_GEN_PLUG_NET_H
@@ -189,53 +188,34 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* Resolve a host to a numeric address, of `family` if possible, else of any
- * family. With AI_NUMERICHOST in `flags` no name server is queried; otherwise
- * this may block. Returns 0 or an error of getaddrinfo. */
-static inline NA_PLUG_PERHAPS int na_plug_find_host(
-    const char *host, int flags, int family, struct sockaddr_storage *address)
+/* Parse a numeric host. False: it is a name, which the functions of host.h
+ * resolve. */
+static inline NA_PLUG_PERHAPS bool na_plug_number(
+    const char *host, struct sockaddr_storage *address)
 {
     struct addrinfo hints;
     struct addrinfo *found = NULL;
-    const struct addrinfo *at;
-    const struct addrinfo *best;
-    int rc;
 
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags;
-    rc = getaddrinfo(host, NULL, &hints, &found);
-    if (rc != 0)
-        return rc;
-    best = found;
-    for (at = found; at != NULL; at = at->ai_next) {
-        if (at->ai_family == family) {
-            best = at;
-            break;
-        }
-    }
+    hints.ai_flags = AI_NUMERICHOST; /* does not block */
+    if (getaddrinfo(host, NULL, &hints, &found) != 0)
+        return false;
     memset(address, 0, sizeof(*address));
-    memcpy(address, best->ai_addr, best->ai_addrlen);
+    memcpy(address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    return 0;
+    return true;
 }
 
-/* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
-static inline NA_PLUG_PERHAPS na_return_t na_plug_resolve(
+/* Refuse a host name that a peer gave. */
+static inline NA_PLUG_PERHAPS na_return_t na_plug_check_named(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
-    const char *host, int family, struct sockaddr_storage *address)
+    const char *host)
 {
-    int rc = na_plug_find_host(
-        host, from_peer ? AI_NUMERICHOST : 0, family, address);
-
-    if (rc == 0)
-        return NA_SUCCESS;
-    if (from_peer)
-        return na_plug_bad_name(na_class, subsys, from_peer, host,
-            "a peer's address must have a numeric host, not a host name");
-    na_class->core->log(
-        HG_LOG_LEVEL_ERROR, subsys, "host %s: %s", host, gai_strerror(rc));
-    return NA_HOSTUNREACH;
+    return from_peer ? na_plug_bad_name(na_class, subsys, from_peer, host,
+                           "a peer's address must have a numeric host, not a "
+                           "host name")
+                     : NA_SUCCESS;
 }
 
 /* The numeric host of an address, without its port; false: not an internet
@@ -503,6 +483,413 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
 
 #endif
 
+/* ==== gen/plug/host.h ==== */
+/*
+ * Host names, which threads resolve.
+ *
+ * A query to a name server may block for longer than any time limit, and cannot
+ * be interrupted. Therefore each class has a resolver: a few threads, which
+ * start with the first name and end with the last. A thread may outlive its
+ * class, so closing a class does not wait for the name server. That is why all
+ * memory here comes from malloc: the allocator of the application may be gone.
+ *
+ * An address with a host name asks when it connects, then tries the numbers one
+ * after the other:
+ *
+ *     na_plug_ask      the query waits for a thread
+ *       (a thread)     calls getaddrinfo, then `wake` of the class
+ *     na_plug_answer   the class takes the query when it polls
+ *     na_plug_next     a number to try, and for how long; again if that fails
+ *     na_plug_drop     the query is not needed any more, answered or not
+ *
+ * The functions may be called with a lock of the transport, but one that `wake`
+ * does not take.
+ */
+#ifndef HG_GEN_PLUG_HOST_H
+#define HG_GEN_PLUG_HOST_H
+
+#include <dlfcn.h>
+
+/* Before glibc 2.34 these are in -ldl. Without it they are NULL in a program
+ * that contains this file; no dlclose removes the code of a program. */
+#pragma weak dladdr
+#pragma weak dlopen
+#pragma weak dlclose
+
+#define NA_PLUG_THREADS 8  /* maximum of a class */
+#define NA_PLUG_NUMBERS 16 /* of a host; the others are not tried */
+/* The first attempt of a number ends after this time if others are left: a host
+ * that drops packets must not take the time of those after it. */
+#define NA_PLUG_TRY_NS UINT64_C(250000000)
+
+#define NA_PLUG_QUERY_OF(ptr) \
+    ((struct na_plug_query *) (void *) ((char *) (ptr) -offsetof( \
+        struct na_plug_query, link)))
+
+struct na_plug_resolver {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;    /* a query was answered */
+    struct na_class *na_class; /* NULL: closed */
+    void (*wake)(struct na_class *na_class);
+    struct na_link waiting;
+    struct na_link answered;
+    _Atomic bool news; /* `answered` may have some */
+    unsigned threads;
+};
+
+enum na_plug_state { NA_PLUG_WAITING, NA_PLUG_RUNNING, NA_PLUG_ANSWERED };
+
+/* A query for the numbers of a host. */
+struct na_plug_query {
+    struct na_plug_resolver *resolver;
+    /* Guarded by the resolver's lock: */
+    struct na_link link; /* in `waiting`, or in `answered` */
+    enum na_plug_state state;
+    bool dropped; /* the thread frees it */
+    /* Of the class: */
+    void *owner;
+    bool taken; /* na_plug_answer has returned it */
+    unsigned tried;
+    /* Of the class, while no thread runs the query: */
+    int family; /* these numbers first ... */
+    bool only;  /* ... and no others */
+    int error;  /* of getaddrinfo */
+    unsigned count;
+    struct sockaddr_storage numbers[NA_PLUG_NUMBERS];
+    char host[NA_MAX_ADDR_LEN];
+};
+
+/* ---- The threads ---- */
+
+/* Resolve a host; no lock is held. */
+static inline void na_plug_run_query(struct na_plug_query *query)
+{
+    struct addrinfo hints;
+    struct addrinfo *found = NULL;
+    const struct addrinfo *at;
+    int round;
+
+    memset(&hints, 0, sizeof(hints));
+    hints.ai_socktype = SOCK_STREAM;
+    query->error = getaddrinfo(query->host, NULL, &hints, &found);
+    if (query->error != 0)
+        return;
+    for (round = 0; round < 2; round++) {
+        for (at = found; at != NULL; at = at->ai_next) {
+            if ((at->ai_family == query->family) != (round == 0) ||
+                (query->only && round > 0) ||
+                (at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
+                query->count == NA_PLUG_NUMBERS)
+                continue;
+            memcpy(
+                &query->numbers[query->count++], at->ai_addr, at->ai_addrlen);
+        }
+    }
+    freeaddrinfo(found);
+}
+
+static inline void na_plug_resolver_free(struct na_plug_resolver *resolver)
+{
+    (void) pthread_cond_destroy(&resolver->changed);
+    (void) pthread_mutex_destroy(&resolver->lock);
+    free(resolver);
+}
+
+/* A thread: answers queries until none waits. */
+static NA_PLUG_PERHAPS void *na_plug_resolve_all(void *arg)
+{
+    struct na_plug_resolver *resolver = (struct na_plug_resolver *) arg;
+    struct na_link *link;
+    bool last;
+
+    (void) pthread_mutex_lock(&resolver->lock);
+    while ((link = na_plug_list_pop(&resolver->waiting)) != NULL) {
+        struct na_plug_query *query = NA_PLUG_QUERY_OF(link);
+
+        query->state = NA_PLUG_RUNNING;
+        (void) pthread_mutex_unlock(&resolver->lock);
+        na_plug_run_query(query);
+        (void) pthread_mutex_lock(&resolver->lock);
+        if (query->dropped) {
+            free(query);
+            continue;
+        }
+        query->state = NA_PLUG_ANSWERED;
+        na_plug_list_push(&resolver->answered, &query->link);
+        atomic_store(&resolver->news, true);
+        (void) pthread_cond_broadcast(&resolver->changed);
+        assert(resolver->na_class != NULL);
+        resolver->wake(resolver->na_class);
+    }
+    last = --resolver->threads == 0 && resolver->na_class == NULL;
+    (void) pthread_mutex_unlock(&resolver->lock);
+    if (last)
+        na_plug_resolver_free(resolver);
+    return NULL;
+}
+
+/* A thread returns into this code after any time: the library that contains it
+ * stays mapped from now on, even after dlclose. */
+static inline void na_plug_pin(void)
+{
+    void *(*code)(void *arg) = na_plug_resolve_all;
+    void *address;
+    void *handle;
+    Dl_info where;
+
+    memcpy(&address, &code, sizeof(address));
+    if (dladdr == NULL || dlopen == NULL || dlclose == NULL ||
+        dladdr(address, &where) == 0 || where.dli_fname == NULL)
+        return;
+    handle = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (handle != NULL)
+        (void) dlclose(handle);
+}
+
+/* Start a thread; returns 0 or an error number. The resolver's lock is held. */
+static inline int na_plug_start_thread(struct na_plug_resolver *resolver)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_t thread;
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    (void) pthread_once(&once, na_plug_pin);
+    (void) sigfillset(&all);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&thread, NULL, na_plug_resolve_all, resolver);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0) {
+        (void) pthread_detach(thread);
+        resolver->threads++;
+    }
+    return rc;
+}
+
+/* ---- The class ---- */
+
+/* Create a resolver of a class; NULL: no memory. `wake` is called by the
+ * threads. */
+static NA_PLUG_PERHAPS struct na_plug_resolver *na_plug_resolver_open(
+    struct na_class *na_class, void (*wake)(struct na_class *na_class))
+{
+    struct na_plug_resolver *resolver =
+        (struct na_plug_resolver *) calloc(1, sizeof(*resolver));
+    pthread_condattr_t attr;
+    int rc;
+
+    if (resolver == NULL)
+        return NULL;
+    resolver->na_class = na_class;
+    resolver->wake = wake;
+    na_plug_list_init(&resolver->waiting);
+    na_plug_list_init(&resolver->answered);
+    if (pthread_condattr_init(&attr) != 0)
+        goto no_attr;
+    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    if (rc == 0)
+        rc = pthread_cond_init(&resolver->changed, &attr);
+    (void) pthread_condattr_destroy(&attr);
+    if (rc != 0)
+        goto no_attr;
+    if (pthread_mutex_init(&resolver->lock, NULL) == 0)
+        return resolver;
+    (void) pthread_cond_destroy(&resolver->changed);
+no_attr:
+    free(resolver);
+    return NULL;
+}
+
+/* The class closes, and has dropped its queries. NULL is allowed. */
+static NA_PLUG_PERHAPS void na_plug_resolver_close(
+    struct na_plug_resolver *resolver)
+{
+    bool last;
+
+    if (resolver == NULL)
+        return;
+    (void) pthread_mutex_lock(&resolver->lock);
+    assert(na_plug_list_empty(&resolver->waiting) &&
+        na_plug_list_empty(&resolver->answered));
+    resolver->na_class = NULL;
+    last = resolver->threads == 0;
+    (void) pthread_mutex_unlock(&resolver->lock);
+    if (last)
+        na_plug_resolver_free(resolver);
+}
+
+/* Ask for the numbers of a host: those of `family` first, or `only` those.
+ * NULL: no memory, or no thread (logged). */
+static NA_PLUG_PERHAPS struct na_plug_query *na_plug_ask(
+    struct na_plug_resolver *resolver, const char *subsys, const char *host,
+    int family, bool only, void *owner)
+{
+    const struct na_core *core = resolver->na_class->core;
+    struct na_plug_query *query =
+        (struct na_plug_query *) calloc(1, sizeof(*query));
+    bool started;
+    int rc = 0;
+
+    if (query == NULL) {
+        core->log(HG_LOG_LEVEL_ERROR, subsys,
+            "no memory to resolve the host name %s", host);
+        return NULL;
+    }
+    query->resolver = resolver;
+    query->owner = owner;
+    query->family = family;
+    query->only = only;
+    (void) snprintf(query->host, sizeof(query->host), "%s", host);
+    na_plug_list_init(&query->link);
+    (void) pthread_mutex_lock(&resolver->lock);
+    if (resolver->threads < NA_PLUG_THREADS)
+        rc = na_plug_start_thread(resolver);
+    started = resolver->threads > 0; /* perhaps by an earlier query */
+    if (started)
+        na_plug_list_push(&resolver->waiting, &query->link);
+    (void) pthread_mutex_unlock(&resolver->lock);
+    if (started)
+        return query;
+    free(query);
+    core->log(HG_LOG_LEVEL_ERROR, subsys,
+        "no thread to resolve the host name %s: %s", host, strerror(rc));
+    return NULL;
+}
+
+/* End the use of a query. NULL is allowed. */
+static NA_PLUG_PERHAPS void na_plug_drop(struct na_plug_query *query)
+{
+    struct na_plug_resolver *resolver;
+
+    if (query == NULL)
+        return;
+    resolver = query->resolver;
+    (void) pthread_mutex_lock(&resolver->lock);
+    na_plug_list_remove(&query->link);
+    query->dropped = true;
+    if (query->state != NA_PLUG_RUNNING)
+        free(query);
+    (void) pthread_mutex_unlock(&resolver->lock);
+}
+
+/* Whether na_plug_answer may return a query. */
+static NA_PLUG_PERHAPS bool na_plug_has_news(
+    const struct na_plug_resolver *resolver)
+{
+    return resolver != NULL && atomic_load(&resolver->news);
+}
+
+/* The next query that was answered, or NULL. */
+static NA_PLUG_PERHAPS struct na_plug_query *na_plug_answer(
+    struct na_plug_resolver *resolver)
+{
+    struct na_plug_query *query = NULL;
+    struct na_link *link;
+
+    if (!na_plug_has_news(resolver))
+        return NULL;
+    (void) pthread_mutex_lock(&resolver->lock);
+    link = na_plug_list_pop(&resolver->answered);
+    if (link != NULL) {
+        query = NA_PLUG_QUERY_OF(link);
+        query->taken = true;
+    } else
+        atomic_store(&resolver->news, false);
+    (void) pthread_mutex_unlock(&resolver->lock);
+    return query;
+}
+
+/* Why a query gave no number; NULL: it gave one. `answered`: it has ended. */
+static NA_PLUG_PERHAPS const char *na_plug_why(
+    const struct na_plug_query *query, bool answered)
+{
+    if (answered && query->count > 0)
+        return NULL;
+    return !answered        ? "no answer of the name server in time"
+        : query->error != 0 ? gai_strerror(query->error)
+        : !query->only      ? "the host has no internet address"
+        : query->family == AF_INET6
+        ? "the host has no IPv6 address, as this class has"
+        : "the host has no IPv4 address, as this class has";
+}
+
+/* The number of attempts: two of each number, so that a slow host that is the
+ * only good one gets a long attempt, too. */
+static inline unsigned na_plug_attempts(const struct na_plug_query *query)
+{
+    return query->count > 1 ? 2 * query->count : query->count;
+}
+
+/* Whether na_plug_next returns a number. NULL is allowed: none was asked. */
+static NA_PLUG_PERHAPS bool na_plug_has_next(const struct na_plug_query *query)
+{
+    return query != NULL && query->taken &&
+        query->tried < na_plug_attempts(query);
+}
+
+/* The next number to try, and its part of the `left` ns until the end of the
+ * lookup. There is one. */
+static NA_PLUG_PERHAPS const struct sockaddr_storage *na_plug_next(
+    struct na_plug_query *query, uint64_t left, uint64_t *share_p)
+{
+    unsigned rest = na_plug_attempts(query) - query->tried;
+
+    assert(na_plug_has_next(query));
+    *share_p = left / rest;
+    if (rest > query->count && *share_p > NA_PLUG_TRY_NS)
+        *share_p = NA_PLUG_TRY_NS;
+    return &query->numbers[query->tried++ % query->count];
+}
+
+/* Log that the number of the last na_plug_next failed, and others are left. */
+static NA_PLUG_PERHAPS void na_plug_log_failed(
+    const struct na_plug_query *query, const char *subsys, const char *why)
+{
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
+    unsigned i = (query->tried - 1) % query->count;
+
+    (void) na_plug_numeric(
+        (const struct sockaddr *) &query->numbers[i], host, sizeof(host));
+    query->resolver->na_class->core->log(HG_LOG_LEVEL_INFO, subsys,
+        "host %s: address %u of %u, %s: %s", query->host, i + 1, query->count,
+        host, why);
+}
+
+/* ---- Blocking: while a class opens ---- */
+
+/* Resolve a host to a number, of `family` if possible. Blocks for lookup_ms at
+ * most; no lock is held. Returns NULL, or why there is no number. */
+static NA_PLUG_PERHAPS const char *na_plug_resolve(
+    struct na_plug_resolver *resolver, const char *subsys, const char *host,
+    int family, struct sockaddr_storage *address)
+{
+    const struct na_class *na_class = resolver->na_class;
+    uint64_t end = na_class->core->now_ns() +
+        (uint64_t) na_class->info->lookup_ms * 1000000;
+    struct na_plug_query *query =
+        na_plug_ask(resolver, subsys, host, family, false, NULL);
+    struct timespec when;
+    const char *why;
+    int rc = 0;
+
+    if (query == NULL)
+        return "out of memory or threads";
+    when.tv_sec = (time_t) (end / 1000000000);
+    when.tv_nsec = (long) (end % 1000000000);
+    (void) pthread_mutex_lock(&resolver->lock);
+    while (query->state != NA_PLUG_ANSWERED && rc == 0)
+        rc = pthread_cond_timedwait(&resolver->changed, &resolver->lock, &when);
+    why = na_plug_why(query, query->state == NA_PLUG_ANSWERED);
+    if (why == NULL)
+        *address = query->numbers[0];
+    (void) pthread_mutex_unlock(&resolver->lock);
+    na_plug_drop(query);
+    return why;
+}
+
+#endif
+
 /* ==== gen/zmq/zmq.h ==== */
 /*
  * hg_na_zmq: the ZeroMQ transport: tcp, ipc and inproc.
@@ -528,6 +915,10 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
  * cases need more. On ipc, output that a stopped peer blocks delays the
  * heartbeats, so probes follow the output and must be sent in time. inproc has
  * no connections, so a list of the process's classes shows which are alive.
+ *
+ * An address with a host name keeps the name. Each dial resolves it again, then
+ * dials one number after the other until a peer answers: see plug/host.h.
+ * libzmq gets numbers only: it would resolve a name in its only I/O thread.
  *
  * Locking: `lock` guards the sockets and everything in na_zmq_class and
  * na_zmq_addr unless stated otherwise. Functions of the core that may call a
@@ -560,6 +951,7 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
 #define NA_ZMQ_HEADER 12 /* bytes in front of every message */
 #define NA_ZMQ_ID 16     /* routing ids that this transport chooses */
 #define NA_ZMQ_ID_MAX 32 /* ... or that libzmq chooses, at most */
+#define NA_ZMQ_NUMBER (INET6_ADDRSTRLEN + IF_NAMESIZE + 3) /* of a host */
 #define NA_ZMQ_HEADERS ((na_size_t) 512) /* space for all headers */
 #define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
 #define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
@@ -587,6 +979,8 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
  * not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
+/* Maximum of host names of one number in use. */
+#define NA_ZMQ_ALIKE 128u
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -621,8 +1015,8 @@ enum na_zmq_kind {
  * dialling, and then dead.
  */
 enum na_zmq_state {
-    NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
-    NA_ZMQ_DIALLING,
+    NA_ZMQ_IDLE,     /* no connection, or none yet; the next use dials */
+    NA_ZMQ_DIALLING, /* perhaps still resolving its name */
     NA_ZMQ_ACCEPTED, /* WELCOME sent */
     NA_ZMQ_READY,
     NA_ZMQ_CLOSING, /* BYE sent */
@@ -631,8 +1025,14 @@ enum na_zmq_state {
     NA_ZMQ_DEAD
 };
 
-/* Addresses by routing id and by endpoint dialled: chained tables. */
-enum na_zmq_key { NA_ZMQ_BY_ID, NA_ZMQ_BY_ENDPOINT, NA_ZMQ_KEYS };
+/* Addresses by routing id, by endpoint, and by what libzmq dialled: chained
+ * tables. */
+enum na_zmq_key {
+    NA_ZMQ_BY_ID,
+    NA_ZMQ_BY_ENDPOINT,
+    NA_ZMQ_BY_DIALLED,
+    NA_ZMQ_KEYS
+};
 
 struct na_zmq_table {
     struct na_zmq_addr **buckets;
@@ -650,17 +1050,24 @@ struct na_zmq_addr {
     bool from_peer; /* only peers have sent this address */
     bool closing;   /* dying because of NA_Addr_terminate() */
     bool failed;    /* dying because it could not be connected */
+    bool again;     /* ... and its next number will be dialled */
     bool reached;   /* it was ready before */
-    bool dialled;   /* zmq_connect was called, zmq_disconnect not yet */
+    bool named;     /* the endpoint has a host name */
     bool open;      /* messages are accepted; used by the polling thread */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
-    char *endpoint; /* dialled; NULL: accepted */
-    int fd;         /* of the connection, or -1 */
+    char *endpoint; /* what was looked up; NULL: accepted */
+    /* The text for zmq_connect, until zmq_disconnect; else NULL. It is the
+     * endpoint, unless that has a host name. */
+    char *dialled;
+    /* While it is dialled and has a host name. */
+    struct na_plug_query *query;
+    int fd; /* of the connection, or -1 */
     uint32_t fd_generation;
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
-    uint64_t deadline;      /* of the dial */
+    uint64_t limit;         /* when the dial ends, whatever the number */
+    uint64_t deadline;      /* when this attempt of the dial ends */
     uint64_t round;         /* round of polling in which it began to die */
     na_return_t lookup_ret; /* result of its lookups */
     const char *why;        /* why a dial failed, for the log; or NULL */
@@ -717,6 +1124,8 @@ struct na_zmq_class {
     struct stat bound;              /* ipc: the file that bind created */
     bool has_bound;
     struct na_zmq_table tables[NA_ZMQ_KEYS];
+    struct na_plug_resolver *resolver;
+    unsigned attempts; /* of numbers of host names */
     struct na_link addrs;
     struct na_link dying;
     struct na_link inbox;
@@ -766,14 +1175,15 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
     return (struct na_zmq_addr *) (uintptr_t) addr;
 }
 
-/* Start to connect an idle address. Its sends wait, and fail if that fails. The
- * lock is held. */
+/* Start to connect an idle address, or, if it was dialled before, try the next
+ * number of its host. Its sends wait, and fail if that fails. The lock is
+ * held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 
 /* ==== gen/zmq/table.c ==== */
 /*
- * Tables of addresses by routing id and by endpoint.
+ * Tables of addresses by routing id, by endpoint, and by what was dialled.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -792,9 +1202,12 @@ static size_t na_zmq_hash(const void *key, size_t size)
 static const void *na_zmq_key_of(
     const struct na_zmq_addr *addr, enum na_zmq_key by, size_t *size_p)
 {
-    assert(by == NA_ZMQ_BY_ID || addr->endpoint != NULL);
-    *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(addr->endpoint);
-    return by == NA_ZMQ_BY_ID ? (const void *) addr->id : addr->endpoint;
+    const char *text =
+        by == NA_ZMQ_BY_ENDPOINT ? addr->endpoint : addr->dialled;
+
+    assert(by == NA_ZMQ_BY_ID || text != NULL);
+    *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(text);
+    return by == NA_ZMQ_BY_ID ? (const void *) addr->id : text;
 }
 
 static struct na_zmq_addr **na_zmq_bucket(
@@ -866,6 +1279,7 @@ static void na_zmq_enter(
     self->tables[by].count++;
 }
 
+/* No effect on an address that is not in the table. */
 static void na_zmq_remove(
     struct na_zmq_class *self, struct na_zmq_addr *addr, enum na_zmq_key by)
 {
@@ -941,6 +1355,138 @@ static na_return_t na_zmq_failed(
     self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "%s %s: %s", what, which,
         zmq_strerror(error));
     return na_zmq_code(error);
+}
+
+/* ==== gen/zmq/name.c ==== */
+/*
+ * Names: hosts and ports in the form for libzmq and for other processes.
+ *
+ * Part of the ZeroMQ transport; see zmq.h.
+ */
+
+/* `from_peer` here and below: see plug/net.h. */
+static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, const char *why)
+{
+    return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
+}
+
+/* The family of addresses to prefer. */
+static int na_zmq_family(const struct na_zmq_class *self)
+{
+    return self->base.info->addr_format == NA_ADDR_IPV6 ? AF_INET6 : AF_INET;
+}
+
+/* Write a number as libzmq reads it, such as "1.2.3.4" or "[::1]". */
+static void na_zmq_put_number(
+    const struct sockaddr_storage *address, char text[NA_ZMQ_NUMBER])
+{
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
+    bool good =
+        na_plug_numeric((const struct sockaddr *) address, host, sizeof(host));
+
+    assert(good); /* there are only internet addresses */
+    (void) good;
+    (void) snprintf(text, NA_ZMQ_NUMBER,
+        address->ss_family == AF_INET6 ? "[%s]" : "%s", host);
+}
+
+/* Parse "host:port", "[v6]:port" or a part of these into a host, its address
+ * unless it is a name (*named_p), and a port; 0: none. */
+static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, char host[NA_MAX_ADDR_LEN],
+    struct sockaddr_storage *address, bool *named_p, unsigned *port_p)
+{
+    bool wants_v6 = na_zmq_family(self) == AF_INET6;
+    na_return_t ret =
+        na_plug_split(&self->base, "zmq", from_peer, rest, host, port_p);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (host[0] == '\0' && rest[0] != '[')
+        (void) snprintf(host, NA_MAX_ADDR_LEN, wants_v6 ? "::1" : "127.0.0.1");
+    if (strcmp(host, "*") == 0)
+        (void) snprintf(host, NA_MAX_ADDR_LEN, wants_v6 ? "::" : "0.0.0.0");
+    *named_p = !na_plug_number(host, address);
+    return *named_p ? na_plug_check_named(&self->base, "zmq", from_peer, host)
+                    : NA_SUCCESS;
+}
+
+/* Make the path of an ipc name absolute. */
+static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, char *path_p, size_t path_size)
+{
+    size_t used = 0;
+
+    if (rest[0] != '/' && rest[0] != '@') {
+        if (getcwd(path_p, path_size - 1) == NULL)
+            return na_zmq_failed(self, "cannot make absolute", rest);
+        used = strlen(path_p);
+        path_p[used++] = '/';
+    }
+    assert(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
+    if (used + strlen(rest) >= sizeof(((struct sockaddr_un *) 0)->sun_path))
+        return na_zmq_bad_name(
+            self, from_peer, rest, "longer than a socket's path");
+    memcpy(path_p + used, rest, strlen(rest) + 1);
+    return NA_SUCCESS;
+}
+
+/* Remove what na_zmq_append_source appended to the name of a peer. Only a peer
+ * that listens has a host and a port in front of it. */
+static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, char text[NA_MAX_ADDR_LEN])
+{
+    const char *end = strchr(rest, '@');
+    size_t size = end != NULL ? (size_t) (end - rest) : strlen(rest);
+
+    if (end != NULL && memchr(rest, ':', size) == NULL)
+        return na_zmq_bad_name(self, from_peer, rest,
+            "a client that does not listen cannot be looked up");
+    assert(size < NA_MAX_ADDR_LEN); /* as all names are */
+    memcpy(text, rest, size);
+    text[size] = '\0';
+    return NA_SUCCESS;
+}
+
+/* Convert the part behind "://" to an endpoint that libzmq can dial, or that
+ * has a host name (*named_p). */
+static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
+    const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN],
+    bool *named_p)
+{
+    char plain[NA_MAX_ADDR_LEN];
+    char text[NA_MAX_ADDR_LEN];
+    struct sockaddr_storage address;
+    unsigned port = 0;
+    na_return_t ret = NA_SUCCESS;
+    int n = 0;
+
+    *named_p = false;
+    if (self->protocol == NA_ZMQ_TCP) {
+        ret = na_zmq_strip_source(self, from_peer, rest, plain);
+        if (ret == NA_SUCCESS)
+            ret = na_zmq_parse_tcp(
+                self, from_peer, plain, text, &address, named_p, &port);
+        if (ret == NA_SUCCESS && !*named_p)
+            na_zmq_put_number(&address, text);
+        if (ret == NA_SUCCESS && port == 0)
+            return na_zmq_bad_name(
+                self, from_peer, rest, "no port to connect to");
+        if (ret == NA_SUCCESS)
+            n = snprintf(endpoint, NA_MAX_ADDR_LEN, "tcp://%s%s:%u",
+                self->source, text, port);
+    } else if (rest[0] == '\0') {
+        return na_zmq_bad_name(self, from_peer, rest, "no name to connect to");
+    } else if (self->protocol == NA_ZMQ_IPC) {
+        ret = na_zmq_parse_ipc(self, from_peer, rest, text, sizeof(text));
+        if (ret == NA_SUCCESS)
+            n = snprintf(endpoint, NA_MAX_ADDR_LEN, "ipc://%s", text);
+    } else
+        n = snprintf(endpoint, NA_MAX_ADDR_LEN, "inproc://%s", rest);
+    if (ret == NA_SUCCESS && n >= NA_MAX_ADDR_LEN)
+        return na_zmq_bad_name(self, from_peer, rest, "too long");
+    return ret;
 }
 
 /* ==== gen/zmq/inproc.c ==== */
@@ -1123,6 +1669,10 @@ static void na_zmq_addr_release(struct na_addr *base)
         na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         (void) pthread_mutex_unlock(&self->lock);
     }
+    assert(addr->query == NULL);
+    if (addr->dialled != addr->endpoint) /* the class was closed */
+        self->base.core->free(addr->dialled);
+    addr->dialled = NULL;
     self->base.core->free(addr->endpoint);
     addr->endpoint = NULL;
 }
@@ -1147,7 +1697,7 @@ static void na_zmq_unique_name(
         self->base.protocol, self->base.core->random());
 }
 
-/* Why a dial failed, as far as libzmq shows it. */
+/* Why a dial failed, as far as libzmq and the name server show it. */
 static const char *na_zmq_why(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -1156,6 +1706,12 @@ static const char *na_zmq_why(
         self->base.core->now_ns() + NA_ZMQ_DIAL_MS * NA_ZMQ_MS >=
             addr->deadline;
 
+    if (addr->query != NULL) {
+        const char *why = na_plug_why(addr->query, addr->query->taken);
+
+        if (why != NULL)
+            return why;
+    }
     if (addr->fd >= 0)
         return silent
             ? "a process listens there, but does not answer as hg"
@@ -1191,6 +1747,9 @@ static void na_zmq_lose(
     if (addr->state == NA_ZMQ_DIALLING && lookup_ret == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
+    addr->again = addr->state == NA_ZMQ_DIALLING &&
+        lookup_ret == NA_HOSTUNREACH && na_plug_has_next(addr->query) &&
+        self->base.core->now_ns() < addr->limit;
     addr->failed = addr->state == NA_ZMQ_DIALLING && !addr->reached;
     na_zmq_begin_end(self, addr, lookup_ret);
 }
@@ -1224,9 +1783,11 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->fd = -1;
     if (!addr->dialled)
         return;
-    addr->dialled = false;
-    assert(addr->endpoint != NULL);
-    (void) zmq_disconnect(self->socket, addr->endpoint);
+    (void) zmq_disconnect(self->socket, addr->dialled);
+    na_zmq_remove(self, addr, NA_ZMQ_BY_DIALLED);
+    if (addr->dialled != addr->endpoint)
+        self->base.core->free(addr->dialled);
+    addr->dialled = NULL;
     (void) na_zmq_readable(self);
 }
 
@@ -1244,6 +1805,7 @@ static bool na_zmq_has_work(struct na_zmq_class *self)
 {
     return !na_plug_list_empty(&self->inbox) ||
         atomic_load(&self->frame_retry) || !na_plug_list_empty(&self->dying) ||
+        na_plug_has_news(self->resolver) ||
         (self->touched && na_zmq_readable(self));
 }
 
@@ -1593,36 +2155,32 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* Connect, and send HELLO. */
-HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
+/* End an attempt to dial within `share` ns from now. libzmq ends it slightly
+ * earlier. False: an error of libzmq. */
+static bool na_zmq_set_deadline(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t share)
+{
+    uint64_t ms = share / NA_ZMQ_MS + NA_ZMQ_GIVE_UP_MS;
+    int wait = ms < INT32_MAX / 2 ? (int) ms : INT32_MAX / 2;
+
+    if (addr->deadline != NA_ZMQ_NEVER)
+        addr->deadline =
+            self->base.core->now_ns() + share + NA_ZMQ_DIAL_MS * NA_ZMQ_MS;
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+    return na_zmq_set(self->socket, ZMQ_CONNECT_TIMEOUT, wait) &&
+        na_zmq_set(self->socket, ZMQ_HANDSHAKE_IVL, wait);
+}
+
+/* Connect to addr->dialled within `share` ns, and send HELLO. */
+static void na_zmq_connect(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t share)
 {
     const struct na_core *core = self->base.core;
     unsigned char body[16 + NA_MAX_ADDR_LEN];
     size_t size = 16;
 
-    assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
-    na_zmq_adopt(self, addr);
-    addr->state = NA_ZMQ_DIALLING;
-    addr->why = NULL;
-    /* libzmq would say nothing, or abort where it dials from a given host. */
-    if (self->protocol != NA_ZMQ_INPROC && !na_plug_has_fds(1)) {
-        na_zmq_lose(self, addr, NA_AGAIN);
-        addr->why = NA_PLUG_NO_FD;
-        return;
-    }
-    if (self->protocol == NA_ZMQ_INPROC) {
-        atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
-        addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
-        if (atomic_load(&addr->incarnation) == 0) {
-            na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            return;
-        }
-    } else /* libzmq times out slightly earlier */
-        addr->deadline = core->now_ns() +
-            ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
-                NA_ZMQ_MS;
-    if (addr->deadline < self->tick)
-        self->tick = addr->deadline;
+    na_zmq_enter(self, addr, NA_ZMQ_BY_DIALLED);
     /* New each time, and unpredictable: another peer that used this id would be
      * taken for the peer, or make libzmq abort. */
     na_plug_put64(addr->id, core->random());
@@ -1630,11 +2188,12 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->id[0] |= 1; /* ids that begin with 0 belong to libzmq */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
-    if (addr->nonce == 0 ||
-        !na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
+    if (addr->nonce == 0 || !na_zmq_set_deadline(self, addr, share) ||
+        !na_zmq_set(self->socket, ZMQ_IPV6,
+            addr->dialled[6 + strlen(self->source)] == '[') ||
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
-        zmq_connect(self->socket, addr->endpoint) != 0) {
+        zmq_connect(self->socket, addr->dialled) != 0) {
         int error = errno;
 
         addr->id_size = 0;
@@ -1642,7 +2201,6 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         addr->why = zmq_strerror(error);
         return;
     }
-    addr->dialled = true;
     self->touched = true;
     na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
     na_plug_put64(body, self->base.incarnation);
@@ -1655,6 +2213,124 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     }
     if (na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size) != NA_SUCCESS)
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
+}
+
+/* Set the text that libzmq gets to dial a number of addr's host. It must be of
+ * this attempt alone: zmq_disconnect and the monitor know nothing else, and
+ * other names may have the same number. So the port gets leading zeros. False:
+ * no memory. */
+static bool na_zmq_set_dialled(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, const struct sockaddr_storage *number)
+{
+    const char *port = strrchr(addr->endpoint, ':') + 1;
+    char host[NA_ZMQ_NUMBER];
+    char text[2 * NA_MAX_ADDR_LEN + NA_ZMQ_ALIKE];
+    unsigned i = 0;
+    size_t size;
+
+    na_zmq_put_number(number, host);
+    do
+        size = (size_t) snprintf(text, sizeof(text), "tcp://%s%s:%0*d%s",
+            self->source, host, (int) (1 + self->attempts++ % NA_ZMQ_ALIKE), 0,
+            port);
+    while (na_zmq_find(self, NA_ZMQ_BY_DIALLED, text, size) != NULL &&
+        ++i < NA_ZMQ_ALIKE);
+    addr->dialled =
+        i < NA_ZMQ_ALIKE ? (char *) self->base.core->alloc(size + 1) : NULL;
+    if (addr->dialled != NULL)
+        memcpy(addr->dialled, text, size + 1);
+    return addr->dialled != NULL;
+}
+
+/* Dial the next number of a host name. */
+static void na_zmq_dial_next(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    uint64_t now = self->base.core->now_ns();
+    uint64_t share;
+    const struct sockaddr_storage *number = na_plug_next(
+        addr->query, addr->limit > now ? addr->limit - now : 0, &share);
+
+    if (na_zmq_set_dialled(self, addr, number)) {
+        na_zmq_connect(self, addr, share);
+        return;
+    }
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+        "cannot connect to %s: no memory, or %u other names of that host are "
+        "in use",
+        addr->base.name, NA_ZMQ_ALIKE);
+    na_zmq_lose(self, addr, NA_NOMEM);
+}
+
+/* Ask for the numbers of the host. */
+static void na_zmq_ask(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    const char *start =
+        addr->endpoint + strlen("tcp://") + strlen(self->source);
+    char host[NA_MAX_ADDR_LEN];
+
+    (void) snprintf(
+        host, sizeof(host), "%.*s", (int) (strrchr(start, ':') - start), start);
+    addr->deadline = addr->limit + NA_ZMQ_GIVE_UP_MS * NA_ZMQ_MS;
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+    addr->query = na_plug_ask(
+        self->resolver, "zmq", host, na_zmq_family(self), false, addr);
+    if (addr->query == NULL)
+        na_zmq_lose(self, addr, NA_NOMEM);
+}
+
+/* Handle the answers of name servers; the lock is held. */
+static void na_zmq_take_answers(struct na_zmq_class *self)
+{
+    struct na_plug_query *query;
+
+    while ((query = na_plug_answer(self->resolver)) != NULL) {
+        struct na_zmq_addr *addr = (struct na_zmq_addr *) query->owner;
+
+        assert(addr->query == query);
+        if (addr->state != NA_ZMQ_DIALLING)
+            continue; /* the query took too long */
+        if (na_plug_has_next(query))
+            na_zmq_dial(self, addr);
+        else
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+    }
+}
+
+/* Connect, and send HELLO. */
+HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    assert(addr->endpoint != NULL && addr->dialled == NULL && addr->fd < 0);
+    na_zmq_adopt(self, addr);
+    addr->state = NA_ZMQ_DIALLING;
+    addr->why = NULL;
+    /* libzmq would say nothing, or abort where it dials from a given host. */
+    if (self->protocol != NA_ZMQ_INPROC && !na_plug_has_fds(1)) {
+        na_zmq_lose(self, addr, NA_AGAIN);
+        addr->why = NA_PLUG_NO_FD;
+        return;
+    }
+    if (na_plug_has_next(addr->query)) {
+        na_zmq_dial_next(self, addr);
+        return;
+    }
+    addr->limit =
+        self->base.core->now_ns() + self->base.info->lookup_ms * NA_ZMQ_MS;
+    if (addr->named) {
+        na_zmq_ask(self, addr);
+        return;
+    }
+    if (self->protocol == NA_ZMQ_INPROC) {
+        atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
+        addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
+        if (atomic_load(&addr->incarnation) == 0) {
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+            return;
+        }
+    }
+    addr->dialled = addr->endpoint;
+    na_zmq_connect(self, addr, self->base.info->lookup_ms * NA_ZMQ_MS);
 }
 
 /* Get the record of a descriptor; NULL: out of memory. */
@@ -1722,7 +2398,7 @@ static void na_zmq_connected(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
     struct na_zmq_addr *addr =
-        na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        na_zmq_find(self, NA_ZMQ_BY_DIALLED, endpoint, strlen(endpoint));
     struct na_zmq_fd *record = na_zmq_fd_began(self, fd);
 
     if (addr == NULL || addr->state != NA_ZMQ_DIALLING || record == NULL) {
@@ -1840,8 +2516,7 @@ static void na_zmq_monitored(
     case ZMQ_EVENT_ACCEPTED: na_zmq_accepted(self, endpoint, value); break;
     case ZMQ_EVENT_CONNECTED: na_zmq_connected(self, endpoint, value); break;
     case ZMQ_EVENT_CLOSED:
-        addr =
-            na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        addr = na_zmq_find(self, NA_ZMQ_BY_DIALLED, endpoint, strlen(endpoint));
         if (addr != NULL && addr->state == NA_ZMQ_DIALLING)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
         break;
@@ -2123,8 +2798,8 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
  * messages must be received before events that end their connections. Asking
  * libzmq in vain costs two system calls, which would delay a single message; so
  * the limit adapts to the traffic, and the next round receives the rest. If the
- * class was woken without a message, the monitor may have caused it, and must
- * be read. */
+ * class was woken without a message, the monitor or the answer of a name server
+ * may have caused it. */
 static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -2145,6 +2820,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
         (n == 0 && self->slept) || now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;
         na_zmq_read_monitor(self);
+        na_zmq_take_answers(self);
     }
     self->slept = false;
     if (now >= self->tick)
@@ -2356,7 +3032,7 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_DIALLING &&
         na_plug_get64(body + 8) == addr->nonce;
-    assert(!good || (addr->dialled && addr->endpoint != NULL));
+    assert(!good || (addr->dialled != NULL && addr->endpoint != NULL));
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
     /* The own address by another name is connected, too. */
@@ -2367,6 +3043,8 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
         addr->state = NA_ZMQ_READY;
         addr->reached = true;
         addr->open = true;
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         na_plug_put64(nonce, na_plug_get64(body + 16));
         (void) na_zmq_control(self, addr, NA_ZMQ_CONFIRM, nonce, sizeof(nonce));
         na_zmq_flush(self, addr, &sent);
@@ -2390,7 +3068,7 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
         return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_ACCEPTED && na_plug_get64(body) == addr->nonce;
-    assert(!good || (!addr->dialled && !addr->reached));
+    assert(!good || (addr->dialled == NULL && !addr->reached));
     if (good && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 
@@ -2602,6 +3280,21 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         "%s cannot be reached: %s", addr->base.name, why);
 }
 
+/* Whether the next number of a host name is dialled instead of ending an
+ * address. Then its sends and lookups wait further. The lock is held. */
+static bool na_zmq_dial_again(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    if (!addr->again)
+        return false;
+    na_plug_log_failed(addr->query, "zmq", addr->why);
+    addr->again = false;
+    addr->failed = false;
+    atomic_store(&addr->incarnation, 0);
+    na_zmq_dial(self, addr);
+    return true;
+}
+
 /* End a connection. An address that was closed in order or could not be
  * connected becomes idle, any other becomes dead. */
 static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
@@ -2622,6 +3315,12 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
     addr->open = false;
+    if (na_zmq_dial_again(self, addr)) {
+        na_zmq_unlock(self);
+        return;
+    }
+    na_plug_drop(addr->query);
+    addr->query = NULL;
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
@@ -2833,6 +3532,7 @@ static void na_zmq_addr_abandon(struct na_addr *base)
         na_zmq_close_accepted(self, addr);
         addr->closing = false;
         addr->failed = false;
+        addr->again = false;
     }
     na_zmq_unlock(self);
 }
@@ -2857,125 +3557,6 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;
-}
-
-/* ==== gen/zmq/name.c ==== */
-/*
- * Names: hosts and ports in the form for libzmq and for other processes.
- *
- * Part of the ZeroMQ transport; see zmq.h.
- */
-
-/* `from_peer` here and below: see plug/net.h. */
-static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *rest, const char *why)
-{
-    return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
-}
-
-/* Parse "host:port", "[v6]:port" or a part of these into a numeric host, such
- * as "1.2.3.4" or "[::1]", and a port; 0: none. */
-static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
-    unsigned *port_p)
-{
-    bool wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
-    char name[NA_MAX_ADDR_LEN];
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    struct sockaddr_storage address;
-    unsigned port;
-    na_return_t ret =
-        na_plug_split(&self->base, "zmq", from_peer, rest, name, &port);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (name[0] == '\0' && rest[0] != '[')
-        (void) snprintf(name, sizeof(name), wants_v6 ? "::1" : "127.0.0.1");
-    if (strcmp(name, "*") == 0)
-        (void) snprintf(name, sizeof(name), wants_v6 ? "::" : "0.0.0.0");
-    ret = na_plug_resolve(&self->base, "zmq", from_peer, name,
-        wants_v6 ? AF_INET6 : AF_INET, &address);
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (!na_plug_numeric(
-            (const struct sockaddr *) &address, numeric, sizeof(numeric)))
-        return na_zmq_bad_name(
-            self, from_peer, rest, "the host has no internet address");
-    (void) snprintf(host_p, host_size,
-        address.ss_family == AF_INET6 ? "[%s]" : "%s", numeric);
-    *port_p = port;
-    return NA_SUCCESS;
-}
-
-/* Make the path of an ipc name absolute. */
-static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *rest, char *path_p, size_t path_size)
-{
-    size_t used = 0;
-
-    if (rest[0] != '/' && rest[0] != '@') {
-        if (getcwd(path_p, path_size - 1) == NULL)
-            return na_zmq_failed(self, "cannot make absolute", rest);
-        used = strlen(path_p);
-        path_p[used++] = '/';
-    }
-    assert(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
-    if (used + strlen(rest) >= sizeof(((struct sockaddr_un *) 0)->sun_path))
-        return na_zmq_bad_name(
-            self, from_peer, rest, "longer than a socket's path");
-    memcpy(path_p + used, rest, strlen(rest) + 1);
-    return NA_SUCCESS;
-}
-
-/* Remove what na_zmq_append_source appended to the name of a peer. Only a peer
- * that listens has a host and a port in front of it. */
-static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *rest, char text[NA_MAX_ADDR_LEN])
-{
-    const char *end = strchr(rest, '@');
-    size_t size = end != NULL ? (size_t) (end - rest) : strlen(rest);
-
-    if (end != NULL && memchr(rest, ':', size) == NULL)
-        return na_zmq_bad_name(self, from_peer, rest,
-            "a client that does not listen cannot be looked up");
-    assert(size < NA_MAX_ADDR_LEN); /* as all names are */
-    memcpy(text, rest, size);
-    text[size] = '\0';
-    return NA_SUCCESS;
-}
-
-/* Convert the part behind "://" to an endpoint that libzmq can dial. */
-static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
-    const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
-{
-    char plain[NA_MAX_ADDR_LEN];
-    char text[NA_MAX_ADDR_LEN];
-    unsigned port = 0;
-    na_return_t ret = NA_SUCCESS;
-    int n = 0;
-
-    if (self->protocol == NA_ZMQ_TCP) {
-        ret = na_zmq_strip_source(self, from_peer, rest, plain);
-        if (ret == NA_SUCCESS)
-            ret = na_zmq_parse_tcp(
-                self, from_peer, plain, text, sizeof(text), &port);
-        if (ret == NA_SUCCESS && port == 0)
-            return na_zmq_bad_name(
-                self, from_peer, rest, "no port to connect to");
-        if (ret == NA_SUCCESS)
-            n = snprintf(endpoint, NA_MAX_ADDR_LEN, "tcp://%s%s:%u",
-                self->source, text, port);
-    } else if (rest[0] == '\0') {
-        return na_zmq_bad_name(self, from_peer, rest, "no name to connect to");
-    } else if (self->protocol == NA_ZMQ_IPC) {
-        ret = na_zmq_parse_ipc(self, from_peer, rest, text, sizeof(text));
-        if (ret == NA_SUCCESS)
-            n = snprintf(endpoint, NA_MAX_ADDR_LEN, "ipc://%s", text);
-    } else
-        n = snprintf(endpoint, NA_MAX_ADDR_LEN, "inproc://%s", rest);
-    if (ret == NA_SUCCESS && n >= NA_MAX_ADDR_LEN)
-        return na_zmq_bad_name(self, from_peer, rest, "too long");
-    return ret;
 }
 
 /* ==== gen/zmq/lookup.c ==== */
@@ -3019,10 +3600,11 @@ static struct na_zmq_addr *na_zmq_known(
     return NULL;
 }
 
-/* Find the peer of an endpoint. With `op`, a lookup that waits if the peer is
- * not connected, *addr_p may become NULL. */
+/* Find the peer of an endpoint, which may have a host name (`named`). With
+ * `op`, a lookup that waits if the peer is not connected, *addr_p may become
+ * NULL. */
 static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
-    const char *endpoint, na_bool_t from_peer, struct na_op *op,
+    const char *endpoint, bool named, na_bool_t from_peer, struct na_op *op,
     struct na_addr **addr_p)
 {
     const struct na_core *core = self->base.core;
@@ -3042,6 +3624,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
         fresh = na_zmq_addr_new(self, name, NA_FALSE, endpoint);
         if (fresh == NULL)
             return NA_NOMEM;
+        fresh->named = named;
         na_zmq_lock(self);
         addr = na_zmq_known(self, endpoint);
     }
@@ -3076,6 +3659,7 @@ static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
     const char *mark = strstr(string, "://");
     const char *scheme = string;
     char endpoint[NA_MAX_ADDR_LEN];
+    bool named;
     na_return_t ret;
 
     if (strncmp(scheme, "zmq+", 4) == 0)
@@ -3095,9 +3679,9 @@ static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
         *addr_p = self->base.self_addr;
         return NA_SUCCESS;
     }
-    ret = na_zmq_endpoint(self, mark + 3, from_peer, endpoint);
+    ret = na_zmq_endpoint(self, mark + 3, from_peer, endpoint, &named);
     return ret == NA_SUCCESS
-        ? na_zmq_find_peer(self, endpoint, from_peer, op, addr_p)
+        ? na_zmq_find_peer(self, endpoint, named, from_peer, op, addr_p)
         : ret;
 }
 
@@ -3113,10 +3697,10 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
     struct na_addr *addr = NULL;
     na_return_t ret = na_zmq_seek(self, op->name, NA_FALSE, op, &addr);
 
-    if (ret != NA_HOSTUNREACH && addr == NULL)
+    if (addr == NULL)
         return ret; /* the lookup may have ended */
     op->result_addr = addr;
-    self->base.core->complete(op, ret);
+    self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;
 }
 
@@ -3204,16 +3788,44 @@ static na_return_t na_zmq_bind(struct na_zmq_class *self, const char *endpoint)
     return NA_SUCCESS;
 }
 
+/* The host and port to listen on. Blocks if a name server must be asked.
+ * NA_ADDRNOTAVAIL: no such host (logged). */
+static na_return_t na_zmq_own_address(struct na_zmq_class *self,
+    const char *rest, char number[NA_ZMQ_NUMBER], unsigned *port_p)
+{
+    struct sockaddr_storage address;
+    char host[NA_MAX_ADDR_LEN];
+    const char *why = NULL;
+    bool named;
+    na_return_t ret =
+        na_zmq_parse_tcp(self, NA_FALSE, rest, host, &address, &named, port_p);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (named)
+        why = na_plug_resolve(
+            self->resolver, "zmq", host, na_zmq_family(self), &address);
+    if (why == NULL) {
+        na_zmq_put_number(&address, number);
+        return NA_SUCCESS;
+    }
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "host %s: %s", host, why);
+    return NA_ADDRNOTAVAIL;
+}
+
 static na_return_t na_zmq_open_tcp(
     struct na_zmq_class *self, const char *rest, char name[NA_MAX_ADDR_LEN])
 {
     char endpoint[NA_MAX_ADDR_LEN];
-    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 3] = "";
+    char host[NA_ZMQ_NUMBER] = "";
     char given[NA_MAX_ADDR_LEN];
     const char *port;
     unsigned number;
     na_return_t ret = NA_SUCCESS;
 
+    self->resolver = na_plug_resolver_open(&self->base, self->base.core->wake);
+    if (self->resolver == NULL)
+        return NA_NOMEM;
     if (rest[0] == '\0' || rest[0] == ':')
         ret = na_zmq_subnet_address(self, 0, host, sizeof(host));
     if (ret != NA_SUCCESS)
@@ -3223,9 +3835,9 @@ static na_return_t na_zmq_open_tcp(
     if (snprintf(given, sizeof(given), "%s%s", host, rest) >=
         (int) sizeof(given))
         return na_zmq_bad_name(self, NA_FALSE, rest, "too long");
-    ret = na_zmq_parse_tcp(self, NA_FALSE, given, host, sizeof(host), &number);
+    ret = na_zmq_own_address(self, given, host, &number);
     if (ret != NA_SUCCESS)
-        return ret == NA_HOSTUNREACH ? NA_ADDRNOTAVAIL : ret;
+        return ret;
     if (!self->base.listen) {
         (void) snprintf(self->source, sizeof(self->source), "%s:0;", host);
         return NA_SUCCESS;
@@ -3492,6 +4104,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     core->free(self->fds);
     core->free(self->tables[NA_ZMQ_BY_ID].buckets);
     core->free(self->tables[NA_ZMQ_BY_ENDPOINT].buckets);
+    core->free(self->tables[NA_ZMQ_BY_DIALLED].buckets);
+    na_plug_resolver_close(self->resolver);
     (void) pthread_mutex_destroy(&self->lock);
 }
 
@@ -3504,6 +4118,8 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
         assert(na_plug_list_empty(&addr->sends));
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         if (!addr->reached)
             na_zmq_hang_up(self, addr); /* the peer does not read any more */
     }
@@ -3535,6 +4151,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
         return NA_NOMEM;
     na_zmq_table_grow(self, NA_ZMQ_BY_ID);
     na_zmq_table_grow(self, NA_ZMQ_BY_ENDPOINT);
+    na_zmq_table_grow(self, NA_ZMQ_BY_DIALLED);
     return NA_SUCCESS;
 }
 
@@ -3565,7 +4182,8 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     if (ret != NA_SUCCESS)
         return ret;
     ret = self->tables[NA_ZMQ_BY_ID].size > 0 &&
-            self->tables[NA_ZMQ_BY_ENDPOINT].size > 0
+            self->tables[NA_ZMQ_BY_ENDPOINT].size > 0 &&
+            self->tables[NA_ZMQ_BY_DIALLED].size > 0
         ? na_zmq_open_sockets(self)
         : NA_NOMEM;
     if (ret == NA_SUCCESS)

@@ -306,7 +306,8 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * that HG_Addr_lookup1() passes to its callback, and the next one connects
  * again: the address works as soon as the peer listens. Until it is connected,
  * HG_Addr_cmp() compares the address by its name. The function makes no
- * progress. A host name may need a name server.
+ * progress and does not block: a host name is resolved by the first call, and
+ * again by each new connection.
  *
  * @param hg_class     the class.
  * @param name         the address string.
@@ -315,7 +316,6 @@ HG_EXPORT hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback,
  * @retval HG_NODEV        this class cannot read the address string.
  * @retval HG_INVALID_ARG  the address string has no "://", or an argument is
  *                         NULL.
- * @retval HG_HOSTUNREACH  there is no such host.
  * @retval HG_NOMEM        out of memory.
  * @lifetime Until HG_Addr_free(), before HG_Finalize2().
  */

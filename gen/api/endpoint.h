@@ -122,7 +122,8 @@ struct na_init_info {
     size_t max_expected_size;
     uint8_t progress_mode; /**< NA_NO_BLOCK or 0 */
     /** The address family to use if the host is a name, is "*", or is missing:
-     * for zmq+tcp and libfabric over IP. Default: NA_ADDR_IPV4; over libfabric
+     * for zmq+tcp and libfabric over IP. A client of zmq+tcp tries the other
+     * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric
      * NA_ADDR_IPV6 if there is no IPv4. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
@@ -151,7 +152,9 @@ struct na_init_info {
     size_t max_queue_bytes;
     /** Milliseconds until a silent peer is unreachable. Over most providers of
      * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted
-     * connection that sends no HELLO within 500 ms more. Default: 5,000. */
+     * connection that sends no HELLO within 500 ms more. A name server that
+     * does not answer counts as a silent peer; NA_Initialize() waits that long
+     * for one. Default: 5,000. */
     unsigned int lookup_ms;
     /** Milliseconds until a silent connection is dead; at least 1,000 over
      * libfabric. A stopped process is silent (SIGSTOP, a debugger). Each side
@@ -313,6 +316,12 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
  *
+ * A host name is resolved by a thread of the library. So a silent name server
+ * delays neither other threads nor other operations. If the host has several
+ * IP addresses, they are tried one after the other; the first attempt of each
+ * takes at most 350 ms. The address keeps the name, which
+ * NA_Addr_to_string() writes, and each new connection resolves it again.
+ *
  * @param na_class    the class.
  * @param name        the address string of the peer; borrowed.
  * @param timeout_ms  milliseconds.
@@ -320,7 +329,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @retval NA_SUCCESS         the peer is connected.
  * @retval NA_TIMEOUT         not within timeout_ms (logged).
  * @retval NA_HOSTUNREACH     it refuses, hangs up, or does not reply within
- *                            lookup_ms; or there is no such host.
+ *                            lookup_ms; or there is no such host, or its name
+ *                            server does not reply within lookup_ms.
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
  * @retval NA_INTR            a signal ended the wait.
@@ -340,13 +350,13 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
  * The first use of the address connects. It fails with the code that
  * NA_Addr_lookup() gives. Until the address was connected, each use tries
  * again, NA_Addr_cmp() compares it by its name, and messages are not
- * recognised as its peer's. A host name may need a name server.
+ * recognised as its peer's. This function does not block: a host name is
+ * resolved by the first use, and again by each new connection.
  *
  * @param na_class   the class.
  * @param name       the address string of the peer; borrowed.
  * @param[out] addr  a reference, for NA_Addr_free().
  * @retval NA_SUCCESS         the address is usable.
- * @retval NA_HOSTUNREACH     no such host.
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
  * @retval NA_NOMEM           out of memory.

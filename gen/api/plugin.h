@@ -194,8 +194,7 @@ struct na_plugin {
     /* ---- Classes and contexts ---- */
 
     /** Open the endpoint. Required. `host` is the part of the address string
-     * behind "://", or "". May block briefly, to resolve a
-     * name. */
+     * behind "://", or "". May block for `lookup_ms`, to resolve a name. */
     na_return_t (*open)(struct na_class *na_class, const char *host);
     /** Close the endpoint. Required. No context and no registered memory is
      * left. Accepted sends get `linger_ms` to leave; the slot blocks for that
@@ -344,9 +343,9 @@ struct na_plugin {
     /** Find the address of a peer by its address string, without connecting.
      * Required. The caller gets a reference. The first use of the address
      * connects. Two calls with one name give one address, while it has
-     * references and is alive. `from_peer`: the name came from a peer; then the
-     * slot must not block (it asks no name server), and its log lines are
-     * warnings. Codes: as `addr_lookup`. */
+     * references and is alive. `from_peer`: the name came from a peer; then a
+     * host name is malformed, since a peer must not cause queries to name
+     * servers, and log lines are warnings. Codes: as `addr_lookup`. */
     na_return_t (*addr_resolve)(struct na_class *na_class, const char *name,
         na_bool_t from_peer, struct na_addr **addr_p);
     /** Call `found` with each device, such as an interface, on which a protocol

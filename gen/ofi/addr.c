@@ -247,6 +247,25 @@ static void na_ofi_hurry(struct na_ofi_class *self)
     na_ofi_unlock(&self->lock);
 }
 
+/* Whether the next number of a host name is asked instead of losing an address.
+ * If the name server is the cause of the loss, *why_p says so. The lock is
+ * held. */
+static bool na_ofi_tries_next(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, na_return_t code, const char **why_p)
+{
+    const char *why;
+
+    if (addr->query == NULL || code == NA_PROTOCOL_ERROR)
+        return false;
+    assert(atomic_load(&addr->state) == NA_OFI_ASKED);
+    why = na_plug_why(addr->query, addr->query->taken);
+    if (why != NULL)
+        *why_p = why;
+    else if (na_plug_has_next(addr->query))
+        na_plug_log_failed(addr->query, "ofi", *why_p);
+    return na_ofi_ask_next(self, addr);
+}
+
 /* An address that was never reached stays usable. */
 static void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
@@ -260,13 +279,18 @@ static void na_ofi_lost(
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
+    const char *why = code == NA_PROTOCOL_ERROR
+        ? "it has another version of this transport's protocol"
+        : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
+                              : "no answer, or refused";
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
-        (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT)) {
+        (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT) ||
+        na_ofi_tries_next(self, addr, code, &why)) {
         na_ofi_unlock(&self->lock);
         return;
     }
@@ -280,6 +304,8 @@ static void na_ofi_lost(
     na_plug_list_remove(&addr->due);
     addr->hello = false;
     addr->tries = 0;
+    na_plug_drop(addr->query);
+    addr->query = NULL;
     if (!failed)
         na_plug_list_remove(&addr->named);
     na_plug_list_move(&lookups, &addr->lookups);
@@ -294,11 +320,7 @@ static void na_ofi_lost(
         core->count(&self->base, "bad_names", 1);
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
-            "%s cannot be reached: %s", addr->base.name,
-            code == NA_PROTOCOL_ERROR
-                ? "it has another version of this transport's protocol"
-                : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
-                                      : "no answer, or refused");
+            "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
@@ -396,6 +418,8 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
         assert(na_plug_list_empty(&addr->sends));
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         atomic_store(&addr->state, NA_OFI_DEAD);
         na_plug_list_remove(&addr->due);
         self->base.core->addr_unref(&addr->base);

@@ -324,10 +324,16 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
         wanted->name = all->ifa_name;
         return NA_SUCCESS;
     }
-    if (na_plug_find_host(host, 0,
-            wanted->family != 0 ? wanted->family : AF_INET,
-            &wanted->there) != 0)
-        return NA_ADDRNOTAVAIL;
+    if (!na_plug_number(host, &wanted->there)) {
+        const char *why = na_plug_resolve(self->resolver, "ofi", host,
+            wanted->family != 0 ? wanted->family : AF_INET, &wanted->there);
+
+        if (why != NULL) {
+            self->base.core->log(
+                HG_LOG_LEVEL_INFO, "ofi", "host %s: %s", host, why);
+            return NA_ADDRNOTAVAIL;
+        }
+    }
     wanted->address = true;
     wanted->family = wanted->there.ss_family;
     return NA_SUCCESS;

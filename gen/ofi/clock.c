@@ -38,7 +38,7 @@ static na_return_t na_ofi_check_addr(
         break;
     default: return NA_SUCCESS;
     }
-    if (!addr->accepted && self->turn > addr->asked + often)
+    if (!addr->accepted && addr->token != 0 && self->turn > addr->asked + often)
         addr->hello = true;
     if (addr->hello)
         na_ofi_push_due(self, addr);
@@ -118,7 +118,7 @@ static bool na_ofi_is_due(struct na_ofi_class *self)
 
     na_ofi_lock(&self->clock_lock);
     na_ofi_lock(&self->lock);
-    due = !na_plug_list_empty(&self->due);
+    due = !na_plug_list_empty(&self->due) || na_plug_has_news(self->resolver);
     na_ofi_unlock(&self->lock);
     for (id = 0; id < NA_OFI_CONTEXTS && !due; id++) {
         struct na_ofi_end *end = self->ends[id];

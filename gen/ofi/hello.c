@@ -48,6 +48,8 @@ static void na_ofi_introduce_all(struct na_ofi_class *self)
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
+        if (addr->token == 0) /* still resolving its name */
+            continue;
         addr->hello = true;
         na_ofi_push_due(self, addr);
     }
@@ -55,9 +57,9 @@ static void na_ofi_introduce_all(struct na_ofi_class *self)
 
 /* ---- Asking ---- */
 
-/* Send HELLO to an idle address from the endpoint `home`; the lock is held. */
-static na_return_t na_ofi_ask(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+/* Get ready to send HELLO to addr->raw; the lock is held, as below. */
+static na_return_t na_ofi_aim(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     na_return_t ret = NA_SUCCESS;
 
@@ -65,17 +67,103 @@ static na_return_t na_ofi_ask(
         ret = na_ofi_insert(self, addr->raw, &addr->at);
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
+    addr->hello = ret == NA_SUCCESS;
+    addr->tries = 0;
+    return ret;
+}
+
+/* Ask for the numbers of the host of an address. NA_NOMEM (logged). */
+static na_return_t na_ofi_ask_host(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const char *rest = strstr(addr->base.name, "://") + strlen("://");
+    char host[NA_MAX_ADDR_LEN];
+    unsigned port;
+    na_return_t ret =
+        na_plug_split(&self->base, "ofi", NA_FALSE, rest, host, &port);
+
+    assert(ret == NA_SUCCESS && addr->query == NULL);
+    (void) ret;
+    addr->query = na_plug_ask(
+        self->resolver, "ofi", host, na_ofi_family(self), true, addr);
+    addr->hello = false;
+    return addr->query != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
+/* Connect an idle address from the endpoint `home`. */
+static na_return_t na_ofi_ask(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+{
+    na_return_t ret =
+        addr->has_host ? na_ofi_ask_host(self, addr) : na_ofi_aim(self, addr);
+
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = home;
-    addr->deadline = self->turn + self->lookup_ticks;
-    addr->hello = true;
+    addr->limit = self->turn + self->lookup_ticks;
+    addr->deadline = addr->limit;
     atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
     na_plug_list_push(&self->addrs, &addr->link);
-    na_ofi_push_due(self, addr);
+    if (addr->hello)
+        na_ofi_push_due(self, addr);
     return NA_SUCCESS;
+}
+
+static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const char *port = strrchr(addr->base.name, ':') + 1;
+    struct sockaddr_storage number;
+    uint64_t share;
+
+    do {
+        if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
+            return false;
+        number = *na_plug_next(
+            addr->query, (addr->limit - self->turn) * self->period, &share);
+    } while (!na_ofi_is_of_one(&number));
+    na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
+    if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
+        0) {
+        /* The entry of the last number stays until the class is closed: a HELLO
+         * to it may be on its way. */
+        addr->at = FI_ADDR_UNSPEC;
+        memcpy(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family));
+    }
+    /* With a new token, so that a late answer from the last number is not taken
+     * for one of this. */
+    na_ofi_slot_free(self, addr);
+    addr->deadline = self->turn + share / self->period + 1;
+    if (na_ofi_aim(self, addr) != NA_SUCCESS)
+        return false;
+    na_ofi_push_due(self, addr);
+    return true;
+}
+
+/* Handle the answers of name servers. */
+static void na_ofi_take_answers(struct na_ofi_class *self)
+{
+    struct na_plug_query *query;
+
+    while ((query = na_plug_answer(self->resolver)) != NULL) {
+        struct na_ofi_addr *addr = (struct na_ofi_addr *) query->owner;
+
+        assert(
+            addr->query == query && atomic_load(&addr->state) == NA_OFI_ASKED);
+        if (!na_ofi_ask_next(self, addr))
+            addr->deadline = 0; /* fails in the next tick */
+    }
+}
+
+/* A thread has resolved a host name: wake the threads that flush. */
+static void na_ofi_answered(struct na_class *na_class)
+{
+    struct na_ofi_class *self = na_ofi_of(na_class);
+
+    atomic_store(&self->hurry, true);
+    (void) pthread_cond_signal(&self->alarm);
+    self->base.core->wake(&self->base);
 }
 
 static na_return_t na_ofi_connect(
@@ -239,6 +327,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         atomic_store(&addr->theirs, intro->token);
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         addr->reached = true;
         addr->deadline = NA_OFI_NEVER;
         addr->often = na_ofi_often(self, intro);

@@ -43,7 +43,11 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
         ret = na_ofi_raw_of(self, rest, from_peer, raw, &size);
     if (ret != NA_SUCCESS)
         return ret;
-    na_ofi_name_of(self, raw, size, name);
+    if (size > 0)
+        na_ofi_name_of(self, raw, size, name);
+    else if (snprintf(name, sizeof(name), "ofi+%s://%s", self->base.protocol,
+                 rest) >= (int) sizeof(name))
+        return na_ofi_bad_name(self, from_peer, rest, "too long");
     if (strcmp(name, self->base.self_addr->name) == 0) {
         core->addr_ref(self->base.self_addr);
         *addr_p = self->base.self_addr;
@@ -53,6 +57,7 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     if (fresh == NULL)
         return NA_NOMEM;
     memcpy(fresh->raw, raw, sizeof(raw));
+    fresh->has_host = size == 0;
     na_ofi_lock(&self->lock);
     addr = na_ofi_known(self, name);
     if (addr == NULL) {
@@ -77,10 +82,6 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
     na_return_t ret =
         na_ofi_addr_resolve(&self->base, op->name, NA_FALSE, &base);
 
-    if (ret == NA_HOSTUNREACH) {
-        core->complete(op, ret);
-        return NA_SUCCESS;
-    }
     if (ret != NA_SUCCESS)
         return ret;
     addr = na_ofi_addr_of(base);

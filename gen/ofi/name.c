@@ -170,6 +170,7 @@ static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
     return false;
 }
 
+/* With a host name, the size is 0. */
 static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
 {
@@ -186,10 +187,9 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     if (host[0] == '\0')
         (void) snprintf(host, sizeof(host),
             na_ofi_family(self) == AF_INET6 ? "::1" : "127.0.0.1");
-    ret = na_plug_resolve(
-        &self->base, "ofi", from_peer, host, na_ofi_family(self), &address);
-    if (ret != NA_SUCCESS)
-        return ret;
+    *size_p = 0;
+    if (!na_plug_number(host, &address))
+        return na_plug_check_named(&self->base, "ofi", from_peer, host);
     if (address.ss_family != na_ofi_family(self) || !na_ofi_is_of_one(&address))
         return na_ofi_bad_name(self, from_peer, rest,
             na_ofi_family(self) == AF_INET6
@@ -330,8 +330,8 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     }
 }
 
-/* The provider's bytes for the part behind "://". NA_INVALID_ARG: malformed;
- * NA_HOSTUNREACH: no such host. */
+/* The provider's bytes for the part behind "://"; none if that is a host name
+ * with a port. NA_INVALID_ARG: malformed. */
 static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     na_bool_t from_peer, unsigned char raw[NA_OFI_RAW_MAX], size_t *size_p)
 {

@@ -50,6 +50,7 @@
 #define HG_GEN_OFI_OFI_H
 
 #include "plug/bytes.h"
+#include "plug/host.h"
 #include "plug/list.h"
 #include "plug/needs.h"
 
@@ -117,6 +118,8 @@ enum na_ofi_kind {
  *
  * Idle: only the name is known, or it could not be reached, or was closed in
  * order; the next use sends HELLO.
+ * Asked: HELLO was sent, to the number of a host name that is tried now; or the
+ * name is being resolved, each time again (plug/host.h).
  * Accepted: the peer sent HELLO, but no message with its token yet.
  */
 enum na_ofi_state {
@@ -180,6 +183,7 @@ struct na_ofi_addr {
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
     bool hello;        /* due: a HELLO */
+    bool has_host;     /* its name has a host name instead of a number */
     uint8_t home;      /* id of the endpoint that sent or received HELLO */
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
@@ -195,6 +199,9 @@ struct na_ofi_addr {
     uint64_t deadline; /* last tick, if the address is asked or accepted, or the
                      peer sent BYE; else NA_OFI_NEVER */
     uint64_t often;    /* ticks between keep-alives */
+    /* While it is asked and has a host name. */
+    struct na_plug_query *query;
+    uint64_t limit;          /* last tick of all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
     /* Puts and gets that are retried alone; see rma.c. */
     _Atomic unsigned suspects;
@@ -305,6 +312,7 @@ struct na_ofi_class {
     struct fid_domain *domain;
     struct fid_av *av;
     struct na_link entries;
+    struct na_plug_resolver *resolver;
     int guard;       /* shm: socket that reserves the class's name, or -1 */
     size_t src_size; /* address of the first endpoint; 0: any */
     unsigned char src[NA_OFI_RAW_MAX];
@@ -395,9 +403,18 @@ HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
 /* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent from
- * the endpoint `home`; else the error. The class's lock is held. */
+ * the endpoint `home`, or will be when the host's name is resolved; else the
+ * error. The class's lock is held. */
 HG_PRIVATE na_return_t na_ofi_connect(
     struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
+
+/* Send HELLO to the next number of an asked address's host. False: no number is
+ * left, or no time. The class's lock is held. */
+HG_PRIVATE bool na_ofi_ask_next(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Handle the answers of name servers. The class's lock is held. */
+HG_PRIVATE void na_ofi_take_answers(struct na_ofi_class *self);
 
 /* Send BYE to a peer, after all messages: the address is idle then, or dead if
  * the peer looked up this class. No lock is held. */

@@ -74,6 +74,7 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
         self->ends[id] = NULL;
     }
     na_ofi_addrs_drop(self);
+    na_plug_resolver_close(self->resolver);
     na_ofi_fabric_close(self);
     na_ofi_unprepare(self);
 }
@@ -85,6 +86,9 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret;
 
+    self->resolver = na_plug_resolver_open(&self->base, na_ofi_answered);
+    if (self->resolver == NULL)
+        return NA_NOMEM;
     ret = na_ofi_choose(self, host);
     if (ret == NA_SUCCESS)
         ret = na_ofi_fabric_open(self);

@@ -119,7 +119,7 @@ static void na_ofi_replace(
             old = NA_OFI_OF(link, struct na_ofi_addr, link);
             if (atomic_load(&old->state) != NA_OFI_READY ||
                 atomic_load(&old->incarnation) == incarnation ||
-                strcmp(old->base.name, addr->base.name) != 0)
+                old->at != addr->at)
                 old = NULL;
         }
         if (old != NULL)

@@ -261,6 +261,7 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
         return 0;
     na_plug_list_init(&again);
     na_ofi_lock(&self->lock);
+    na_ofi_take_answers(self);
     while (ended == NULL && (link = na_plug_list_pop(&self->due)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, due);
 

@@ -3,8 +3,7 @@
  * Hosts, ports, interfaces and subnets in address strings and options.
  *
  * `subsys` is the subsystem of the log lines. `from_peer`: a peer gave the
- * name. Then errors are logged as warnings, and no name server is queried,
- * since a peer must not block this process.
+ * name. Then errors are logged as warnings, and no name server is queried.
  */
 #ifndef HG_GEN_PLUG_NET_H
 #define HG_GEN_PLUG_NET_H
@@ -28,53 +27,34 @@ static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
     return NA_INVALID_ARG;
 }
 
-/* Resolve a host to a numeric address, of `family` if possible, else of any
- * family. With AI_NUMERICHOST in `flags` no name server is queried; otherwise
- * this may block. Returns 0 or an error of getaddrinfo. */
-static inline NA_PLUG_PERHAPS int na_plug_find_host(
-    const char *host, int flags, int family, struct sockaddr_storage *address)
+/* Parse a numeric host. False: it is a name, which the functions of host.h
+ * resolve. */
+static inline NA_PLUG_PERHAPS bool na_plug_number(
+    const char *host, struct sockaddr_storage *address)
 {
     struct addrinfo hints;
     struct addrinfo *found = NULL;
-    const struct addrinfo *at;
-    const struct addrinfo *best;
-    int rc;
 
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = flags;
-    rc = getaddrinfo(host, NULL, &hints, &found);
-    if (rc != 0)
-        return rc;
-    best = found;
-    for (at = found; at != NULL; at = at->ai_next) {
-        if (at->ai_family == family) {
-            best = at;
-            break;
-        }
-    }
+    hints.ai_flags = AI_NUMERICHOST; /* does not block */
+    if (getaddrinfo(host, NULL, &hints, &found) != 0)
+        return false;
     memset(address, 0, sizeof(*address));
-    memcpy(address, best->ai_addr, best->ai_addrlen);
+    memcpy(address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    return 0;
+    return true;
 }
 
-/* As na_plug_find_host, with a log line. NA_INVALID_ARG, NA_HOSTUNREACH. */
-static inline NA_PLUG_PERHAPS na_return_t na_plug_resolve(
+/* Refuse a host name that a peer gave. */
+static inline NA_PLUG_PERHAPS na_return_t na_plug_check_named(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
-    const char *host, int family, struct sockaddr_storage *address)
+    const char *host)
 {
-    int rc = na_plug_find_host(
-        host, from_peer ? AI_NUMERICHOST : 0, family, address);
-
-    if (rc == 0)
-        return NA_SUCCESS;
-    if (from_peer)
-        return na_plug_bad_name(na_class, subsys, from_peer, host,
-            "a peer's address must have a numeric host, not a host name");
-    na_class->core->log(
-        HG_LOG_LEVEL_ERROR, subsys, "host %s: %s", host, gai_strerror(rc));
-    return NA_HOSTUNREACH;
+    return from_peer ? na_plug_bad_name(na_class, subsys, from_peer, host,
+                           "a peer's address must have a numeric host, not a "
+                           "host name")
+                     : NA_SUCCESS;
 }
 
 /* The numeric host of an address, without its port; false: not an internet

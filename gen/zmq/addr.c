@@ -63,6 +63,10 @@ static void na_zmq_addr_release(struct na_addr *base)
         na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         (void) pthread_mutex_unlock(&self->lock);
     }
+    assert(addr->query == NULL);
+    if (addr->dialled != addr->endpoint) /* the class was closed */
+        self->base.core->free(addr->dialled);
+    addr->dialled = NULL;
     self->base.core->free(addr->endpoint);
     addr->endpoint = NULL;
 }
@@ -87,7 +91,7 @@ static void na_zmq_unique_name(
         self->base.protocol, self->base.core->random());
 }
 
-/* Why a dial failed, as far as libzmq shows it. */
+/* Why a dial failed, as far as libzmq and the name server show it. */
 static const char *na_zmq_why(
     const struct na_zmq_class *self, const struct na_zmq_addr *addr)
 {
@@ -96,6 +100,12 @@ static const char *na_zmq_why(
         self->base.core->now_ns() + NA_ZMQ_DIAL_MS * NA_ZMQ_MS >=
             addr->deadline;
 
+    if (addr->query != NULL) {
+        const char *why = na_plug_why(addr->query, addr->query->taken);
+
+        if (why != NULL)
+            return why;
+    }
     if (addr->fd >= 0)
         return silent
             ? "a process listens there, but does not answer as hg"
@@ -131,6 +141,9 @@ static void na_zmq_lose(
     if (addr->state == NA_ZMQ_DIALLING && lookup_ret == NA_HOSTUNREACH)
         addr->why = na_zmq_why(self, addr);
     addr->closing = addr->state == NA_ZMQ_CLOSING;
+    addr->again = addr->state == NA_ZMQ_DIALLING &&
+        lookup_ret == NA_HOSTUNREACH && na_plug_has_next(addr->query) &&
+        self->base.core->now_ns() < addr->limit;
     addr->failed = addr->state == NA_ZMQ_DIALLING && !addr->reached;
     na_zmq_begin_end(self, addr, lookup_ret);
 }
@@ -164,9 +177,11 @@ static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->fd = -1;
     if (!addr->dialled)
         return;
-    addr->dialled = false;
-    assert(addr->endpoint != NULL);
-    (void) zmq_disconnect(self->socket, addr->endpoint);
+    (void) zmq_disconnect(self->socket, addr->dialled);
+    na_zmq_remove(self, addr, NA_ZMQ_BY_DIALLED);
+    if (addr->dialled != addr->endpoint)
+        self->base.core->free(addr->dialled);
+    addr->dialled = NULL;
     (void) na_zmq_readable(self);
 }
 
@@ -184,6 +199,7 @@ static bool na_zmq_has_work(struct na_zmq_class *self)
 {
     return !na_plug_list_empty(&self->inbox) ||
         atomic_load(&self->frame_retry) || !na_plug_list_empty(&self->dying) ||
+        na_plug_has_news(self->resolver) ||
         (self->touched && na_zmq_readable(self));
 }
 

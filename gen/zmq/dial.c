@@ -11,36 +11,32 @@ static bool na_zmq_set(void *socket, int option, int value)
     return zmq_setsockopt(socket, option, &value, sizeof(value)) == 0;
 }
 
-/* Connect, and send HELLO. */
-HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
+/* End an attempt to dial within `share` ns from now. libzmq ends it slightly
+ * earlier. False: an error of libzmq. */
+static bool na_zmq_set_deadline(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t share)
+{
+    uint64_t ms = share / NA_ZMQ_MS + NA_ZMQ_GIVE_UP_MS;
+    int wait = ms < INT32_MAX / 2 ? (int) ms : INT32_MAX / 2;
+
+    if (addr->deadline != NA_ZMQ_NEVER)
+        addr->deadline =
+            self->base.core->now_ns() + share + NA_ZMQ_DIAL_MS * NA_ZMQ_MS;
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+    return na_zmq_set(self->socket, ZMQ_CONNECT_TIMEOUT, wait) &&
+        na_zmq_set(self->socket, ZMQ_HANDSHAKE_IVL, wait);
+}
+
+/* Connect to addr->dialled within `share` ns, and send HELLO. */
+static void na_zmq_connect(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, uint64_t share)
 {
     const struct na_core *core = self->base.core;
     unsigned char body[16 + NA_MAX_ADDR_LEN];
     size_t size = 16;
 
-    assert(addr->endpoint != NULL && !addr->dialled && addr->fd < 0);
-    na_zmq_adopt(self, addr);
-    addr->state = NA_ZMQ_DIALLING;
-    addr->why = NULL;
-    /* libzmq would say nothing, or abort where it dials from a given host. */
-    if (self->protocol != NA_ZMQ_INPROC && !na_plug_has_fds(1)) {
-        na_zmq_lose(self, addr, NA_AGAIN);
-        addr->why = NA_PLUG_NO_FD;
-        return;
-    }
-    if (self->protocol == NA_ZMQ_INPROC) {
-        atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
-        addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
-        if (atomic_load(&addr->incarnation) == 0) {
-            na_zmq_lose(self, addr, NA_HOSTUNREACH);
-            return;
-        }
-    } else /* libzmq times out slightly earlier */
-        addr->deadline = core->now_ns() +
-            ((uint64_t) self->base.info->lookup_ms + NA_ZMQ_DIAL_MS) *
-                NA_ZMQ_MS;
-    if (addr->deadline < self->tick)
-        self->tick = addr->deadline;
+    na_zmq_enter(self, addr, NA_ZMQ_BY_DIALLED);
     /* New each time, and unpredictable: another peer that used this id would be
      * taken for the peer, or make libzmq abort. */
     na_plug_put64(addr->id, core->random());
@@ -48,11 +44,12 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     addr->id[0] |= 1; /* ids that begin with 0 belong to libzmq */
     addr->id_size = NA_ZMQ_ID;
     addr->nonce = core->random();
-    if (addr->nonce == 0 ||
-        !na_zmq_set(self->socket, ZMQ_IPV6, addr->endpoint[6] == '[') ||
+    if (addr->nonce == 0 || !na_zmq_set_deadline(self, addr, share) ||
+        !na_zmq_set(self->socket, ZMQ_IPV6,
+            addr->dialled[6 + strlen(self->source)] == '[') ||
         zmq_setsockopt(self->socket, ZMQ_CONNECT_ROUTING_ID, addr->id,
             addr->id_size) != 0 ||
-        zmq_connect(self->socket, addr->endpoint) != 0) {
+        zmq_connect(self->socket, addr->dialled) != 0) {
         int error = errno;
 
         addr->id_size = 0;
@@ -60,7 +57,6 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
         addr->why = zmq_strerror(error);
         return;
     }
-    addr->dialled = true;
     self->touched = true;
     na_zmq_enter(self, addr, NA_ZMQ_BY_ID);
     na_plug_put64(body, self->base.incarnation);
@@ -73,6 +69,124 @@ HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
     }
     if (na_zmq_control(self, addr, NA_ZMQ_HELLO, body, size) != NA_SUCCESS)
         na_zmq_lose(self, addr, NA_HOSTUNREACH);
+}
+
+/* Set the text that libzmq gets to dial a number of addr's host. It must be of
+ * this attempt alone: zmq_disconnect and the monitor know nothing else, and
+ * other names may have the same number. So the port gets leading zeros. False:
+ * no memory. */
+static bool na_zmq_set_dialled(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, const struct sockaddr_storage *number)
+{
+    const char *port = strrchr(addr->endpoint, ':') + 1;
+    char host[NA_ZMQ_NUMBER];
+    char text[2 * NA_MAX_ADDR_LEN + NA_ZMQ_ALIKE];
+    unsigned i = 0;
+    size_t size;
+
+    na_zmq_put_number(number, host);
+    do
+        size = (size_t) snprintf(text, sizeof(text), "tcp://%s%s:%0*d%s",
+            self->source, host, (int) (1 + self->attempts++ % NA_ZMQ_ALIKE), 0,
+            port);
+    while (na_zmq_find(self, NA_ZMQ_BY_DIALLED, text, size) != NULL &&
+        ++i < NA_ZMQ_ALIKE);
+    addr->dialled =
+        i < NA_ZMQ_ALIKE ? (char *) self->base.core->alloc(size + 1) : NULL;
+    if (addr->dialled != NULL)
+        memcpy(addr->dialled, text, size + 1);
+    return addr->dialled != NULL;
+}
+
+/* Dial the next number of a host name. */
+static void na_zmq_dial_next(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    uint64_t now = self->base.core->now_ns();
+    uint64_t share;
+    const struct sockaddr_storage *number = na_plug_next(
+        addr->query, addr->limit > now ? addr->limit - now : 0, &share);
+
+    if (na_zmq_set_dialled(self, addr, number)) {
+        na_zmq_connect(self, addr, share);
+        return;
+    }
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
+        "cannot connect to %s: no memory, or %u other names of that host are "
+        "in use",
+        addr->base.name, NA_ZMQ_ALIKE);
+    na_zmq_lose(self, addr, NA_NOMEM);
+}
+
+/* Ask for the numbers of the host. */
+static void na_zmq_ask(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    const char *start =
+        addr->endpoint + strlen("tcp://") + strlen(self->source);
+    char host[NA_MAX_ADDR_LEN];
+
+    (void) snprintf(
+        host, sizeof(host), "%.*s", (int) (strrchr(start, ':') - start), start);
+    addr->deadline = addr->limit + NA_ZMQ_GIVE_UP_MS * NA_ZMQ_MS;
+    if (addr->deadline < self->tick)
+        self->tick = addr->deadline;
+    addr->query = na_plug_ask(
+        self->resolver, "zmq", host, na_zmq_family(self), false, addr);
+    if (addr->query == NULL)
+        na_zmq_lose(self, addr, NA_NOMEM);
+}
+
+/* Handle the answers of name servers; the lock is held. */
+static void na_zmq_take_answers(struct na_zmq_class *self)
+{
+    struct na_plug_query *query;
+
+    while ((query = na_plug_answer(self->resolver)) != NULL) {
+        struct na_zmq_addr *addr = (struct na_zmq_addr *) query->owner;
+
+        assert(addr->query == query);
+        if (addr->state != NA_ZMQ_DIALLING)
+            continue; /* the query took too long */
+        if (na_plug_has_next(query))
+            na_zmq_dial(self, addr);
+        else
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+    }
+}
+
+/* Connect, and send HELLO. */
+HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    assert(addr->endpoint != NULL && addr->dialled == NULL && addr->fd < 0);
+    na_zmq_adopt(self, addr);
+    addr->state = NA_ZMQ_DIALLING;
+    addr->why = NULL;
+    /* libzmq would say nothing, or abort where it dials from a given host. */
+    if (self->protocol != NA_ZMQ_INPROC && !na_plug_has_fds(1)) {
+        na_zmq_lose(self, addr, NA_AGAIN);
+        addr->why = NA_PLUG_NO_FD;
+        return;
+    }
+    if (na_plug_has_next(addr->query)) {
+        na_zmq_dial_next(self, addr);
+        return;
+    }
+    addr->limit =
+        self->base.core->now_ns() + self->base.info->lookup_ms * NA_ZMQ_MS;
+    if (addr->named) {
+        na_zmq_ask(self, addr);
+        return;
+    }
+    if (self->protocol == NA_ZMQ_INPROC) {
+        atomic_store(&addr->incarnation, na_zmq_inproc_find(addr->endpoint, 0));
+        addr->deadline = NA_ZMQ_NEVER; /* possibly busy, but alive */
+        if (atomic_load(&addr->incarnation) == 0) {
+            na_zmq_lose(self, addr, NA_HOSTUNREACH);
+            return;
+        }
+    }
+    addr->dialled = addr->endpoint;
+    na_zmq_connect(self, addr, self->base.info->lookup_ms * NA_ZMQ_MS);
 }
 
 /* Get the record of a descriptor; NULL: out of memory. */
@@ -140,7 +254,7 @@ static void na_zmq_connected(
     struct na_zmq_class *self, const char *endpoint, int fd)
 {
     struct na_zmq_addr *addr =
-        na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        na_zmq_find(self, NA_ZMQ_BY_DIALLED, endpoint, strlen(endpoint));
     struct na_zmq_fd *record = na_zmq_fd_began(self, fd);
 
     if (addr == NULL || addr->state != NA_ZMQ_DIALLING || record == NULL) {
@@ -258,8 +372,7 @@ static void na_zmq_monitored(
     case ZMQ_EVENT_ACCEPTED: na_zmq_accepted(self, endpoint, value); break;
     case ZMQ_EVENT_CONNECTED: na_zmq_connected(self, endpoint, value); break;
     case ZMQ_EVENT_CLOSED:
-        addr =
-            na_zmq_find(self, NA_ZMQ_BY_ENDPOINT, endpoint, strlen(endpoint));
+        addr = na_zmq_find(self, NA_ZMQ_BY_DIALLED, endpoint, strlen(endpoint));
         if (addr != NULL && addr->state == NA_ZMQ_DIALLING)
             na_zmq_lose(self, addr, NA_HOSTUNREACH);
         break;

@@ -203,7 +203,7 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_DIALLING &&
         na_plug_get64(body + 8) == addr->nonce;
-    assert(!good || (addr->dialled && addr->endpoint != NULL));
+    assert(!good || (addr->dialled != NULL && addr->endpoint != NULL));
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
     /* The own address by another name is connected, too. */
@@ -214,6 +214,8 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
         addr->state = NA_ZMQ_READY;
         addr->reached = true;
         addr->open = true;
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         na_plug_put64(nonce, na_plug_get64(body + 16));
         (void) na_zmq_control(self, addr, NA_ZMQ_CONFIRM, nonce, sizeof(nonce));
         na_zmq_flush(self, addr, &sent);
@@ -237,7 +239,7 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
         return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_ACCEPTED && na_plug_get64(body) == addr->nonce;
-    assert(!good || (!addr->dialled && !addr->reached));
+    assert(!good || (addr->dialled == NULL && !addr->reached));
     if (good && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 

@@ -50,6 +50,21 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         "%s cannot be reached: %s", addr->base.name, why);
 }
 
+/* Whether the next number of a host name is dialled instead of ending an
+ * address. Then its sends and lookups wait further. The lock is held. */
+static bool na_zmq_dial_again(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    if (!addr->again)
+        return false;
+    na_plug_log_failed(addr->query, "zmq", addr->why);
+    addr->again = false;
+    addr->failed = false;
+    atomic_store(&addr->incarnation, 0);
+    na_zmq_dial(self, addr);
+    return true;
+}
+
 /* End a connection. An address that was closed in order or could not be
  * connected becomes idle, any other becomes dead. */
 static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
@@ -70,6 +85,12 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
     addr->open = false;
+    if (na_zmq_dial_again(self, addr)) {
+        na_zmq_unlock(self);
+        return;
+    }
+    na_plug_drop(addr->query);
+    addr->query = NULL;
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;

@@ -40,10 +40,11 @@ static struct na_zmq_addr *na_zmq_known(
     return NULL;
 }
 
-/* Find the peer of an endpoint. With `op`, a lookup that waits if the peer is
- * not connected, *addr_p may become NULL. */
+/* Find the peer of an endpoint, which may have a host name (`named`). With
+ * `op`, a lookup that waits if the peer is not connected, *addr_p may become
+ * NULL. */
 static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
-    const char *endpoint, na_bool_t from_peer, struct na_op *op,
+    const char *endpoint, bool named, na_bool_t from_peer, struct na_op *op,
     struct na_addr **addr_p)
 {
     const struct na_core *core = self->base.core;
@@ -63,6 +64,7 @@ static na_return_t na_zmq_find_peer(struct na_zmq_class *self,
         fresh = na_zmq_addr_new(self, name, NA_FALSE, endpoint);
         if (fresh == NULL)
             return NA_NOMEM;
+        fresh->named = named;
         na_zmq_lock(self);
         addr = na_zmq_known(self, endpoint);
     }
@@ -97,6 +99,7 @@ static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
     const char *mark = strstr(string, "://");
     const char *scheme = string;
     char endpoint[NA_MAX_ADDR_LEN];
+    bool named;
     na_return_t ret;
 
     if (strncmp(scheme, "zmq+", 4) == 0)
@@ -116,9 +119,9 @@ static na_return_t na_zmq_seek(struct na_zmq_class *self, const char *string,
         *addr_p = self->base.self_addr;
         return NA_SUCCESS;
     }
-    ret = na_zmq_endpoint(self, mark + 3, from_peer, endpoint);
+    ret = na_zmq_endpoint(self, mark + 3, from_peer, endpoint, &named);
     return ret == NA_SUCCESS
-        ? na_zmq_find_peer(self, endpoint, from_peer, op, addr_p)
+        ? na_zmq_find_peer(self, endpoint, named, from_peer, op, addr_p)
         : ret;
 }
 
@@ -134,9 +137,9 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
     struct na_addr *addr = NULL;
     na_return_t ret = na_zmq_seek(self, op->name, NA_FALSE, op, &addr);
 
-    if (ret != NA_HOSTUNREACH && addr == NULL)
+    if (addr == NULL)
         return ret; /* the lookup may have ended */
     op->result_addr = addr;
-    self->base.core->complete(op, ret);
+    self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;
 }

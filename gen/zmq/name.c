@@ -13,38 +13,45 @@ static na_return_t na_zmq_bad_name(const struct na_zmq_class *self,
     return na_plug_bad_name(&self->base, "zmq", from_peer, rest, why);
 }
 
-/* Parse "host:port", "[v6]:port" or a part of these into a numeric host, such
- * as "1.2.3.4" or "[::1]", and a port; 0: none. */
-static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
-    na_bool_t from_peer, const char *rest, char *host_p, size_t host_size,
-    unsigned *port_p)
+/* The family of addresses to prefer. */
+static int na_zmq_family(const struct na_zmq_class *self)
 {
-    bool wants_v6 = self->base.info->addr_format == NA_ADDR_IPV6;
-    char name[NA_MAX_ADDR_LEN];
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    struct sockaddr_storage address;
-    unsigned port;
+    return self->base.info->addr_format == NA_ADDR_IPV6 ? AF_INET6 : AF_INET;
+}
+
+/* Write a number as libzmq reads it, such as "1.2.3.4" or "[::1]". */
+static void na_zmq_put_number(
+    const struct sockaddr_storage *address, char text[NA_ZMQ_NUMBER])
+{
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
+    bool good =
+        na_plug_numeric((const struct sockaddr *) address, host, sizeof(host));
+
+    assert(good); /* there are only internet addresses */
+    (void) good;
+    (void) snprintf(text, NA_ZMQ_NUMBER,
+        address->ss_family == AF_INET6 ? "[%s]" : "%s", host);
+}
+
+/* Parse "host:port", "[v6]:port" or a part of these into a host, its address
+ * unless it is a name (*named_p), and a port; 0: none. */
+static na_return_t na_zmq_parse_tcp(const struct na_zmq_class *self,
+    na_bool_t from_peer, const char *rest, char host[NA_MAX_ADDR_LEN],
+    struct sockaddr_storage *address, bool *named_p, unsigned *port_p)
+{
+    bool wants_v6 = na_zmq_family(self) == AF_INET6;
     na_return_t ret =
-        na_plug_split(&self->base, "zmq", from_peer, rest, name, &port);
+        na_plug_split(&self->base, "zmq", from_peer, rest, host, port_p);
 
     if (ret != NA_SUCCESS)
         return ret;
-    if (name[0] == '\0' && rest[0] != '[')
-        (void) snprintf(name, sizeof(name), wants_v6 ? "::1" : "127.0.0.1");
-    if (strcmp(name, "*") == 0)
-        (void) snprintf(name, sizeof(name), wants_v6 ? "::" : "0.0.0.0");
-    ret = na_plug_resolve(&self->base, "zmq", from_peer, name,
-        wants_v6 ? AF_INET6 : AF_INET, &address);
-    if (ret != NA_SUCCESS)
-        return ret;
-    if (!na_plug_numeric(
-            (const struct sockaddr *) &address, numeric, sizeof(numeric)))
-        return na_zmq_bad_name(
-            self, from_peer, rest, "the host has no internet address");
-    (void) snprintf(host_p, host_size,
-        address.ss_family == AF_INET6 ? "[%s]" : "%s", numeric);
-    *port_p = port;
-    return NA_SUCCESS;
+    if (host[0] == '\0' && rest[0] != '[')
+        (void) snprintf(host, NA_MAX_ADDR_LEN, wants_v6 ? "::1" : "127.0.0.1");
+    if (strcmp(host, "*") == 0)
+        (void) snprintf(host, NA_MAX_ADDR_LEN, wants_v6 ? "::" : "0.0.0.0");
+    *named_p = !na_plug_number(host, address);
+    return *named_p ? na_plug_check_named(&self->base, "zmq", from_peer, host)
+                    : NA_SUCCESS;
 }
 
 /* Make the path of an ipc name absolute. */
@@ -84,21 +91,27 @@ static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
     return NA_SUCCESS;
 }
 
-/* Convert the part behind "://" to an endpoint that libzmq can dial. */
+/* Convert the part behind "://" to an endpoint that libzmq can dial, or that
+ * has a host name (*named_p). */
 static na_return_t na_zmq_endpoint(const struct na_zmq_class *self,
-    const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN])
+    const char *rest, na_bool_t from_peer, char endpoint[NA_MAX_ADDR_LEN],
+    bool *named_p)
 {
     char plain[NA_MAX_ADDR_LEN];
     char text[NA_MAX_ADDR_LEN];
+    struct sockaddr_storage address;
     unsigned port = 0;
     na_return_t ret = NA_SUCCESS;
     int n = 0;
 
+    *named_p = false;
     if (self->protocol == NA_ZMQ_TCP) {
         ret = na_zmq_strip_source(self, from_peer, rest, plain);
         if (ret == NA_SUCCESS)
             ret = na_zmq_parse_tcp(
-                self, from_peer, plain, text, sizeof(text), &port);
+                self, from_peer, plain, text, &address, named_p, &port);
+        if (ret == NA_SUCCESS && !*named_p)
+            na_zmq_put_number(&address, text);
         if (ret == NA_SUCCESS && port == 0)
             return na_zmq_bad_name(
                 self, from_peer, rest, "no port to connect to");

@@ -83,16 +83,44 @@ static na_return_t na_zmq_bind(struct na_zmq_class *self, const char *endpoint)
     return NA_SUCCESS;
 }
 
+/* The host and port to listen on. Blocks if a name server must be asked.
+ * NA_ADDRNOTAVAIL: no such host (logged). */
+static na_return_t na_zmq_own_address(struct na_zmq_class *self,
+    const char *rest, char number[NA_ZMQ_NUMBER], unsigned *port_p)
+{
+    struct sockaddr_storage address;
+    char host[NA_MAX_ADDR_LEN];
+    const char *why = NULL;
+    bool named;
+    na_return_t ret =
+        na_zmq_parse_tcp(self, NA_FALSE, rest, host, &address, &named, port_p);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (named)
+        why = na_plug_resolve(
+            self->resolver, "zmq", host, na_zmq_family(self), &address);
+    if (why == NULL) {
+        na_zmq_put_number(&address, number);
+        return NA_SUCCESS;
+    }
+    self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq", "host %s: %s", host, why);
+    return NA_ADDRNOTAVAIL;
+}
+
 static na_return_t na_zmq_open_tcp(
     struct na_zmq_class *self, const char *rest, char name[NA_MAX_ADDR_LEN])
 {
     char endpoint[NA_MAX_ADDR_LEN];
-    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 3] = "";
+    char host[NA_ZMQ_NUMBER] = "";
     char given[NA_MAX_ADDR_LEN];
     const char *port;
     unsigned number;
     na_return_t ret = NA_SUCCESS;
 
+    self->resolver = na_plug_resolver_open(&self->base, self->base.core->wake);
+    if (self->resolver == NULL)
+        return NA_NOMEM;
     if (rest[0] == '\0' || rest[0] == ':')
         ret = na_zmq_subnet_address(self, 0, host, sizeof(host));
     if (ret != NA_SUCCESS)
@@ -102,9 +130,9 @@ static na_return_t na_zmq_open_tcp(
     if (snprintf(given, sizeof(given), "%s%s", host, rest) >=
         (int) sizeof(given))
         return na_zmq_bad_name(self, NA_FALSE, rest, "too long");
-    ret = na_zmq_parse_tcp(self, NA_FALSE, given, host, sizeof(host), &number);
+    ret = na_zmq_own_address(self, given, host, &number);
     if (ret != NA_SUCCESS)
-        return ret == NA_HOSTUNREACH ? NA_ADDRNOTAVAIL : ret;
+        return ret;
     if (!self->base.listen) {
         (void) snprintf(self->source, sizeof(self->source), "%s:0;", host);
         return NA_SUCCESS;
@@ -371,6 +399,8 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
     core->free(self->fds);
     core->free(self->tables[NA_ZMQ_BY_ID].buckets);
     core->free(self->tables[NA_ZMQ_BY_ENDPOINT].buckets);
+    core->free(self->tables[NA_ZMQ_BY_DIALLED].buckets);
+    na_plug_resolver_close(self->resolver);
     (void) pthread_mutex_destroy(&self->lock);
 }
 
@@ -383,6 +413,8 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
         assert(na_plug_list_empty(&addr->sends));
+        na_plug_drop(addr->query);
+        addr->query = NULL;
         if (!addr->reached)
             na_zmq_hang_up(self, addr); /* the peer does not read any more */
     }
@@ -414,6 +446,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
         return NA_NOMEM;
     na_zmq_table_grow(self, NA_ZMQ_BY_ID);
     na_zmq_table_grow(self, NA_ZMQ_BY_ENDPOINT);
+    na_zmq_table_grow(self, NA_ZMQ_BY_DIALLED);
     return NA_SUCCESS;
 }
 
@@ -444,7 +477,8 @@ static na_return_t na_zmq_open(struct na_class *na_class, const char *host)
     if (ret != NA_SUCCESS)
         return ret;
     ret = self->tables[NA_ZMQ_BY_ID].size > 0 &&
-            self->tables[NA_ZMQ_BY_ENDPOINT].size > 0
+            self->tables[NA_ZMQ_BY_ENDPOINT].size > 0 &&
+            self->tables[NA_ZMQ_BY_DIALLED].size > 0
         ? na_zmq_open_sockets(self)
         : NA_NOMEM;
     if (ret == NA_SUCCESS)

@@ -173,6 +173,7 @@ static void na_zmq_addr_abandon(struct na_addr *base)
         na_zmq_close_accepted(self, addr);
         addr->closing = false;
         addr->failed = false;
+        addr->again = false;
     }
     na_zmq_unlock(self);
 }

@@ -90,8 +90,8 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
  * messages must be received before events that end their connections. Asking
  * libzmq in vain costs two system calls, which would delay a single message; so
  * the limit adapts to the traffic, and the next round receives the rest. If the
- * class was woken without a message, the monitor may have caused it, and must
- * be read. */
+ * class was woken without a message, the monitor or the answer of a name server
+ * may have caused it. */
 static void na_zmq_pump(struct na_zmq_class *self)
 {
     uint64_t now = self->base.core->now_ns();
@@ -112,6 +112,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
         (n == 0 && self->slept) || now - self->monitor_read > NA_ZMQ_MS) {
         self->monitor_read = now;
         na_zmq_read_monitor(self);
+        na_zmq_take_answers(self);
     }
     self->slept = false;
     if (now >= self->tick)

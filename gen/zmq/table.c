@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables of addresses by routing id and by endpoint.
+ * Tables of addresses by routing id, by endpoint, and by what was dialled.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -20,9 +20,12 @@ static size_t na_zmq_hash(const void *key, size_t size)
 static const void *na_zmq_key_of(
     const struct na_zmq_addr *addr, enum na_zmq_key by, size_t *size_p)
 {
-    assert(by == NA_ZMQ_BY_ID || addr->endpoint != NULL);
-    *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(addr->endpoint);
-    return by == NA_ZMQ_BY_ID ? (const void *) addr->id : addr->endpoint;
+    const char *text =
+        by == NA_ZMQ_BY_ENDPOINT ? addr->endpoint : addr->dialled;
+
+    assert(by == NA_ZMQ_BY_ID || text != NULL);
+    *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(text);
+    return by == NA_ZMQ_BY_ID ? (const void *) addr->id : text;
 }
 
 static struct na_zmq_addr **na_zmq_bucket(
@@ -94,6 +97,7 @@ static void na_zmq_enter(
     self->tables[by].count++;
 }
 
+/* No effect on an address that is not in the table. */
 static void na_zmq_remove(
     struct na_zmq_class *self, struct na_zmq_addr *addr, enum na_zmq_key by)
 {

@@ -24,6 +24,10 @@
  * heartbeats, so probes follow the output and must be sent in time. inproc has
  * no connections, so a list of the process's classes shows which are alive.
  *
+ * An address with a host name keeps the name. Each dial resolves it again, then
+ * dials one number after the other until a peer answers: see plug/host.h.
+ * libzmq gets numbers only: it would resolve a name in its only I/O thread.
+ *
  * Locking: `lock` guards the sockets and everything in na_zmq_class and
  * na_zmq_addr unless stated otherwise. Functions of the core that may call a
  * slot are not called with the lock held. Messages are received and sorted with
@@ -37,6 +41,7 @@
 #define HG_GEN_ZMQ_CLASS_H
 
 #include "plug/bytes.h"
+#include "plug/host.h"
 #include "plug/list.h"
 #include "plug/needs.h"
 #include "plug/net.h"
@@ -63,6 +68,7 @@
 #define NA_ZMQ_HEADER 12 /* bytes in front of every message */
 #define NA_ZMQ_ID 16     /* routing ids that this transport chooses */
 #define NA_ZMQ_ID_MAX 32 /* ... or that libzmq chooses, at most */
+#define NA_ZMQ_NUMBER (INET6_ADDRSTRLEN + IF_NAMESIZE + 3) /* of a host */
 #define NA_ZMQ_HEADERS ((na_size_t) 512) /* space for all headers */
 #define NA_ZMQ_MSG_MAX ((na_size_t) 16 << 20)
 #define NA_ZMQ_BATCH 64       /* messages received under one lock, at most */
@@ -90,6 +96,8 @@
  * not. */
 #define NA_ZMQ_GIVE_UP_MS 100
 #define NA_ZMQ_DIAL_MS 500
+/* Maximum of host names of one number in use. */
+#define NA_ZMQ_ALIKE 128u
 #define NA_ZMQ_RECONNECT_MS 500000000 /* days: see na_zmq_connected */
 
 #define NA_ZMQ_OF(ptr, type, member) \
@@ -124,8 +132,8 @@ enum na_zmq_kind {
  * dialling, and then dead.
  */
 enum na_zmq_state {
-    NA_ZMQ_IDLE, /* no connection, or none yet; the next use dials */
-    NA_ZMQ_DIALLING,
+    NA_ZMQ_IDLE,     /* no connection, or none yet; the next use dials */
+    NA_ZMQ_DIALLING, /* perhaps still resolving its name */
     NA_ZMQ_ACCEPTED, /* WELCOME sent */
     NA_ZMQ_READY,
     NA_ZMQ_CLOSING, /* BYE sent */
@@ -134,8 +142,14 @@ enum na_zmq_state {
     NA_ZMQ_DEAD
 };
 
-/* Addresses by routing id and by endpoint dialled: chained tables. */
-enum na_zmq_key { NA_ZMQ_BY_ID, NA_ZMQ_BY_ENDPOINT, NA_ZMQ_KEYS };
+/* Addresses by routing id, by endpoint, and by what libzmq dialled: chained
+ * tables. */
+enum na_zmq_key {
+    NA_ZMQ_BY_ID,
+    NA_ZMQ_BY_ENDPOINT,
+    NA_ZMQ_BY_DIALLED,
+    NA_ZMQ_KEYS
+};
 
 struct na_zmq_table {
     struct na_zmq_addr **buckets;
@@ -153,17 +167,24 @@ struct na_zmq_addr {
     bool from_peer; /* only peers have sent this address */
     bool closing;   /* dying because of NA_Addr_terminate() */
     bool failed;    /* dying because it could not be connected */
+    bool again;     /* ... and its next number will be dialled */
     bool reached;   /* it was ready before */
-    bool dialled;   /* zmq_connect was called, zmq_disconnect not yet */
+    bool named;     /* the endpoint has a host name */
     bool open;      /* messages are accepted; used by the polling thread */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
-    char *endpoint; /* dialled; NULL: accepted */
-    int fd;         /* of the connection, or -1 */
+    char *endpoint; /* what was looked up; NULL: accepted */
+    /* The text for zmq_connect, until zmq_disconnect; else NULL. It is the
+     * endpoint, unless that has a host name. */
+    char *dialled;
+    /* While it is dialled and has a host name. */
+    struct na_plug_query *query;
+    int fd; /* of the connection, or -1 */
     uint32_t fd_generation;
     _Atomic uint64_t incarnation; /* of the peer; 0: unknown yet */
     uint64_t nonce;
-    uint64_t deadline;      /* of the dial */
+    uint64_t limit;         /* when the dial ends, whatever the number */
+    uint64_t deadline;      /* when this attempt of the dial ends */
     uint64_t round;         /* round of polling in which it began to die */
     na_return_t lookup_ret; /* result of its lookups */
     const char *why;        /* why a dial failed, for the log; or NULL */
@@ -220,6 +241,8 @@ struct na_zmq_class {
     struct stat bound;              /* ipc: the file that bind created */
     bool has_bound;
     struct na_zmq_table tables[NA_ZMQ_KEYS];
+    struct na_plug_resolver *resolver;
+    unsigned attempts; /* of numbers of host names */
     struct na_link addrs;
     struct na_link dying;
     struct na_link inbox;
@@ -269,8 +292,9 @@ static struct na_zmq_addr *na_zmq_addr_of(const struct na_addr *addr)
     return (struct na_zmq_addr *) (uintptr_t) addr;
 }
 
-/* Start to connect an idle address. Its sends wait, and fail if that fails. The
- * lock is held. */
+/* Start to connect an idle address, or, if it was dialled before, try the next
+ * number of its host. Its sends wait, and fail if that fails. The lock is
+ * held. */
 HG_PRIVATE void na_zmq_dial(
     struct na_zmq_class *self, struct na_zmq_addr *addr);
 

@@ -460,7 +460,6 @@ HG_TEST(bad_names_of_peers_are_refused)
         {"ofi+tcp://127.0.0.1:65536", NA_INVALID_ARG},
         {"ofi+tcp://224.0.0.0:1", NA_INVALID_ARG},
         {"ofi+tcp://255.255.255.255:1", NA_INVALID_ARG},
-        {"ofi+tcp://no-such-host.invalid:1", NA_HOSTUNREACH},
         {"ofi+sockets://127.0.0.1:1", NA_PROTONOSUPPORT},
         {"ofi+tcp;ofi_rxm://127.0.0.1:1", NA_PROTONOSUPPORT},
         {"ofi+shm://name", NA_PROTONOSUPPORT},
@@ -491,7 +490,7 @@ HG_TEST(unknown_host_is_reported_by_the_callback)
     struct conform_end end;
     struct conform_call call;
 
-    hg_test_expect_log("host no-such-host.invalid: ");
+    hg_test_expect_log("no-such-host.invalid:1 cannot be reached: ");
     endpoint_open(&end, "ofi+tcp://lo", 1000);
     memset(&call, 0, sizeof(call));
     HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended, &call,

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Host names: silent name servers, hosts with several numbers, and numbers that
+ * change. This program has its own getaddrinfo, which knows a few hosts. A
+ * silent one is not answered before names_answer: what happens until then has
+ * not waited for the name server. On every transport over IP.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
+#include "conform.h"
+#include "rpc.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NAMES_SHORT_MS 150u /* a time limit that passes */
+
+/* ---- The name server ---- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool silent;           /* host "silent" */
+    unsigned asked;        /* queries so far */
+    unsigned asking;       /* threads in getaddrinfo */
+    const char *moving[5]; /* numbers of the host "moving", up to NULL */
+} names = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, true, 0, 0,
+    {"127.0.0.1", NULL}};
+
+static _Thread_local bool names_is_main;
+
+static int (*names_real(void))(
+    const char *, const char *, const struct addrinfo *, struct addrinfo **)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *,
+        struct addrinfo **);
+    void *symbol = dlsym(RTLD_NEXT, "getaddrinfo");
+
+    HG_CHECK(symbol != NULL);
+    memcpy(&real, &symbol, sizeof(real));
+    return real;
+}
+
+/* The numbers up to NULL, in order, as the host's addresses. */
+static int names_list(const char *const *numbers, const struct addrinfo *hints,
+    struct addrinfo **res)
+{
+    struct addrinfo exact = *hints;
+
+    *res = NULL;
+    exact.ai_flags |= AI_NUMERICHOST;
+    for (; *numbers != NULL; numbers++) {
+        HG_CHECK(names_real()(*numbers, NULL, &exact, res) == 0);
+        res = &(*res)->ai_next;
+    }
+    return 0;
+}
+
+int getaddrinfo(const char *node, const char *service,
+    const struct addrinfo *hints, struct addrinfo **res)
+{
+    int rc = EAI_NONAME;
+
+    if (node == NULL || strchr(node, ':') != NULL ||
+        strpbrk(node, "ghijklmnopqrstuvwxyz") == NULL ||
+        (hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0))
+        return names_real()(node, service, hints, res);
+    HG_CHECK(!names_is_main); /* it would block the application */
+    HG_CHECK(hints != NULL && service == NULL);
+    (void) pthread_mutex_lock(&names.lock);
+    names.asked++;
+    names.asking++;
+    (void) pthread_cond_broadcast(&names.changed);
+    while (strncmp(node, "silent", 6) == 0 && names.silent)
+        (void) pthread_cond_wait(&names.changed, &names.lock);
+    if (strncmp(node, "silent", 6) == 0 || strcmp(node, "moving") == 0)
+        rc = names_list(names.moving, hints, res);
+    names.asking--;
+    (void) pthread_cond_broadcast(&names.changed);
+    (void) pthread_mutex_unlock(&names.lock);
+    return rc;
+}
+
+/* The silent host was asked for so often, and is not answered yet. */
+static void names_wait_asked(unsigned count)
+{
+    (void) pthread_mutex_lock(&names.lock);
+    while (names.asking < count)
+        (void) pthread_cond_wait(&names.changed, &names.lock);
+    (void) pthread_mutex_unlock(&names.lock);
+}
+
+static bool names_is_silent(void)
+{
+    bool silent;
+
+    (void) pthread_mutex_lock(&names.lock);
+    silent = names.silent && names.asking > 0;
+    (void) pthread_mutex_unlock(&names.lock);
+    return silent;
+}
+
+/* Answer, and wait until the threads have got it. */
+static void names_answer(void)
+{
+    (void) pthread_mutex_lock(&names.lock);
+    names.silent = false;
+    (void) pthread_cond_broadcast(&names.changed);
+    while (names.asking > 0)
+        (void) pthread_cond_wait(&names.changed, &names.lock);
+    (void) pthread_mutex_unlock(&names.lock);
+}
+
+static void names_move(const char *first, const char *second)
+{
+    (void) pthread_mutex_lock(&names.lock);
+    names.moving[0] = first;
+    names.moving[1] = second;
+    names.moving[2] = NULL;
+    (void) pthread_mutex_unlock(&names.lock);
+}
+
+/* ---- Endpoints ---- */
+
+/* A class with a first address behind "://"; `family` of the class. */
+static void names_open_at(
+    struct conform_end *end, const char *rest, enum na_addr_format family)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char string[NA_MAX_ADDR_LEN];
+
+    names_is_main = true;
+    info.addr_format = family;
+    info.lookup_ms = hg_test_scaled_ms(4000);
+    info.force_rma_emulation = hg_test_emulated() ? NA_TRUE : NA_FALSE;
+    (void) snprintf(
+        string, sizeof(string), "%s://%s", hg_test_transport(), rest);
+    end->na_class = NA_Initialize_opt(string, NA_TRUE, &info);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+static void names_open(struct conform_end *end)
+{
+    names_open_at(end, "127.0.0.1", NA_ADDR_UNSPEC);
+}
+
+static unsigned names_port(const struct conform_end *end)
+{
+    char name[NA_MAX_ADDR_LEN];
+
+    HG_CHECK_OK(
+        NA_Addr_to_string(end->na_class, name, sizeof(name), end->self));
+    return (unsigned) strtoul(strrchr(name, ':') + 1, NULL, 10);
+}
+
+/* The address string of a host with the port of `end`. */
+static const char *names_of(const char *host, const struct conform_end *end)
+{
+    static char name[NA_MAX_ADDR_LEN];
+
+    (void) snprintf(name, sizeof(name), "%s://%s:%u", hg_test_transport(), host,
+        names_port(end));
+    return name;
+}
+
+static void names_look_up(
+    struct conform_end *end, struct conform_call *call, const char *name)
+{
+    memset(call, 0, sizeof(*call));
+    HG_CHECK_OK(NA_Addr_lookup(
+        end->na_class, end->context, conform_ended, call, name, &call->id));
+}
+
+/* Make progress on both until `call` has ended. */
+static na_return_t names_wait(
+    struct conform_end *one, struct conform_end *two, struct conform_call *call)
+{
+    unsigned turns = 0;
+
+    while (call->ends == 0) {
+        HG_CHECK(turns++ < CONFORM_TIMEOUT);
+        (void) conform_turn(one->na_class, one->context, 1);
+        (void) conform_turn(two->na_class, two->context, 0);
+    }
+    return call->ret;
+}
+
+/* Send a message and wait until it arrives. */
+static na_return_t names_send(
+    struct conform_end *from, struct conform_end *to, na_addr_t addr)
+{
+    struct conform_call send, recv;
+    char out = 'x', in = 0;
+    na_return_t ret;
+
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(conform_recv(to, &recv, false, &in, 1, 0));
+    ret = NA_Msg_send_unexpected(from->na_class, from->context, conform_ended,
+        &send, &out, 1, addr, 7, &send.id);
+    if (ret == NA_SUCCESS)
+        ret = names_wait(from, to, &send);
+    if (ret == NA_SUCCESS) {
+        HG_CHECK_OK(names_wait(from, to, &recv));
+        HG_CHECK_EQ_INT(in, 'x');
+        conform_free_addr(to, &recv);
+        return ret;
+    }
+    HG_CHECK_OK(NA_Cancel(to->na_class, to->context, recv.id));
+    HG_CHECK_RET(names_wait(from, to, &recv), NA_CANCELED);
+    return ret;
+}
+
+/* Look up a host with the port of `server`, and send to it. The address is
+ * called as the application called it. */
+static void names_check_reached(
+    struct conform_end *client, struct conform_end *server, const char *host)
+{
+    struct conform_call lookup;
+    char name[NA_MAX_ADDR_LEN];
+
+    names_look_up(client, &lookup, names_of(host, server));
+    HG_CHECK_OK(names_wait(client, server, &lookup));
+    HG_CHECK_OK(
+        NA_Addr_to_string(client->na_class, name, sizeof(name), lookup.addr));
+    HG_CHECK_EQ_STR(name, names_of(host, server));
+    HG_CHECK_OK(names_send(client, server, lookup.addr));
+    conform_free_addr(client, &lookup);
+}
+
+/* ---- A silent name server ---- */
+
+HG_TEST_WHERE(host_name_lookup_keeps_its_time_limit, hg_test_crosses_hosts)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    names_open(&end);
+    hg_test_expect_log("no response from");
+    HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, names_of("silent", &end),
+                     NAMES_SHORT_MS, &addr),
+        NA_TIMEOUT);
+    HG_CHECK(names_is_silent());
+    conform_close(&end);
+    HG_CHECK(names_is_silent());
+    names_answer();
+}
+
+HG_TEST_WHERE(host_name_lookup_ends_by_lookup_ms, hg_test_crosses_hosts)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_call lookup;
+    struct conform_end end;
+
+    names_is_main = true;
+    info.lookup_ms = NAMES_SHORT_MS;
+    conform_open(&end, &info);
+    hg_test_expect_log(
+        "cannot be reached: no answer of the name server in time");
+    names_look_up(&end, &lookup, names_of("silent", &end));
+    HG_CHECK_RET(conform_wait(&end, &lookup), NA_HOSTUNREACH);
+    HG_CHECK(names_is_silent());
+    conform_close(&end);
+    names_answer();
+}
+
+HG_TEST_WHERE(silent_name_server_delays_nothing_else, hg_test_crosses_hosts)
+{
+    struct conform_call lookups[4];
+    struct conform_end one, two;
+    na_addr_t addr, other;
+    unsigned i;
+
+    names_open(&one);
+    names_open(&two);
+    HG_CHECK_OK(
+        NA_Addr_resolve(one.na_class, names_of("127.0.0.1", &two), &other));
+    HG_CHECK_OK(NA_Addr_resolve(one.na_class, names_of("silent", &two), &addr));
+    for (i = 0; i < 4; i++)
+        names_look_up(&one, &lookups[i], names_of("silent", &two));
+    names_wait_asked(1);
+    for (i = 0; i < 10; i++)
+        HG_CHECK_OK(names_send(&one, &two, other));
+    HG_CHECK(names_is_silent());
+    HG_CHECK_OK(NA_Cancel(one.na_class, one.context, lookups[3].id));
+    HG_CHECK_RET(names_wait(&one, &two, &lookups[3]), NA_CANCELED);
+    HG_CHECK(names_is_silent());
+    names_answer();
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(names_wait(&one, &two, &lookups[i]));
+        HG_CHECK(lookups[i].addr == addr);
+        conform_free_addr(&one, &lookups[i]);
+    }
+    HG_CHECK_EQ_INT(names.asked, 1);
+    HG_CHECK_OK(names_send(&one, &two, addr));
+    HG_CHECK_OK(NA_Addr_free(one.na_class, addr));
+    HG_CHECK_OK(NA_Addr_free(one.na_class, other));
+    conform_close(&one);
+    conform_close(&two);
+}
+
+HG_TEST_WHERE(many_silent_names_are_looked_up, hg_test_crosses_hosts)
+{
+    struct conform_call lookups[20]; /* more than there are threads for */
+    struct conform_end one, two;
+    char host[32];
+    unsigned i;
+
+    names_open(&one);
+    names_open(&two);
+    for (i = 0; i < 20; i++) {
+        (void) snprintf(host, sizeof(host), "silent%u", i);
+        names_look_up(&one, &lookups[i], names_of(host, &two));
+    }
+    for (i = 15; i < 20; i++) {
+        HG_CHECK_OK(NA_Cancel(one.na_class, one.context, lookups[i].id));
+        HG_CHECK_RET(names_wait(&one, &two, &lookups[i]), NA_CANCELED);
+    }
+    names_wait_asked(2);
+    HG_CHECK(names_is_silent());
+    names_answer();
+    for (i = 0; i < 15; i++) {
+        HG_CHECK_OK(names_wait(&one, &two, &lookups[i]));
+        HG_CHECK_OK(names_send(&one, &two, lookups[i].addr));
+        HG_CHECK(NA_Addr_cmp(one.na_class, lookups[0].addr, lookups[i].addr));
+    }
+    for (i = 0; i < 15; i++)
+        conform_free_addr(&one, &lookups[i]);
+    conform_close(&one);
+    conform_close(&two);
+}
+
+HG_TEST_WHERE(fork_does_not_wait_for_a_name_server, hg_test_crosses_hosts)
+{
+    struct conform_call lookup;
+    struct conform_end one, two;
+    int status;
+    pid_t child;
+
+    names_open(&one);
+    names_open(&two);
+    names_look_up(&one, &lookup, names_of("silent", &two));
+    names_wait_asked(1);
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0) {
+        struct conform_end other, server;
+
+        if (!hg_test_is_plain()) /* ThreadSanitizer allows no new threads */
+            _exit(0);
+        names.asking = 0; /* the thread is in the parent */
+        names_open(&other);
+        names_open(&server);
+        names_check_reached(&other, &server, "moving");
+        conform_close(&other);
+        conform_close(&server);
+        _exit(0);
+    }
+    HG_CHECK(waitpid(child, &status, 0) == child && status == 0);
+    HG_CHECK(names_is_silent());
+    names_answer();
+    HG_CHECK_OK(names_wait(&one, &two, &lookup));
+    conform_free_addr(&one, &lookup);
+    conform_close(&one);
+    conform_close(&two);
+}
+
+/* ---- Several numbers ---- */
+
+/* A port of a number where nothing answers: the queue of its listener is full,
+ * so the kernel drops further packets. */
+struct names_hole {
+    int listener;
+    int queued[4];
+};
+
+static void names_dig(
+    struct names_hole *hole, const char *number, unsigned port)
+{
+    struct sockaddr_in where;
+    unsigned i;
+
+    memset(&where, 0, sizeof(where));
+    where.sin_family = AF_INET;
+    where.sin_port = htons((uint16_t) port);
+    HG_CHECK(inet_pton(AF_INET, number, &where.sin_addr) == 1);
+    hole->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    HG_CHECK(hole->listener >= 0 &&
+        bind(hole->listener, (struct sockaddr *) &where, sizeof(where)) == 0 &&
+        listen(hole->listener, 0) == 0);
+    for (i = 0; i < 4; i++) {
+        hole->queued[i] =
+            socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void) connect(
+            hole->queued[i], (struct sockaddr *) &where, sizeof(where));
+    }
+}
+
+static void names_fill(struct names_hole *hole)
+{
+    unsigned i;
+
+    for (i = 0; i < 4; i++)
+        (void) close(hole->queued[i]);
+    (void) close(hole->listener);
+}
+
+HG_TEST_WHERE(
+    second_number_is_tried_if_the_first_refuses, hg_test_crosses_hosts)
+{
+    struct conform_end client, server;
+
+    names_open(&client);
+    names_open(&server);
+    names_move("127.0.0.9", "127.0.0.1");
+    names_check_reached(&client, &server, "moving");
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST_WHERE(
+    second_number_is_tried_if_the_first_is_mute, hg_test_crosses_hosts)
+{
+    struct conform_end client, server;
+    struct names_hole hole;
+
+    names_open(&client);
+    names_open(&server);
+    names_dig(&hole, "127.0.0.9", names_port(&server));
+    names_move("127.0.0.9", "127.0.0.1");
+    names_check_reached(&client, &server, "moving");
+    names_fill(&hole);
+    conform_close(&client);
+    conform_close(&server);
+}
+
+HG_TEST_WHERE(dead_numbers_fail_once_all_were_tried, hg_test_crosses_hosts)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_call lookup;
+    struct conform_end end;
+
+    names_is_main = true;
+    info.lookup_ms = NAMES_SHORT_MS;
+    conform_open(&end, &info);
+    names_move("127.0.0.9", "127.0.0.8");
+    hg_test_expect_log("cannot be reached:");
+    names_look_up(&end, &lookup, names_of("moving", &end));
+    HG_CHECK_RET(conform_wait(&end, &lookup), NA_HOSTUNREACH);
+    conform_close(&end);
+}
+
+static bool names_has_both(void)
+{
+    return hg_test_crosses_hosts() && !hg_test_is_ofi();
+}
+
+/* Whether this host has an IPv6 loopback. */
+static void names_need_ipv6(void)
+{
+    struct sockaddr_in6 where;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int rc;
+
+    memset(&where, 0, sizeof(where));
+    where.sin6_family = AF_INET6;
+    where.sin6_addr = in6addr_loopback;
+    rc = fd < 0 ? -1 : bind(fd, (struct sockaddr *) &where, sizeof(where));
+    if (fd >= 0)
+        (void) close(fd);
+    if (rc != 0)
+        hg_test_skip("no IPv6 loopback");
+}
+
+/* libfabric has addresses of one family in a class. */
+HG_TEST_WHERE(server_of_either_family_is_reached, names_has_both)
+{
+    struct conform_end client, server;
+
+    names_need_ipv6();
+    names_open(&client);
+    names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
+    names_move("127.0.0.1", "::1");
+    names_check_reached(&client, &server, "moving");
+    names_move("::1", "127.0.0.1");
+    conform_close(&server);
+    names_open(&server);
+    names_check_reached(&client, &server, "moving");
+    conform_close(&server);
+    conform_close(&client);
+}
+
+static bool names_is_ofi(void)
+{
+    return hg_test_crosses_hosts() && hg_test_is_ofi();
+}
+
+HG_TEST_WHERE(numbers_of_another_family_are_left_out, names_is_ofi)
+{
+    struct conform_call lookup;
+    struct conform_end client, server;
+
+    names_need_ipv6();
+    names_open_at(&client, "[::1]", NA_ADDR_IPV6);
+    names_open_at(&server, "[::1]", NA_ADDR_IPV6);
+    names_move("127.0.0.1", "::1");
+    names_check_reached(&client, &server, "moving");
+    names_move("127.0.0.1", NULL);
+    hg_test_expect_log("the host has no IPv6 address, as this class has");
+    names_look_up(&client, &lookup, names_of("silent", &server));
+    names_answer();
+    HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    conform_close(&server);
+    conform_close(&client);
+}
+
+/* ---- Names that move ---- */
+
+HG_TEST_WHERE(address_is_reached_at_its_new_number, hg_test_crosses_hosts)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_end client, server;
+    struct conform_call end;
+    na_addr_t addr;
+
+    names_is_main = true;
+    info.lookup_ms = hg_test_scaled_ms(500);
+    conform_open(&client, &info);
+    names_open(&server);
+    names_move("127.0.0.9", NULL);
+    HG_CHECK_OK(
+        NA_Addr_resolve(client.na_class, names_of("moving", &server), &addr));
+    hg_test_expect_log("cannot be reached");
+    HG_CHECK_RET(names_send(&client, &server, addr), NA_HOSTUNREACH);
+    /* Never reached. */
+    names_move("127.0.0.1", NULL);
+    HG_CHECK_OK(names_send(&client, &server, addr));
+    /* Closed in order. */
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(
+        client.na_class, client.context, conform_ended, &end, addr, &end.id));
+    HG_CHECK_OK(names_wait(&client, &server, &end));
+    names_move("127.0.0.9", "127.0.0.1");
+    HG_CHECK_OK(names_send(&client, &server, addr));
+    HG_CHECK_EQ_INT(names.asked, 3);
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* ---- Other names ---- */
+
+HG_TEST_WHERE(unknown_host_is_reported, hg_test_crosses_hosts)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    names_open(&end);
+    hg_test_expect_log("cannot be reached: Name or service not known");
+    HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, names_of("nohost", &end),
+                     CONFORM_TIMEOUT, &addr),
+        NA_HOSTUNREACH);
+    HG_CHECK(strstr(HG_Get_last_error_text(), "nohost") != NULL);
+    conform_close(&end);
+}
+
+HG_TEST_WHERE(listener_resolves_its_host, hg_test_crosses_hosts)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char string[64];
+    char name[NA_MAX_ADDR_LEN];
+    struct conform_end end;
+
+    names_open_at(&end, "moving", NA_ADDR_UNSPEC);
+    HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
+    HG_CHECK(strstr(name, "://127.0.0.1:") != NULL);
+    conform_close(&end);
+    info.lookup_ms = NAMES_SHORT_MS;
+    (void) snprintf(
+        string, sizeof(string), "%s://silent:0", hg_test_transport());
+    hg_test_expect_log("silent");
+    HG_CHECK(NA_Initialize_opt(string, NA_TRUE, &info) == NULL);
+    HG_CHECK(names_is_silent());
+    names_answer();
+}
+
+HG_TEST_WHERE(own_host_name_is_recognized, hg_test_crosses_hosts)
+{
+    struct conform_call lookup;
+    struct conform_end end;
+    na_addr_t addr;
+
+    names_open(&end);
+    names_look_up(&end, &lookup, names_of("moving", &end));
+    HG_CHECK_OK(conform_wait(&end, &lookup));
+    HG_CHECK(NA_Addr_is_self(end.na_class, lookup.addr));
+    conform_free_addr(&end, &lookup);
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, names_of("moving", &end), &addr));
+    HG_CHECK_OK(names_send(&end, &end, addr));
+    HG_CHECK(NA_Addr_cmp(end.na_class, addr, end.self));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
+static void rpc_register(void)
+{
+}
