@@ -765,13 +765,17 @@ static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 }
 
 /* A bound handle that was not passed on belongs to the peer of the call: its
- * address need not be looked up. */
+ * address need not be looked up, which gives another connection if the peer was
+ * looked up by another name. But a class of several transports may reach the
+ * owner by a better one. */
 static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
 {
     if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
         hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
         return;
-    if (bulk->owner == NULL || na_addr_is_called(peer, bulk->owner))
+    if (bulk->owner == NULL ||
+        na_class_core_of(bulk->layer->na_class)->next == NULL ||
+        na_addr_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);
 }
 
