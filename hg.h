@@ -521,8 +521,9 @@ typedef hg_return_t (*hg_rpc_cb_t)(hg_handle_t handle);
  *
  * NULL and "" mean "sm://" where sm is compiled in, else "self://". To open a
  * class, "://" may be omitted if nothing follows it. Without a port, or with
- * port 0, the system chooses one; without a name sm chooses one. Over ZeroMQ no
- * host means loopback. A name of sm has 1 to 64 characters.
+ * port 0, the system chooses one; without a name sm chooses one. Without a host
+ * a listener over zmq+tcp and libfabric over IP uses loopback; "0.0.0.0" or "*"
+ * is for other hosts. A name of sm has 1 to 64 characters.
  *
  * A class that does not listen needs only the scheme, such as "zmq+tcp://".
  * Over zmq+tcp and libfabric a host selects its interface, and the class is not
@@ -620,7 +621,7 @@ struct na_init_info {
     /** The address family to use if the host is a name, is "*", or is missing:
      * for zmq+tcp and libfabric over IP. A client of zmq+tcp tries the other
      * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric
-     * NA_ADDR_IPV6 if there is no IPv4. */
+     * NA_ADDR_IPV6 if only that reaches other hosts. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
     uint8_t max_contexts;

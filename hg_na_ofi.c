@@ -346,6 +346,241 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
 
 #endif
 
+/* ==== gen/plug/iface.h ==== */
+/*
+ * The choice of an address of this host, for a class to which the application
+ * gave no host, or all.
+ *
+ * The first address in this order is chosen:
+ *
+ *     1. of an interface that is up and running (it has a carrier),
+ *     2. that other hosts can use: neither link-local in IPv6, whose form
+ *        contains the name of an interface here, nor of loopback,
+ *     3. IPv4 before IPv6, unless one of them is asked for,
+ *     4. global before site (RFC 1918, RFC 4193) before link-local,
+ *     5. not of a bridge, which often belongs to virtual machines,
+ *     6. as the system lists them.
+ */
+#ifndef HG_GEN_PLUG_IFACE_H
+#define HG_GEN_PLUG_IFACE_H
+
+#ifdef __linux__
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
+/* Which addresses of this host are wanted. */
+struct na_plug_wanted {
+    const char *name; /* of an interface, or NULL */
+    bool address;     /* the one in `there` */
+    bool within;      /* one in `subnet` */
+    bool loopback;    /* one that no other host reaches */
+    struct sockaddr_storage there;
+    struct na_plug_subnet subnet;
+    int family; /* 0: any */
+};
+
+/* Tries an address; true: it is taken. */
+typedef bool (*na_plug_take_t)(
+    void *arg, const struct sockaddr *address, const char *numeric);
+
+/* What a rank consists of. */
+#define NA_PLUG_RANK_DOWN 48u     /* the interface is not running */
+#define NA_PLUG_RANK_LOOPBACK 32u /* ... is loopback */
+#define NA_PLUG_RANK_SCOPED 16u   /* IPv6, link-local */
+#define NA_PLUG_RANK_V6 8u
+#define NA_PLUG_RANK_SCOPE 2u
+#define NA_PLUG_RANK_BRIDGE 1u
+#define NA_PLUG_RANK_END 64u /* neither up nor internet */
+
+enum na_plug_scope {
+    NA_PLUG_GLOBAL,
+    NA_PLUG_SITE,
+    NA_PLUG_LINK,
+    NA_PLUG_HOST /* loopback */
+};
+
+static inline NA_PLUG_PERHAPS enum na_plug_scope na_plug_scope_v4(uint32_t ip)
+{
+    if (ip >> 24 == 127)
+        return NA_PLUG_HOST;
+    if (ip >> 16 == 0xa9fe) /* 169.254.0.0/16 */
+        return NA_PLUG_LINK;
+    /* 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10 */
+    return ip >> 24 == 10 || ip >> 20 == 0xac1 || ip >> 16 == 0xc0a8 ||
+            ip >> 22 == 0x191
+        ? NA_PLUG_SITE
+        : NA_PLUG_GLOBAL;
+}
+
+static inline NA_PLUG_PERHAPS enum na_plug_scope na_plug_scope_of(
+    const struct sockaddr *address)
+{
+    const struct in6_addr *ip;
+
+    if (address->sa_family == AF_INET)
+        return na_plug_scope_v4(
+            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr));
+    ip = &((const struct sockaddr_in6 *) address)->sin6_addr;
+    if (IN6_IS_ADDR_LOOPBACK(ip))
+        return NA_PLUG_HOST;
+    if (IN6_IS_ADDR_LINKLOCAL(ip))
+        return NA_PLUG_LINK;
+    return (ip->s6_addr[0] & 0xfe) == 0xfc || IN6_IS_ADDR_SITELOCAL(ip)
+        ? NA_PLUG_SITE
+        : NA_PLUG_GLOBAL;
+}
+
+/* The rank of an interface's address: the lower, the better. */
+static inline NA_PLUG_PERHAPS unsigned na_plug_rank(
+    const struct sockaddr *address, unsigned flags, bool bridge)
+{
+    enum na_plug_scope scope;
+    unsigned rank;
+
+    if (address == NULL || (flags & IFF_UP) == 0 ||
+        (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+        return NA_PLUG_RANK_END;
+    scope = na_plug_scope_of(address);
+    rank = (unsigned) scope * NA_PLUG_RANK_SCOPE;
+    if (bridge)
+        rank += NA_PLUG_RANK_BRIDGE;
+    if (address->sa_family == AF_INET6)
+        rank += NA_PLUG_RANK_V6;
+    if ((flags & IFF_RUNNING) == 0)
+        return rank + NA_PLUG_RANK_DOWN;
+    if ((flags & IFF_LOOPBACK) != 0)
+        return rank + NA_PLUG_RANK_LOOPBACK;
+    return address->sa_family == AF_INET6 && scope == NA_PLUG_LINK
+        ? rank + NA_PLUG_RANK_SCOPED
+        : rank;
+}
+
+/* Whether an interface is a bridge. The file system /sys may show the
+ * interfaces of another network namespace, so the driver is asked. */
+static inline NA_PLUG_PERHAPS bool na_plug_is_bridge(const char *name)
+{
+#ifdef __linux__
+    struct ethtool_drvinfo info;
+    struct ifreq request;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool is = false;
+
+    memset(&info, 0, sizeof(info));
+    memset(&request, 0, sizeof(request));
+    info.cmd = ETHTOOL_GDRVINFO;
+    (void) snprintf(request.ifr_name, sizeof(request.ifr_name), "%.15s", name);
+    request.ifr_data = (char *) &info;
+    if (fd >= 0) {
+        is = ioctl(fd, SIOCETHTOOL, &request) == 0 &&
+            strcmp(info.driver, "bridge") == 0;
+        (void) close(fd);
+    }
+    return is;
+#else
+    (void) name;
+    return false;
+#endif
+}
+
+static inline NA_PLUG_PERHAPS bool na_plug_is_same(
+    const struct sockaddr *one, const struct sockaddr_storage *two)
+{
+    if (one->sa_family != two->ss_family)
+        return false;
+    if (one->sa_family == AF_INET)
+        return ((const struct sockaddr_in *) one)->sin_addr.s_addr ==
+            ((const struct sockaddr_in *) two)->sin_addr.s_addr;
+    return IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *) one)->sin6_addr,
+        &((const struct sockaddr_in6 *) two)->sin6_addr);
+}
+
+/* Whether an internet address of an interface is wanted. */
+static inline NA_PLUG_PERHAPS bool na_plug_is_wanted(
+    const struct ifaddrs *at, const struct na_plug_wanted *wanted)
+{
+    int family = at->ifa_addr->sa_family;
+
+    if (wanted->family != 0 && wanted->family != family)
+        return false;
+    if (wanted->within &&
+        (wanted->subnet.family != family ||
+            !na_plug_is_within(at->ifa_addr, &wanted->subnet)))
+        return false;
+    if (wanted->loopback && na_plug_scope_of(at->ifa_addr) != NA_PLUG_HOST)
+        return false;
+    if (wanted->name != NULL)
+        return strcmp(at->ifa_name, wanted->name) == 0;
+    return !wanted->address || na_plug_is_same(at->ifa_addr, &wanted->there);
+}
+
+/* Offer the wanted addresses to `take`, the best ones first. Returns the one
+ * that was taken, or NULL; its rank in *rank_p. */
+static inline NA_PLUG_PERHAPS const struct ifaddrs *na_plug_choose(
+    const struct ifaddrs *all, const struct na_plug_wanted *wanted,
+    na_plug_take_t take, void *arg, unsigned *rank_p)
+{
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    const struct ifaddrs *at;
+    unsigned rank;
+
+    for (rank = 0; rank < NA_PLUG_RANK_END; rank++) {
+        for (at = all; at != NULL; at = at->ifa_next) {
+            bool bridge = (rank & NA_PLUG_RANK_BRIDGE) != 0;
+
+            if (na_plug_rank(at->ifa_addr, at->ifa_flags, bridge) == rank &&
+                na_plug_is_wanted(at, wanted) &&
+                na_plug_is_bridge(at->ifa_name) == bridge &&
+                na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)) &&
+                take(arg, at->ifa_addr, numeric)) {
+                *rank_p = rank;
+                return at;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Write the addresses of this host, with commas between, truncated. */
+static inline NA_PLUG_PERHAPS void na_plug_list_hosts(
+    const struct ifaddrs *all, char *text, size_t size)
+{
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (; all != NULL && used < size; all = all->ifa_next) {
+        if (all->ifa_addr == NULL || (all->ifa_flags & IFF_UP) == 0 ||
+            !na_plug_numeric(all->ifa_addr, numeric, sizeof(numeric)))
+            continue;
+        (void) snprintf(text + used, size - used, "%s%s %s%s",
+            used > 0 ? ", " : "", all->ifa_name, numeric,
+            (all->ifa_flags & IFF_RUNNING) == 0 ? " (no carrier)" : "");
+        used += strlen(text + used);
+    }
+}
+
+/* Log which address was chosen, of which; a warning if other hosts cannot use
+ * the address of a listener. */
+static inline NA_PLUG_PERHAPS void na_plug_log_choice(
+    const struct na_class *na_class, const char *subsys,
+    const struct ifaddrs *all, const struct ifaddrs *chosen, unsigned rank)
+{
+    bool warns = na_class->listen && rank >= NA_PLUG_RANK_SCOPED;
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
+    char text[512];
+
+    na_plug_list_hosts(all, text, sizeof(text));
+    (void) na_plug_numeric(chosen->ifa_addr, numeric, sizeof(numeric));
+    na_class->core->log(warns ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_INFO,
+        subsys, "the host of %s+%s is %s (%s)%s, of: %s", subsys,
+        na_class->protocol, numeric, chosen->ifa_name,
+        warns ? ", which other hosts cannot use" : "", text);
+}
+
+#endif
+
 /* ==== gen/plug/needs.h ==== */
 /*
  * Descriptors and threads that a foreign library is about to need. libzmq, and
@@ -2000,101 +2235,46 @@ static void na_ofi_list_providers(struct na_ofi_words *words)
     }
 }
 
-static void na_ofi_list_interfaces(
-    const struct ifaddrs *all, struct na_ofi_words *words)
-{
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    char word[IF_NAMESIZE + sizeof(numeric) + 1];
-
-    words->text[0] = '\0';
-    for (; all != NULL; all = all->ifa_next) {
-        if (all->ifa_addr == NULL || (all->ifa_flags & IFF_UP) == 0 ||
-            !na_plug_numeric(all->ifa_addr, numeric, sizeof(numeric)))
-            continue;
-        (void) snprintf(word, sizeof(word), "%s %s", all->ifa_name, numeric);
-        na_ofi_append(words, word);
-    }
-}
-
 /* ---- Interfaces of the internet's protocols ---- */
 
-/* Which address of this host is wanted. */
-struct na_ofi_wanted {
-    const char *name; /* of an interface, or NULL */
-    bool address;     /* the one in `there` */
-    bool within;      /* one in `subnet` */
-    struct sockaddr_storage there;
-    struct na_plug_subnet subnet;
-    int family; /* 0: IPv4, else IPv6 */
+/* The search for an address that the provider can use. */
+struct na_ofi_search {
+    struct na_ofi_question *question;
+    const char *domain;
+    struct fi_info *info;
 };
 
-static bool na_ofi_is_same(
-    const struct sockaddr *one, const struct sockaddr_storage *two)
+/* Whether the provider can use an address; its configuration is kept. */
+static bool na_ofi_take_host(
+    void *arg, const struct sockaddr *address, const char *numeric)
 {
-    if (one->sa_family != two->ss_family)
-        return false;
-    if (one->sa_family == AF_INET)
-        return ((const struct sockaddr_in *) one)->sin_addr.s_addr ==
-            ((const struct sockaddr_in *) two)->sin_addr.s_addr;
-    return IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *) one)->sin6_addr,
-        &((const struct sockaddr_in6 *) two)->sin6_addr);
-}
-
-/* The order in which interface addresses are tried: those that others can
- * reach, then loopback, then link-local ones. */
-static int na_ofi_round_of(const struct ifaddrs *at)
-{
-    assert(at->ifa_addr != NULL);
-    if ((at->ifa_flags & IFF_LOOPBACK) != 0)
-        return 1;
-    return at->ifa_addr->sa_family == AF_INET6 &&
-            IN6_IS_ADDR_LINKLOCAL(
-                &((const struct sockaddr_in6 *) at->ifa_addr)->sin6_addr)
-        ? 2
-        : 0;
-}
-
-static bool na_ofi_is_wanted(
-    const struct ifaddrs *at, const struct na_ofi_wanted *wanted, int family)
-{
-    if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
-        (at->ifa_flags & IFF_UP) == 0)
-        return false;
-    if (wanted->within &&
-        (wanted->subnet.family != family ||
-            !na_plug_is_within(at->ifa_addr, &wanted->subnet)))
-        return false;
-    if (wanted->name != NULL)
-        return strcmp(at->ifa_name, wanted->name) == 0;
-    return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
-}
-
-/* The provider's configuration for the first matching interface, in the order
- * of rounds. */
-static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
-    const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
-    const char *domain)
-{
-    int family = wanted->family != 0 ? wanted->family : AF_INET;
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    struct fi_info *info = NULL;
-    const struct ifaddrs *at;
-    int turn;
+    struct na_ofi_search *search = (struct na_ofi_search *) arg;
+    struct na_ofi_question *question = search->question;
 
     assert(question->provider != NULL && question->service == NULL);
     question->node = numeric;
-    question->format = family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
-    for (turn = 0; turn < 3 && info == NULL; turn++) {
-        for (at = all; at != NULL && info == NULL; at = at->ifa_next) {
-            if (!na_ofi_is_wanted(at, wanted, family) ||
-                na_ofi_round_of(at) != turn ||
-                !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
-                continue;
-            info = na_ofi_find_info(question, domain);
-        }
-    }
+    question->format =
+        address->sa_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+    search->info = na_ofi_find_info(question, search->domain);
     question->node = NULL;
-    return info;
+    return search->info != NULL;
+}
+
+/* The provider's configuration for the best of the wanted addresses, or
+ * NULL. */
+static struct fi_info *na_ofi_try_interfaces(const struct na_ofi_class *self,
+    const struct ifaddrs *all, const struct na_plug_wanted *wanted,
+    struct na_ofi_question *question, const char *domain)
+{
+    struct na_ofi_search search = {question, domain, NULL};
+    const struct ifaddrs *at;
+    unsigned rank;
+
+    at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
+    if (at != NULL && wanted->name == NULL && !wanted->address &&
+        !wanted->loopback)
+        na_plug_log_choice(&self->base, "ofi", all, at, rank);
+    return search.info;
 }
 
 /* Parse a host: an interface, a name or number, all ("", "*", any address).
@@ -2102,7 +2282,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
  * malformed; NA_ADDRNOTAVAIL, not logged: none of these; any address
  * matches. */
 static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
-    const struct ifaddrs *all, const char *host, struct na_ofi_wanted *wanted)
+    const struct ifaddrs *all, const char *host, struct na_plug_wanted *wanted)
 {
     enum na_addr_format format = self->base.info->addr_format;
     na_return_t ret;
@@ -2119,6 +2299,9 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
             &self->base, "ofi", &wanted->subnet, &wanted->within);
         if (wanted->within)
             wanted->family = wanted->subnet.family;
+        /* The devices of verbs do not reach loopback. */
+        wanted->loopback = host[0] == '\0' && self->base.listen &&
+            !wanted->within && strncmp(self->base.protocol, "verbs", 5) != 0;
         return ret;
     }
     while (all != NULL && strcmp(all->ifa_name, host) != 0)
@@ -2147,14 +2330,14 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     const char *provider, const struct ifaddrs *all, const char *host,
     bool within)
 {
-    struct na_ofi_words here;
+    char here[512];
 
-    na_ofi_list_interfaces(all, &here);
+    na_plug_list_hosts(all, here, sizeof(here));
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
         "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address "
         "of that name; here: %s",
         self->base.protocol, host, within ? " with ip_subnet " : "",
-        within ? self->base.info->ip_subnet : "", provider, here.text);
+        within ? self->base.info->ip_subnet : "", provider, here);
     return NA_ADDRNOTAVAIL;
 }
 
@@ -2167,7 +2350,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     const char *slash = strchr(host, '/');
     char domain[NA_MAX_ADDR_LEN] = "";
     char name[NA_MAX_ADDR_LEN];
-    struct na_ofi_wanted wanted;
+    struct na_plug_wanted wanted;
     struct sockaddr_storage src;
     unsigned port = 0;
     na_return_t ret;
@@ -2183,12 +2366,11 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
         memcpy(domain, name, sizeof(domain)); /* as in "mlx5_0:1234" */
         ret = NA_SUCCESS;
     }
+    if (slash != NULL)
+        wanted.loopback = false; /* the domain chooses the device */
     if (ret == NA_SUCCESS)
-        self->info = na_ofi_try_interfaces(all, &wanted, question, domain);
-    if (ret == NA_SUCCESS && self->info == NULL && wanted.family == 0) {
-        wanted.family = AF_INET6;
-        self->info = na_ofi_try_interfaces(all, &wanted, question, domain);
-    }
+        self->info =
+            na_ofi_try_interfaces(self, all, &wanted, question, domain);
     if (ret == NA_INVALID_ARG)
         return ret;
     if (self->info == NULL)
@@ -2420,9 +2602,9 @@ static void na_ofi_set_sizes(struct na_ofi_class *self)
  *     shm       nothing, or a name
  *     others    nothing, or a domain, with :port
  *
- * Nothing: the first interface that others can reach, else loopback. A class
- * that does not listen has no port or name that it asks for. Errors: logged,
- * with what is here instead. */
+ * Nothing: over the internet a listener takes loopback, but not over verbs. All
+ * others take what plug/iface.h chooses. A class that does not listen has no
+ * port or name that it asks for. Errors: logged, with what is here instead. */
 static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
 {
     const struct na_ofi_protocol *protocol =

@@ -17,8 +17,9 @@
  *       count  <------------------- cluster_done(rank)
  *       all done: remove FILE, drain, end
  *
- * ADDRESS is the same for all ranks, so it does not name a host: "ofi+tcp://",
- * "ofi+verbs://ib0", "ofi+tcp://;sm://", "zmq+tcp://0.0.0.0", "sm://".
+ * ADDRESS is the same for all ranks, so it does not name a host:
+ * "ofi+tcp://0.0.0.0", "ofi+verbs://ib0", "ofi+tcp://0.0.0.0;sm://",
+ * "zmq+tcp://0.0.0.0", "sm://".
  *
  * Use a new FILE for each job, such as address.$SLURM_JOB_ID. If the file of an
  * earlier job exists, clients try its address until the server replaces it.
@@ -55,7 +56,7 @@ static const char cluster_help[] =
     "FILE is on a file system that all nodes share.\n"
     "\n"
     "Examples:\n"
-    "  mpirun -n 4 cluster \"ofi+tcp://;sm://\" address.$$\n"
+    "  mpirun -n 4 cluster \"ofi+tcp://0.0.0.0;sm://\" address.$$\n"
     "  srun --kill-on-bad-exit -n 4 cluster zmq+tcp://0.0.0.0 "
     "address.$SLURM_JOB_ID\n";
 

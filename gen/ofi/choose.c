@@ -12,7 +12,7 @@
  */
 #include "ofi/ofi.h"
 
-#include "plug/net.h"
+#include "plug/iface.h"
 
 /* ---- Questions to libfabric ---- */
 
@@ -197,101 +197,46 @@ static void na_ofi_list_providers(struct na_ofi_words *words)
     }
 }
 
-static void na_ofi_list_interfaces(
-    const struct ifaddrs *all, struct na_ofi_words *words)
-{
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    char word[IF_NAMESIZE + sizeof(numeric) + 1];
-
-    words->text[0] = '\0';
-    for (; all != NULL; all = all->ifa_next) {
-        if (all->ifa_addr == NULL || (all->ifa_flags & IFF_UP) == 0 ||
-            !na_plug_numeric(all->ifa_addr, numeric, sizeof(numeric)))
-            continue;
-        (void) snprintf(word, sizeof(word), "%s %s", all->ifa_name, numeric);
-        na_ofi_append(words, word);
-    }
-}
-
 /* ---- Interfaces of the internet's protocols ---- */
 
-/* Which address of this host is wanted. */
-struct na_ofi_wanted {
-    const char *name; /* of an interface, or NULL */
-    bool address;     /* the one in `there` */
-    bool within;      /* one in `subnet` */
-    struct sockaddr_storage there;
-    struct na_plug_subnet subnet;
-    int family; /* 0: IPv4, else IPv6 */
+/* The search for an address that the provider can use. */
+struct na_ofi_search {
+    struct na_ofi_question *question;
+    const char *domain;
+    struct fi_info *info;
 };
 
-static bool na_ofi_is_same(
-    const struct sockaddr *one, const struct sockaddr_storage *two)
+/* Whether the provider can use an address; its configuration is kept. */
+static bool na_ofi_take_host(
+    void *arg, const struct sockaddr *address, const char *numeric)
 {
-    if (one->sa_family != two->ss_family)
-        return false;
-    if (one->sa_family == AF_INET)
-        return ((const struct sockaddr_in *) one)->sin_addr.s_addr ==
-            ((const struct sockaddr_in *) two)->sin_addr.s_addr;
-    return IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *) one)->sin6_addr,
-        &((const struct sockaddr_in6 *) two)->sin6_addr);
-}
-
-/* The order in which interface addresses are tried: those that others can
- * reach, then loopback, then link-local ones. */
-static int na_ofi_round_of(const struct ifaddrs *at)
-{
-    assert(at->ifa_addr != NULL);
-    if ((at->ifa_flags & IFF_LOOPBACK) != 0)
-        return 1;
-    return at->ifa_addr->sa_family == AF_INET6 &&
-            IN6_IS_ADDR_LINKLOCAL(
-                &((const struct sockaddr_in6 *) at->ifa_addr)->sin6_addr)
-        ? 2
-        : 0;
-}
-
-static bool na_ofi_is_wanted(
-    const struct ifaddrs *at, const struct na_ofi_wanted *wanted, int family)
-{
-    if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
-        (at->ifa_flags & IFF_UP) == 0)
-        return false;
-    if (wanted->within &&
-        (wanted->subnet.family != family ||
-            !na_plug_is_within(at->ifa_addr, &wanted->subnet)))
-        return false;
-    if (wanted->name != NULL)
-        return strcmp(at->ifa_name, wanted->name) == 0;
-    return !wanted->address || na_ofi_is_same(at->ifa_addr, &wanted->there);
-}
-
-/* The provider's configuration for the first matching interface, in the order
- * of rounds. */
-static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
-    const struct na_ofi_wanted *wanted, struct na_ofi_question *question,
-    const char *domain)
-{
-    int family = wanted->family != 0 ? wanted->family : AF_INET;
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-    struct fi_info *info = NULL;
-    const struct ifaddrs *at;
-    int turn;
+    struct na_ofi_search *search = (struct na_ofi_search *) arg;
+    struct na_ofi_question *question = search->question;
 
     assert(question->provider != NULL && question->service == NULL);
     question->node = numeric;
-    question->format = family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
-    for (turn = 0; turn < 3 && info == NULL; turn++) {
-        for (at = all; at != NULL && info == NULL; at = at->ifa_next) {
-            if (!na_ofi_is_wanted(at, wanted, family) ||
-                na_ofi_round_of(at) != turn ||
-                !na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
-                continue;
-            info = na_ofi_find_info(question, domain);
-        }
-    }
+    question->format =
+        address->sa_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
+    search->info = na_ofi_find_info(question, search->domain);
     question->node = NULL;
-    return info;
+    return search->info != NULL;
+}
+
+/* The provider's configuration for the best of the wanted addresses, or
+ * NULL. */
+static struct fi_info *na_ofi_try_interfaces(const struct na_ofi_class *self,
+    const struct ifaddrs *all, const struct na_plug_wanted *wanted,
+    struct na_ofi_question *question, const char *domain)
+{
+    struct na_ofi_search search = {question, domain, NULL};
+    const struct ifaddrs *at;
+    unsigned rank;
+
+    at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
+    if (at != NULL && wanted->name == NULL && !wanted->address &&
+        !wanted->loopback)
+        na_plug_log_choice(&self->base, "ofi", all, at, rank);
+    return search.info;
 }
 
 /* Parse a host: an interface, a name or number, all ("", "*", any address).
@@ -299,7 +244,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct ifaddrs *all,
  * malformed; NA_ADDRNOTAVAIL, not logged: none of these; any address
  * matches. */
 static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
-    const struct ifaddrs *all, const char *host, struct na_ofi_wanted *wanted)
+    const struct ifaddrs *all, const char *host, struct na_plug_wanted *wanted)
 {
     enum na_addr_format format = self->base.info->addr_format;
     na_return_t ret;
@@ -316,6 +261,9 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
             &self->base, "ofi", &wanted->subnet, &wanted->within);
         if (wanted->within)
             wanted->family = wanted->subnet.family;
+        /* The devices of verbs do not reach loopback. */
+        wanted->loopback = host[0] == '\0' && self->base.listen &&
+            !wanted->within && strncmp(self->base.protocol, "verbs", 5) != 0;
         return ret;
     }
     while (all != NULL && strcmp(all->ifa_name, host) != 0)
@@ -344,14 +292,14 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     const char *provider, const struct ifaddrs *all, const char *host,
     bool within)
 {
-    struct na_ofi_words here;
+    char here[512];
 
-    na_ofi_list_interfaces(all, &here);
+    na_plug_list_hosts(all, here, sizeof(here));
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
         "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address "
         "of that name; here: %s",
         self->base.protocol, host, within ? " with ip_subnet " : "",
-        within ? self->base.info->ip_subnet : "", provider, here.text);
+        within ? self->base.info->ip_subnet : "", provider, here);
     return NA_ADDRNOTAVAIL;
 }
 
@@ -364,7 +312,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     const char *slash = strchr(host, '/');
     char domain[NA_MAX_ADDR_LEN] = "";
     char name[NA_MAX_ADDR_LEN];
-    struct na_ofi_wanted wanted;
+    struct na_plug_wanted wanted;
     struct sockaddr_storage src;
     unsigned port = 0;
     na_return_t ret;
@@ -380,12 +328,11 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
         memcpy(domain, name, sizeof(domain)); /* as in "mlx5_0:1234" */
         ret = NA_SUCCESS;
     }
+    if (slash != NULL)
+        wanted.loopback = false; /* the domain chooses the device */
     if (ret == NA_SUCCESS)
-        self->info = na_ofi_try_interfaces(all, &wanted, question, domain);
-    if (ret == NA_SUCCESS && self->info == NULL && wanted.family == 0) {
-        wanted.family = AF_INET6;
-        self->info = na_ofi_try_interfaces(all, &wanted, question, domain);
-    }
+        self->info =
+            na_ofi_try_interfaces(self, all, &wanted, question, domain);
     if (ret == NA_INVALID_ARG)
         return ret;
     if (self->info == NULL)
@@ -617,9 +564,9 @@ static void na_ofi_set_sizes(struct na_ofi_class *self)
  *     shm       nothing, or a name
  *     others    nothing, or a domain, with :port
  *
- * Nothing: the first interface that others can reach, else loopback. A class
- * that does not listen has no port or name that it asks for. Errors: logged,
- * with what is here instead. */
+ * Nothing: over the internet a listener takes loopback, but not over verbs. All
+ * others take what plug/iface.h chooses. A class that does not listen has no
+ * port or name that it asks for. Errors: logged, with what is here instead. */
 static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
 {
     const struct na_ofi_protocol *protocol =

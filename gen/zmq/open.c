@@ -6,29 +6,38 @@
  */
 #include "zmq/zmq.h"
 
-/* The first interface address in the subnet, or, if that is NULL, the first
- * that other hosts can reach. False: there is none. */
-static bool na_zmq_host_address(
-    int family, const struct na_plug_subnet *subnet, char *host, size_t size)
+static bool na_zmq_take_host(
+    void *arg, const struct sockaddr *address, const char *numeric)
 {
+    (void) arg;
+    (void) address;
+    (void) numeric;
+    return true;
+}
+
+/* The best address of this host in the subnet, or, if that is NULL, of the
+ * family. False: there is none. */
+static bool na_zmq_host_address(const struct na_zmq_class *self, int family,
+    const struct na_plug_subnet *subnet, char *host, size_t size)
+{
+    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    struct na_plug_wanted wanted;
     struct ifaddrs *all = NULL;
     const struct ifaddrs *at;
-    char numeric[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+    unsigned rank;
 
+    memset(&wanted, 0, sizeof(wanted));
+    wanted.family = family;
+    wanted.within = subnet != NULL;
+    if (wanted.within)
+        wanted.subnet = *subnet;
     if (getifaddrs(&all) != 0)
         return false;
-    for (at = all; at != NULL; at = at->ifa_next) {
-        if (at->ifa_addr == NULL || at->ifa_addr->sa_family != family ||
-            (at->ifa_flags & IFF_UP) == 0)
-            continue;
-        if (subnet != NULL ? !na_plug_is_within(at->ifa_addr, subnet)
-                           : (at->ifa_flags & IFF_LOOPBACK) != 0)
-            continue;
-        if (!na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)))
-            continue;
+    at = na_plug_choose(all, &wanted, na_zmq_take_host, NULL, &rank);
+    if (at != NULL && na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric))) {
+        na_plug_log_choice(&self->base, "zmq", all, at, rank);
         (void) snprintf(
             host, size, family == AF_INET6 ? "[%s]" : "%s", numeric);
-        break;
     }
     freeifaddrs(all);
     return at != NULL;
@@ -48,7 +57,7 @@ static na_return_t na_zmq_subnet_address(
     if (ret != NA_SUCCESS || !given)
         return ret;
     if ((family == 0 || family == subnet.family) &&
-        na_zmq_host_address(subnet.family, &subnet, host, size))
+        na_zmq_host_address(self, subnet.family, &subnet, host, size))
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "zmq",
         "ip_subnet \"%s\": no interface has an address in it",
@@ -57,16 +66,19 @@ static na_return_t na_zmq_subnet_address(
 }
 
 /* The public address of a listener on all interfaces: in ip_subnet if that
- * option is set; loopback if there is no other. */
+ * option is set; loopback if there is none. */
 static na_return_t na_zmq_public_address(
     const struct na_zmq_class *self, char *host, size_t size)
 {
     int family = host[0] == '[' ? AF_INET6 : AF_INET;
+    const char *subnet = self->base.info->ip_subnet;
 
-    (void) snprintf(
-        host, size, "%s", family == AF_INET6 ? "[::1]" : "127.0.0.1");
-    (void) na_zmq_host_address(family, NULL, host, size);
-    return na_zmq_subnet_address(self, family, host, size);
+    if (subnet != NULL && subnet[0] != '\0')
+        return na_zmq_subnet_address(self, family, host, size);
+    if (!na_zmq_host_address(self, family, NULL, host, size))
+        (void) snprintf(
+            host, size, "%s", family == AF_INET6 ? "[::1]" : "127.0.0.1");
+    return NA_SUCCESS;
 }
 
 /* Bind to `endpoint`, and read the endpoint that it became. */

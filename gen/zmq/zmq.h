@@ -42,6 +42,7 @@
 
 #include "plug/bytes.h"
 #include "plug/host.h"
+#include "plug/iface.h"
 #include "plug/list.h"
 #include "plug/needs.h"
 #include "plug/net.h"
