@@ -15389,7 +15389,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class)
  *
  * The library does not know the size of the user's struct and so cannot clear
  * it before decoding. After a failure the struct does not show what was
- * allocated. Therefore the proc records what decoding allocates.
+ * allocated. Therefore the proc records what decoding allocates. The record of
+ * an input outlives the proc: the handle of the call owns it.
  *
  * Locking: none, a proc belongs to one thread at a time. This module knows
  * neither messages nor checksums in headers; its callers do.
@@ -15423,13 +15424,28 @@ static inline hg_return_t hg_buf_reserve(
         : hg_buf_grow(buf, capacity, limit);
 }
 
-/* An object that decoding allocated, and how to release it after a failure. */
+enum hg_proc_fate {
+    HG_PROC_HOLD,    /* a record has it: the application may still free it */
+    HG_PROC_RELEASE, /* free it, unless the application has */
+    HG_PROC_DROP     /* the record does not have it any more */
+};
+
+/* An object that decoding allocated. */
 struct hg_proc_kept {
-    void *object;
-    void (*release)(void *object);
+    void *object; /* NULL: it was freed */
+    void (*settle)(void *object, enum hg_proc_fate fate);
 };
 
 #define HG_PROC_KEPT_FIRST 4
+
+/* The objects that decoding an input allocated. */
+struct hg_proc_record {
+    struct hg_proc_record *next;
+    size_t count;
+    struct hg_proc_kept kept[];
+};
+
+typedef _Atomic(struct hg_proc_record *) hg_proc_records_t;
 
 struct hg_proc {
     struct hg_proc_cursor cursor; /* first: the macros know it. Decoding never
@@ -15450,6 +15466,7 @@ struct hg_proc {
     struct na_addr *addr;
     struct hg_buf *buf; /* encoding: the buffer to grow; NULL: `end` is final */
     size_t reserve;     /* bytes of *buf in front of `data` */
+    hg_proc_records_t *owner; /* decoding: of the allocated objects; NULL */
     size_t kept_count;
     struct hg_buf kept_more; /* behind the first */
     struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
@@ -15510,20 +15527,29 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(
 /* Finish decoding; `ret` is the result of the proc function. Returns `ret` if
  * it is not HG_SUCCESS (logged, unless a step was), else a failure that the
  * function ignored, else HG_CHECKSUM_ERROR (logged) if bytes were left
- * undecoded. On failure all allocated objects are released, and the decoded
+ * undecoded, or HG_NOMEM (logged) if `owner` is set and the objects cannot be
+ * recorded. On failure all allocated objects are released, and the decoded
  * struct is invalid: it need not have been zeroed, and must not be freed. */
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret);
 
 /* ---- What decoding made ---- */
 
-/* Record an object: if decoding fails, `release` is called on it. HG_NOMEM
- * (logged): the proc has failed, and the object was released. */
-HG_PRIVATE hg_return_t hg_proc_keep(
-    struct hg_proc *proc, void *object, void (*release)(void *object));
+/* Record an object: if decoding fails, it is released. HG_NOMEM (logged): the
+ * proc has failed, and the object was released. */
+HG_PRIVATE hg_return_t hg_proc_keep(struct hg_proc *proc, void *object,
+    void (*settle)(void *object, enum hg_proc_fate fate));
 
 /* Remove an object from the record; another module releases it. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
+
+/* Settle the objects of a list of records, which may be NULL, and free it. */
+HG_PRIVATE void hg_proc_record_settle(
+    struct hg_proc_record *record, enum hg_proc_fate fate);
+
+/* Remove an object from a list of records; another module releases it. */
+HG_PRIVATE void hg_proc_record_forget(
+    struct hg_proc_record *record, const void *object);
 
 /* ---- Steps ---- */
 
@@ -15705,6 +15731,7 @@ HG_PRIVATE void hg_proc_init_decode(
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
     proc->keeps = true;
+    proc->owner = NULL;
     proc->kept_count = 0;
     memset(&proc->kept_more, 0, sizeof(proc->kept_more));
 }
@@ -15753,6 +15780,46 @@ static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
             (i - HG_PROC_KEPT_FIRST);
 }
 
+/* Pass the objects that decoding allocated to their owner. HG_NOMEM
+ * (logged). */
+static hg_return_t hg_proc_hand_over(struct hg_proc *proc)
+{
+    size_t count = proc->kept_count;
+    struct hg_proc_record *record = (struct hg_proc_record *) hg_mem_alloc(
+        sizeof(*record) + count * sizeof(record->kept[0]));
+    size_t i;
+
+    if (record == NULL) {
+        hg_log_error("proc", "no memory to record %zu decoded values", count);
+        return HG_NOMEM;
+    }
+    record->count = count;
+    for (i = 0; i < count; i++) {
+        record->kept[i] = *hg_proc_kept_at(proc, i);
+        record->kept[i].settle(record->kept[i].object, HG_PROC_HOLD);
+    }
+    record->next = atomic_load(proc->owner);
+    while (!atomic_compare_exchange_weak(proc->owner, &record->next, record))
+        ;
+    return HG_SUCCESS;
+}
+
+/* Decoding has allocated objects, and ended with `ret`. */
+static HG_NOINLINE hg_return_t hg_proc_finish_kept(
+    struct hg_proc *proc, hg_return_t ret)
+{
+    if (ret == HG_SUCCESS && proc->owner != NULL)
+        ret = hg_proc_hand_over(proc);
+    while (ret != HG_SUCCESS && proc->kept_count > 0) {
+        const struct hg_proc_kept *last =
+            hg_proc_kept_at(proc, --proc->kept_count);
+
+        last->settle(last->object, HG_PROC_RELEASE);
+    }
+    hg_buf_fini(&proc->kept_more);
+    return ret;
+}
+
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
@@ -15766,24 +15833,18 @@ HG_PRIVATE hg_return_t hg_proc_finish_decode(
             hg_proc_doubt(proc));
         ret = HG_CHECKSUM_ERROR;
     }
-    while (ret != HG_SUCCESS && proc->kept_count > 0) {
-        const struct hg_proc_kept *last =
-            hg_proc_kept_at(proc, --proc->kept_count);
-
-        last->release(last->object);
-    }
-    if (HG_UNLIKELY(proc->kept_more.data != NULL))
-        hg_buf_fini(&proc->kept_more);
+    if (HG_UNLIKELY(proc->kept_count > 0))
+        ret = hg_proc_finish_kept(proc, ret);
     proc->keeps = false;
     return ret;
 }
 
 /* ---- What decoding made ---- */
 
-HG_PRIVATE hg_return_t hg_proc_keep(
-    struct hg_proc *proc, void *object, void (*release)(void *object))
+HG_PRIVATE hg_return_t hg_proc_keep(struct hg_proc *proc, void *object,
+    void (*settle)(void *object, enum hg_proc_fate fate))
 {
-    const struct hg_proc_kept kept = {object, release};
+    const struct hg_proc_kept kept = {object, settle};
     size_t more = proc->kept_count >= HG_PROC_KEPT_FIRST
         ? proc->kept_count - HG_PROC_KEPT_FIRST + 1
         : 0;
@@ -15794,7 +15855,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
         return HG_SUCCESS;
     if (hg_buf_reserve(&proc->kept_more, more * sizeof(kept), SIZE_MAX / 2) !=
         HG_SUCCESS) {
-        release(object);
+        settle(object, HG_PROC_RELEASE);
         return hg_proc_fail(proc, HG_NOMEM);
     }
     *hg_proc_kept_at(proc, proc->kept_count++) = kept;
@@ -15811,6 +15872,39 @@ HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
     if (i > 0)
         *hg_proc_kept_at(proc, i - 1) =
             *hg_proc_kept_at(proc, --proc->kept_count);
+    if (i > 0 && proc->kept_count == 0)
+        hg_buf_fini(&proc->kept_more);
+}
+
+HG_PRIVATE void hg_proc_record_settle(
+    struct hg_proc_record *record, enum hg_proc_fate fate)
+{
+    while (record != NULL) {
+        struct hg_proc_record *next = record->next;
+        size_t i = record->count;
+
+        while (i-- > 0) {
+            if (record->kept[i].object != NULL)
+                record->kept[i].settle(record->kept[i].object, fate);
+        }
+        hg_mem_free(record);
+        record = next;
+    }
+}
+
+HG_PRIVATE void hg_proc_record_forget(
+    struct hg_proc_record *record, const void *object)
+{
+    for (; record != NULL; record = record->next) {
+        size_t i = record->count;
+
+        while (i > 0 && record->kept[i - 1].object != object)
+            i--;
+        if (i > 0) {
+            record->kept[i - 1].object = NULL;
+            return;
+        }
+    }
 }
 
 /* ---- Steps ---- */
@@ -15980,6 +16074,12 @@ hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
                                                           : HG_INVALID_ARG;
 }
 
+static void hg_proc_settle_memory(void *object, enum hg_proc_fate fate)
+{
+    if (fate == HG_PROC_RELEASE)
+        hg_mem_free(object);
+}
+
 void *hg_proc_alloc(hg_proc_t proc, size_t size)
 {
     void *ptr = hg_mem_calloc(1, size);
@@ -15990,18 +16090,10 @@ void *hg_proc_alloc(hg_proc_t proc, size_t size)
             (void) hg_proc_fail(proc, HG_NOMEM);
         return NULL;
     }
-    if (proc != NULL && hg_proc_keep(proc, ptr, hg_mem_free) != HG_SUCCESS)
+    if (proc != NULL &&
+        hg_proc_keep(proc, ptr, hg_proc_settle_memory) != HG_SUCCESS)
         return NULL;
     return ptr;
-}
-
-void hg_proc_release(hg_proc_t proc, const void *ptr)
-{
-    if (ptr == NULL)
-        return;
-    if (proc != NULL)
-        hg_proc_forget(proc, ptr);
-    hg_mem_free((void *) (uintptr_t) ptr);
 }
 
 hg_return_t hg_gen_threw(hg_proc_t proc, const char *what)
@@ -17601,6 +17693,8 @@ struct hg_bulk {
     struct hg_bulk_layer *layer; /* NULL when the layer has ended */
     unsigned refs;  /* all references of the application count as one */
     unsigned given; /* references of the application */
+    bool recorded;  /* by the handle of the call that brought it: it is not
+                      deleted meanwhile */
     unsigned long flags;
     bool remote;
     bool published;
@@ -17957,10 +18051,12 @@ HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 {
     unsigned given;
+    bool recorded;
 
     hg_bulk_enter(bulk);
     given = bulk->given;
     bulk->given -= given > 0;
+    recorded = bulk->recorded;
     hg_bulk_leave(bulk->layer);
     if (given == 0) {
         hg_log_error(
@@ -17969,9 +18065,27 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     }
     if (given == 1) {
         hg_bulk_withdraw(bulk);
-        hg_bulk_unref(bulk);
+        if (!recorded)
+            hg_bulk_unref(bulk);
     }
     return HG_SUCCESS;
+}
+
+/* The record has one of the application's references, unless the application
+ * has freed it. */
+static void hg_bulk_settle(void *object, enum hg_proc_fate fate)
+{
+    struct hg_bulk *bulk = (struct hg_bulk *) object;
+    unsigned given;
+
+    hg_bulk_enter(bulk);
+    bulk->recorded = fate == HG_PROC_HOLD;
+    given = bulk->given;
+    hg_bulk_leave(bulk->layer);
+    if (given == 0)
+        hg_bulk_unref(bulk);
+    else if (fate == HG_PROC_RELEASE)
+        (void) hg_bulk_take_back(bulk);
 }
 
 /* ---- Making handles ---- */
@@ -18465,11 +18579,6 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 
 /* ---- As an argument ---- */
 
-static void hg_bulk_unkeep(void *object)
-{
-    hg_bulk_unref((struct hg_bulk *) object);
-}
-
 /* Whether its layer belongs to the parent process. */
 static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
 {
@@ -18542,7 +18651,7 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         HG_PROC_EXPLAIN(
             proc, "%" PRIu32 " bytes are not a bulk handle", length);
     if (ret == HG_SUCCESS)
-        ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
+        ret = hg_proc_keep(proc, bulk, hg_bulk_settle);
     if (ret != HG_SUCCESS)
         return hg_proc_fail(proc, ret);
     hg_bulk_set_owner_peer(bulk, proc->addr);
@@ -19412,6 +19521,9 @@ struct hg_handle {
     bool in_flight;  /* origin: counted as in flight; class's lock */
     uint64_t number; /* its number in the table of sequences, new for each call;
                    0: none; class's lock */
+    /* Target, request model: what decoding the input allocated; NULL: nothing,
+     * or the application has freed the input. */
+    hg_proc_records_t decoded;
     /* From here to `in`, all bytes of a handle in the pool are 0. */
     bool target;
     bool one_way;       /* one-way call: no answer */
@@ -19684,8 +19796,15 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 
 /* Decode the input at a target, or the output at an origin, with its proc into
  * `data`. Returns the codes of HG_Handler_get_input(). Nothing stays allocated
- * on failure. */
-HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
+ * on failure. `owner`: what decoding allocates is recorded there; NULL: the
+ * caller frees it. */
+HG_PRIVATE hg_return_t hg_handle_decode(
+    struct hg_handle *handle, void *data, hg_proc_records_t *owner);
+
+/* Free a decoded input. The application keeps what its struct does not contain
+ * any more. */
+HG_PRIVATE hg_return_t hg_handle_free_input(
+    struct hg_handle *handle, void *data);
 
 /* Free what decoding allocated. hg_handle_release_of passes the call's handle
  * to the proc. */
@@ -19945,12 +20064,35 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
     return false;
 }
 
+/* Whether the application has set data or decoded values that are not freed. */
+static HG_HOT bool hg_handle_has_values(const struct hg_handle *handle)
+{
+    return ((uintptr_t) handle->call.data |
+               (uintptr_t) atomic_load_explicit(
+                   &handle->decoded, memory_order_relaxed)) != 0;
+}
+
 /* Whether the handle has nothing to free. Freeing takes too long with the lock
  * held. */
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
-    return !handle->large && handle->call.data == NULL &&
+    return !handle->large && !hg_handle_has_values(handle) &&
         hg_handle_large_bytes(handle) == 0;
+}
+
+/* Free what the application has set and decoded. */
+static HG_NOINLINE void hg_handle_free_values(struct hg_handle *handle)
+{
+    struct hg_monitor *lock = handle->context->lock;
+    unsigned depth = hg_is_inside(lock) ? hg_leave_all(lock) : 0;
+
+    if (handle->call.data != NULL && handle->call.free_data != NULL)
+        handle->call.free_data(handle->call.data);
+    handle->call.data = NULL;
+    hg_proc_record_settle(
+        atomic_exchange(&handle->decoded, NULL), HG_PROC_RELEASE);
+    if (depth > 0)
+        hg_enter_again(lock, depth);
 }
 
 static void hg_handle_free_data(struct hg_handle *handle)
@@ -19963,15 +20105,8 @@ static void hg_handle_free_data(struct hg_handle *handle)
         hg_handle_clear_large(&handle->out_large);
     }
     handle->large = false;
-    if (handle->call.data != NULL && handle->call.free_data != NULL) {
-        unsigned depth =
-            hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
-
-        handle->call.free_data(handle->call.data);
-        if (depth > 0)
-            hg_enter_again(context->lock, depth);
-    }
-    handle->call.data = NULL;
+    if (hg_handle_has_values(handle))
+        hg_handle_free_values(handle);
     if (!hg_handle_may_keep_buffers(handle)) {
         hg_handle_trim(&handle->in);
         hg_handle_trim(&handle->out);
@@ -20565,7 +20700,8 @@ static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
+HG_PRIVATE hg_return_t hg_handle_decode(
+    struct hg_handle *handle, void *data, hg_proc_records_t *owner)
 {
     bool target = handle->target;
     const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
@@ -20576,6 +20712,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
         handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
         return hg_handle_misread(handle, ret);
+    proc.owner = owner;
     hg_handle_lend(handle, &proc);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
@@ -20583,6 +20720,16 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
         proc.cursor.pos = proc.cursor.end; /* the proc may leave bytes unread */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
+}
+
+HG_PRIVATE hg_return_t hg_handle_free_input(
+    struct hg_handle *handle, void *data)
+{
+    if (HG_UNLIKELY(atomic_load_explicit(
+                        &handle->decoded, memory_order_acquire) != NULL))
+        hg_proc_record_settle(
+            atomic_exchange(&handle->decoded, NULL), HG_PROC_DROP);
+    return hg_handle_release(handle->rpc.in_proc, data);
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)
@@ -24671,7 +24818,7 @@ static hg_return_t hg_inspect_answer(
 static hg_return_t hg_inspect_execute(hg_handle_t handle)
 {
     hg_builtin_t question;
-    hg_return_t ret = hg_handle_decode(handle, &question);
+    hg_return_t ret = hg_handle_decode(handle, &question, NULL);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -25043,7 +25190,7 @@ static hg_return_t hg_call_decode(
                          : "was not answered");
         return HG_FAULT;
     }
-    ret = hg_handle_decode(handle, data);
+    ret = hg_handle_decode(handle, data, NULL);
     if (target && ret == HG_SUCCESS &&
         handle->context->hg_class->release_input_early)
         hg_call_drop_input(handle);
@@ -27023,7 +27170,7 @@ static void hg_request_decode(struct hg_handle *handle)
 
     assert(hg_request_state(handle) == HG_REQUEST_WAITED);
     if (handle->ret == HG_SUCCESS && request->out_struct != NULL) {
-        handle->ret = hg_handle_decode(handle, request->out_struct);
+        handle->ret = hg_handle_decode(handle, request->out_struct, NULL);
         if (handle->ret != HG_SUCCESS)
             hg_forward_keep_why(handle);
     }
@@ -28090,7 +28237,9 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
     hg_return_t ret =
         hg_handler_check_input(handle, in_struct, "HG_Handler_get_input");
 
-    return ret == HG_SUCCESS ? hg_handle_decode(handle, in_struct) : ret;
+    return ret == HG_SUCCESS
+        ? hg_handle_decode(handle, in_struct, &handle->decoded)
+        : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
@@ -28098,8 +28247,21 @@ HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
     hg_return_t ret =
         hg_handler_check_input(handle, in_struct, "HG_Handler_free_input");
 
-    return ret == HG_SUCCESS ? hg_handle_release(handle->rpc.in_proc, in_struct)
-                             : ret;
+    return ret == HG_SUCCESS ? hg_handle_free_input(handle, in_struct) : ret;
+}
+
+/* A handler may free a value of its input itself. */
+HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr)
+{
+    struct hg_handle *handle = hg_watch_executed();
+
+    if (ptr == NULL)
+        return;
+    if (proc != NULL)
+        hg_proc_forget(proc, ptr);
+    else if (handle != NULL)
+        hg_proc_record_forget(atomic_load(&handle->decoded), ptr);
+    hg_mem_free((void *) (uintptr_t) ptr);
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_output(
@@ -29606,13 +29768,8 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
  * are macros in hg.h. They use the public functions. This is the last part of
  * hg.c: it restores the warnings for the code that follows in a unity build.
  *
- * The reports have no function that frees the input of a call. Therefore
- * decoding an input records each string and bulk handle that it allocates, in a
- * list stored as the data of the call's handle. Both are freed when the call
- * was answered and its handler has returned.
- *
- * Locking: none. The list belongs to the thread that executes the call. One
- * thread at a time uses `hg_seed_layers`, as api/seed.h says.
+ * Locking: none. One thread at a time uses `hg_seed_layers`, as api/seed.h
+ * says.
  */
 
 /* ---- The network layer ---- */
@@ -29750,80 +29907,6 @@ hg_return_t hg_seed_finalize(void)
     return ret;
 }
 
-/* ---- What inputs allocated ---- */
-
-struct hg_seed_value {
-    struct hg_seed_value *next;
-    void *object;
-    bool is_bulk; /* otherwise a string */
-};
-
-static _Thread_local hg_handle_t hg_seed_decoding; /* NULL: no input */
-
-static hg_return_t hg_seed_record(hg_proc_t proc, void *object, bool is_bulk)
-{
-    hg_handle_t handle = hg_seed_decoding;
-    struct hg_seed_value *value;
-
-    if (proc->cursor.op != HG_DECODE || handle == NULL || object == NULL)
-        return HG_SUCCESS;
-    value = (struct hg_seed_value *) hg_mem_calloc(1, sizeof(*value));
-    if (value == NULL) {
-        hg_log_error("proc", "no memory to record a decoded value");
-        return hg_proc_fail(proc, HG_NOMEM);
-    }
-    value->object = object;
-    value->is_bulk = is_bulk;
-    value->next = (struct hg_seed_value *) handle->call.data;
-    handle->call.data = value;
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data)
-{
-    hg_return_t ret = hg_proc_hg_const_string_t(proc, data);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_seed_record(
-        proc, (void *) (uintptr_t) * (hg_const_string_t *) data, false);
-}
-
-hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data)
-{
-    hg_return_t ret = hg_proc_hg_bulk_t(proc, data);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_seed_record(proc, *(hg_bulk_t *) data, true);
-}
-
-/* Free a bulk handle of an input. The record has one reference; the other is
- * the application's, which may have freed it. */
-static void hg_seed_free_bulk(struct hg_bulk *bulk)
-{
-    if (bulk->given > 1)
-        (void) hg_bulk_take_back(bulk);
-    (void) hg_bulk_take_back(bulk);
-}
-
-/* Free the recorded values of a handle. */
-static void hg_seed_free_values(void *data)
-{
-    struct hg_seed_value *value = (struct hg_seed_value *) data;
-
-    while (value != NULL) {
-        struct hg_seed_value *next = value->next;
-
-        if (value->is_bulk)
-            hg_seed_free_bulk((struct hg_bulk *) value->object);
-        else
-            hg_mem_free(value->object);
-        hg_mem_free(value);
-        value = next;
-    }
-}
-
 /* ---- The function shipper ---- */
 
 hg_return_t hg_seed_wait(
@@ -29876,35 +29959,6 @@ hg_return_t hg_seed_process(unsigned int timeout)
     hg_return_t ret = HG_Handler_process(timeout, HG_STATUS_IGNORE);
 
     return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
-}
-
-hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct)
-{
-    struct hg_seed_value *before;
-    struct hg_seed_value *value;
-    hg_return_t ret;
-
-    if (handle == HG_HANDLE_NULL)
-        return HG_Handler_get_input(handle, in_struct);
-    handle->call.used = true;
-    handle->call.free_data = hg_seed_free_values;
-    before = (struct hg_seed_value *) handle->call.data;
-    hg_seed_decoding = handle;
-    ret = HG_Handler_get_input(handle, in_struct);
-    hg_seed_decoding = NULL;
-    value = (struct hg_seed_value *) handle->call.data;
-    while (value != before) {
-        struct hg_seed_value *next = value->next;
-
-        if (ret != HG_SUCCESS) /* the library freed the object on error */
-            hg_mem_free(value);
-        else if (value->is_bulk)
-            hg_bulk_give((struct hg_bulk *) value->object);
-        value = next;
-    }
-    if (ret != HG_SUCCESS)
-        handle->call.data = before;
-    return ret;
 }
 
 hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)

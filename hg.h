@@ -1772,8 +1772,23 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * A message that changed on the way does not get here. The call is not
  * executed, and ends with HG_CHECKSUM_ERROR in the client.
  *
+ * The handle owns what the proc function allocates with hg_proc_alloc(), and
+ * the strings and bulk handles of the input: they are freed with the handle.
+ * `in_struct` itself is not used after this function. The application may free
+ * them earlier, or keep them:
+ *
+ * - HG_Handler_free_input() frees the input now.
+ * - HG_Bulk_handle_free() frees a bulk handle of the input now. A bulk handle
+ *   is kept with HG_Bulk_ref_incr().
+ * - hg_proc_release() with HG_PROC_NULL frees a string, or memory of
+ *   hg_proc_alloc(), inside the handler of the call. A handler keeps one as
+ *   HG_Handler_free_input() says.
+ *
+ * Memory that a proc function allocates in another way is freed by
+ * HG_Handler_free_input() only.
+ *
  * @param handle          the call.
- * @param[out] in_struct  the input, for HG_Handler_free_input().
+ * @param[out] in_struct  the input.
  * @retval HG_SUCCESS         the input is decoded.
  * @retval HG_CHECKSUM_ERROR  the proc did not decode all bytes. The two sides
  *                            registered different types. The option no_checksum
@@ -1786,13 +1801,19 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  *                            NULL.
  * @retval HG_NOMEM           out of memory.
  * @retval others             the code that the proc returned.
- * @lifetime Nothing stays allocated on failure.
+ * @lifetime Until the handle is freed, and while its handler runs. Nothing
+ * stays allocated on failure.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /**
- * Free what decoding an input allocated.
+ * Free what decoding an input allocated, before the handle is freed.
+ *
+ * The proc function frees what `in_struct` points to. The handle then owns
+ * nothing of its inputs any more. To keep a string, or other memory, set its
+ * member to NULL first: the application then frees it with hg_proc_release().
+ * If the input was decoded several times, free each struct.
  *
  * @param handle     the call.
  * @param in_struct  the input, of HG_Handler_get_input().
@@ -1885,6 +1906,10 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
  *
  * A call without a response ends at the client with HG_CANCELED, or, while its
  * handler runs, with the code that the handler returns.
+ *
+ * The input of HG_Handler_get_input() is freed, too: now, or if the handler of
+ * the call runs, when it has returned. A response that waits to be sent may
+ * delay that.
  *
  * @param handle  the call; taken.
  * @retval HG_SUCCESS      the handle is freed.
@@ -5277,7 +5302,8 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
  * Allocate zeroed memory for a decoded value.
  *
  * Proc functions use it to decode arrays. If decoding the arguments of a call
- * fails, the library frees what it allocated here.
+ * fails, the library frees what it allocated here. In the request model it also
+ * frees that of an input with the handle of the call.
  *
  * @param proc  the proc object; NULL outside of a proc function.
  * @param size  bytes.
@@ -5288,6 +5314,10 @@ HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
 
 /**
  * Free memory of hg_proc_alloc(), or a string that a stub's NAME_call returned.
+ *
+ * The memory of an input belongs to the handle of its call, in the request
+ * model. The handler may free it in its own thread. Elsewhere
+ * HG_Handler_free_input() frees it.
  *
  * @param proc  the proc object; NULL outside of a proc function.
  * @param ptr   the memory; NULL does nothing.
@@ -7513,13 +7543,6 @@ HG_EXPORT hg_return_t hg_seed_init(na_class_t *na_class);
 HG_EXPORT hg_return_t hg_seed_finalize(void);
 HG_EXPORT hg_return_t hg_seed_bulk_init(na_class_t *na_class);
 
-/* Procs of strings and bulk handles. The library frees what hg_seed_get_input
- * decodes when the handler has completed the call and has returned. The handler
- * may free a bulk handle earlier, with bds_handle_free. The caller owns the
- * outputs, and frees strings with hg_proc_release(HG_PROC_NULL, string). */
-HG_EXPORT hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data);
-
 /* Wait for calls, for at most `timeout` ms. A completed call gives its result
  * and *status HG_TRUE, and its request is freed. In the array that request
  * becomes HG_REQUEST_NULL, which counts as completed. A call that has not
@@ -7533,7 +7556,6 @@ HG_EXPORT hg_return_t hg_seed_wait_all(int count,
 
 /* Process calls for at most `timeout` ms. HG_SUCCESS also if no call came. */
 HG_EXPORT hg_return_t hg_seed_process(unsigned int timeout);
-HG_EXPORT hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct);
 /* Respond, and free the handle. */
 HG_EXPORT hg_return_t hg_seed_complete(
     hg_handle_t handle, const void *out_struct);
@@ -7811,7 +7833,7 @@ HG_SEED_INLINE hg_return_t fs_forward(na_addr_t addr, fs_id_t id,
 #define fs_wait_all hg_seed_wait_all
 #define fs_handler_init hg_seed_init
 #define fs_handler_finalize hg_seed_finalize
-#define fs_handler_get_input hg_seed_get_input
+#define fs_handler_get_input HG_Handler_get_input
 #define fs_handler_get_addr HG_Handler_get_addr
 #define fs_handler_process hg_seed_process
 #define fs_handler_complete hg_seed_complete
@@ -7927,10 +7949,10 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
 #define fs_proc_uint64_t hg_proc_uint64_t
 #define fs_proc_float hg_proc_float
 #define fs_proc_double hg_proc_double
-#define fs_proc_fs_string_t hg_seed_proc_string
-#define fs_proc_bds_handle_t hg_seed_proc_bulk
-#define hg_proc_fs_string_t hg_seed_proc_string
-#define hg_proc_bds_handle_t hg_seed_proc_bulk
+#define fs_proc_fs_string_t hg_proc_hg_const_string_t
+#define fs_proc_bds_handle_t hg_proc_hg_bulk_t
+#define hg_proc_fs_string_t hg_proc_hg_const_string_t
+#define hg_proc_bds_handle_t hg_proc_hg_bulk_t
 
 /* IOFSL_SHIPPER_GEN_PROC declares the struct `name` and its proc, with the
  * names fs_proc_name and hg_proc_name. The type of each field has a function

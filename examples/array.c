@@ -106,9 +106,8 @@ static hg_return_t samples_serve(hg_handle_t handle)
     if (in.offset.present)
         out.sum += (double) in.offset.value;
     out.count = in.samples.count;
-    (void) HG_Handler_free_input(handle, &in);
     (void) HG_Handler_start_output(handle, &out);
-    return HG_Handler_free(handle);
+    return HG_Handler_free(handle); /* frees the name and the array, too */
 }
 
 /* Send `count` of the samples, with or without an offset. */

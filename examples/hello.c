@@ -54,9 +54,9 @@ static hg_return_t hello_serve(hg_handle_t handle)
         in.name != NULL ? in.name : "stranger");
     out.text = text;
     out.number = ++calls;
-    (void) HG_Handler_free_input(handle, &in);
     /* Encodes the output before it returns, so `text` is not needed later. */
     (void) HG_Handler_start_output(handle, &out);
+    /* Frees the input with its string, too. */
     return HG_Handler_free(handle);
 }
 

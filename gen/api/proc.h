@@ -95,7 +95,8 @@ HG_EXPORT size_t hg_proc_get_size_left(hg_proc_t proc);
  * Allocate zeroed memory for a decoded value.
  *
  * Proc functions use it to decode arrays. If decoding the arguments of a call
- * fails, the library frees what it allocated here.
+ * fails, the library frees what it allocated here. In the request model it also
+ * frees that of an input with the handle of the call.
  *
  * @param proc  the proc object; NULL outside of a proc function.
  * @param size  bytes.
@@ -106,6 +107,10 @@ HG_EXPORT void *hg_proc_alloc(hg_proc_t proc, size_t size);
 
 /**
  * Free memory of hg_proc_alloc(), or a string that a stub's NAME_call returned.
+ *
+ * The memory of an input belongs to the handle of its call, in the request
+ * model. The handler may free it in its own thread. Elsewhere
+ * HG_Handler_free_input() frees it.
  *
  * @param proc  the proc object; NULL outside of a proc function.
  * @param ptr   the memory; NULL does nothing.

@@ -440,8 +440,23 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  * A message that changed on the way does not get here. The call is not
  * executed, and ends with HG_CHECKSUM_ERROR in the client.
  *
+ * The handle owns what the proc function allocates with hg_proc_alloc(), and
+ * the strings and bulk handles of the input: they are freed with the handle.
+ * `in_struct` itself is not used after this function. The application may free
+ * them earlier, or keep them:
+ *
+ * - HG_Handler_free_input() frees the input now.
+ * - HG_Bulk_handle_free() frees a bulk handle of the input now. A bulk handle
+ *   is kept with HG_Bulk_ref_incr().
+ * - hg_proc_release() with HG_PROC_NULL frees a string, or memory of
+ *   hg_proc_alloc(), inside the handler of the call. A handler keeps one as
+ *   HG_Handler_free_input() says.
+ *
+ * Memory that a proc function allocates in another way is freed by
+ * HG_Handler_free_input() only.
+ *
  * @param handle          the call.
- * @param[out] in_struct  the input, for HG_Handler_free_input().
+ * @param[out] in_struct  the input.
  * @retval HG_SUCCESS         the input is decoded.
  * @retval HG_CHECKSUM_ERROR  the proc did not decode all bytes. The two sides
  *                            registered different types. The option no_checksum
@@ -454,13 +469,19 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  *                            NULL.
  * @retval HG_NOMEM           out of memory.
  * @retval others             the code that the proc returned.
- * @lifetime Nothing stays allocated on failure.
+ * @lifetime Until the handle is freed, and while its handler runs. Nothing
+ * stays allocated on failure.
  * @source Mercury design report, "Mercury handler API (server)"
  */
 HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct);
 
 /**
- * Free what decoding an input allocated.
+ * Free what decoding an input allocated, before the handle is freed.
+ *
+ * The proc function frees what `in_struct` points to. The handle then owns
+ * nothing of its inputs any more. To keep a string, or other memory, set its
+ * member to NULL first: the application then frees it with hg_proc_release().
+ * If the input was decoded several times, free each struct.
  *
  * @param handle     the call.
  * @param in_struct  the input, of HG_Handler_get_input().
@@ -553,6 +574,10 @@ HG_EXPORT hg_return_t HG_Handler_start_response(
  *
  * A call without a response ends at the client with HG_CANCELED, or, while its
  * handler runs, with the code that the handler returns.
+ *
+ * The input of HG_Handler_get_input() is freed, too: now, or if the handler of
+ * the call runs, when it has returned. A response that waits to be sent may
+ * delay that.
  *
  * @param handle  the call; taken.
  * @retval HG_SUCCESS      the handle is freed.

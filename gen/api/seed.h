@@ -39,13 +39,6 @@ HG_EXPORT hg_return_t hg_seed_init(na_class_t *na_class);
 HG_EXPORT hg_return_t hg_seed_finalize(void);
 HG_EXPORT hg_return_t hg_seed_bulk_init(na_class_t *na_class);
 
-/* Procs of strings and bulk handles. The library frees what hg_seed_get_input
- * decodes when the handler has completed the call and has returned. The handler
- * may free a bulk handle earlier, with bds_handle_free. The caller owns the
- * outputs, and frees strings with hg_proc_release(HG_PROC_NULL, string). */
-HG_EXPORT hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data);
-HG_EXPORT hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data);
-
 /* Wait for calls, for at most `timeout` ms. A completed call gives its result
  * and *status HG_TRUE, and its request is freed. In the array that request
  * becomes HG_REQUEST_NULL, which counts as completed. A call that has not
@@ -59,7 +52,6 @@ HG_EXPORT hg_return_t hg_seed_wait_all(int count,
 
 /* Process calls for at most `timeout` ms. HG_SUCCESS also if no call came. */
 HG_EXPORT hg_return_t hg_seed_process(unsigned int timeout);
-HG_EXPORT hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct);
 /* Respond, and free the handle. */
 HG_EXPORT hg_return_t hg_seed_complete(
     hg_handle_t handle, const void *out_struct);
@@ -337,7 +329,7 @@ HG_SEED_INLINE hg_return_t fs_forward(na_addr_t addr, fs_id_t id,
 #define fs_wait_all hg_seed_wait_all
 #define fs_handler_init hg_seed_init
 #define fs_handler_finalize hg_seed_finalize
-#define fs_handler_get_input hg_seed_get_input
+#define fs_handler_get_input HG_Handler_get_input
 #define fs_handler_get_addr HG_Handler_get_addr
 #define fs_handler_process hg_seed_process
 #define fs_handler_complete hg_seed_complete
@@ -453,10 +445,10 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
 #define fs_proc_uint64_t hg_proc_uint64_t
 #define fs_proc_float hg_proc_float
 #define fs_proc_double hg_proc_double
-#define fs_proc_fs_string_t hg_seed_proc_string
-#define fs_proc_bds_handle_t hg_seed_proc_bulk
-#define hg_proc_fs_string_t hg_seed_proc_string
-#define hg_proc_bds_handle_t hg_seed_proc_bulk
+#define fs_proc_fs_string_t hg_proc_hg_const_string_t
+#define fs_proc_bds_handle_t hg_proc_hg_bulk_t
+#define hg_proc_fs_string_t hg_proc_hg_const_string_t
+#define hg_proc_bds_handle_t hg_proc_hg_bulk_t
 
 /* IOFSL_SHIPPER_GEN_PROC declares the struct `name` and its proc, with the
  * names fs_proc_name and hg_proc_name. The type of each field has a function

@@ -220,10 +220,12 @@ HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
 {
     unsigned given;
+    bool recorded;
 
     hg_bulk_enter(bulk);
     given = bulk->given;
     bulk->given -= given > 0;
+    recorded = bulk->recorded;
     hg_bulk_leave(bulk->layer);
     if (given == 0) {
         hg_log_error(
@@ -232,9 +234,27 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     }
     if (given == 1) {
         hg_bulk_withdraw(bulk);
-        hg_bulk_unref(bulk);
+        if (!recorded)
+            hg_bulk_unref(bulk);
     }
     return HG_SUCCESS;
+}
+
+/* The record has one of the application's references, unless the application
+ * has freed it. */
+static void hg_bulk_settle(void *object, enum hg_proc_fate fate)
+{
+    struct hg_bulk *bulk = (struct hg_bulk *) object;
+    unsigned given;
+
+    hg_bulk_enter(bulk);
+    bulk->recorded = fate == HG_PROC_HOLD;
+    given = bulk->given;
+    hg_bulk_leave(bulk->layer);
+    if (given == 0)
+        hg_bulk_unref(bulk);
+    else if (fate == HG_PROC_RELEASE)
+        (void) hg_bulk_take_back(bulk);
 }
 
 /* ---- Making handles ---- */
@@ -728,11 +748,6 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 
 /* ---- As an argument ---- */
 
-static void hg_bulk_unkeep(void *object)
-{
-    hg_bulk_unref((struct hg_bulk *) object);
-}
-
 /* Whether its layer belongs to the parent process. */
 static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
 {
@@ -805,7 +820,7 @@ static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
         HG_PROC_EXPLAIN(
             proc, "%" PRIu32 " bytes are not a bulk handle", length);
     if (ret == HG_SUCCESS)
-        ret = hg_proc_keep(proc, bulk, hg_bulk_unkeep);
+        ret = hg_proc_keep(proc, bulk, hg_bulk_settle);
     if (ret != HG_SUCCESS)
         return hg_proc_fail(proc, ret);
     hg_bulk_set_owner_peer(bulk, proc->addr);

@@ -74,6 +74,8 @@ struct hg_bulk {
     struct hg_bulk_layer *layer; /* NULL when the layer has ended */
     unsigned refs;  /* all references of the application count as one */
     unsigned given; /* references of the application */
+    bool recorded;  /* by the handle of the call that brought it: it is not
+                      deleted meanwhile */
     unsigned long flags;
     bool remote;
     bool published;

@@ -218,7 +218,7 @@ static hg_return_t hg_call_decode(
                          : "was not answered");
         return HG_FAULT;
     }
-    ret = hg_handle_decode(handle, data);
+    ret = hg_handle_decode(handle, data, NULL);
     if (target && ret == HG_SUCCESS &&
         handle->context->hg_class->release_input_early)
         hg_call_drop_input(handle);

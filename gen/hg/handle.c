@@ -223,12 +223,35 @@ HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle)
     return false;
 }
 
+/* Whether the application has set data or decoded values that are not freed. */
+static HG_HOT bool hg_handle_has_values(const struct hg_handle *handle)
+{
+    return ((uintptr_t) handle->call.data |
+               (uintptr_t) atomic_load_explicit(
+                   &handle->decoded, memory_order_relaxed)) != 0;
+}
+
 /* Whether the handle has nothing to free. Freeing takes too long with the lock
  * held. */
 static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 {
-    return !handle->large && handle->call.data == NULL &&
+    return !handle->large && !hg_handle_has_values(handle) &&
         hg_handle_large_bytes(handle) == 0;
+}
+
+/* Free what the application has set and decoded. */
+static HG_NOINLINE void hg_handle_free_values(struct hg_handle *handle)
+{
+    struct hg_monitor *lock = handle->context->lock;
+    unsigned depth = hg_is_inside(lock) ? hg_leave_all(lock) : 0;
+
+    if (handle->call.data != NULL && handle->call.free_data != NULL)
+        handle->call.free_data(handle->call.data);
+    handle->call.data = NULL;
+    hg_proc_record_settle(
+        atomic_exchange(&handle->decoded, NULL), HG_PROC_RELEASE);
+    if (depth > 0)
+        hg_enter_again(lock, depth);
 }
 
 static void hg_handle_free_data(struct hg_handle *handle)
@@ -241,15 +264,8 @@ static void hg_handle_free_data(struct hg_handle *handle)
         hg_handle_clear_large(&handle->out_large);
     }
     handle->large = false;
-    if (handle->call.data != NULL && handle->call.free_data != NULL) {
-        unsigned depth =
-            hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
-
-        handle->call.free_data(handle->call.data);
-        if (depth > 0)
-            hg_enter_again(context->lock, depth);
-    }
-    handle->call.data = NULL;
+    if (hg_handle_has_values(handle))
+        hg_handle_free_values(handle);
     if (!hg_handle_may_keep_buffers(handle)) {
         hg_handle_trim(&handle->in);
         hg_handle_trim(&handle->out);
@@ -843,7 +859,8 @@ static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
+HG_PRIVATE hg_return_t hg_handle_decode(
+    struct hg_handle *handle, void *data, hg_proc_records_t *owner)
 {
     bool target = handle->target;
     const struct hg_args *args = target ? &handle->in_args : &handle->out_args;
@@ -854,6 +871,7 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
         handle, &proc, args, hg_handle_area(handle, !target));
     if (ret != HG_SUCCESS)
         return hg_handle_misread(handle, ret);
+    proc.owner = owner;
     hg_handle_lend(handle, &proc);
     ret = target ? handle->rpc.in_proc(&proc, data)
                  : handle->rpc.out_proc(&proc, data);
@@ -861,6 +879,16 @@ HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data)
         proc.cursor.pos = proc.cursor.end; /* the proc may leave bytes unread */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
     return HG_LIKELY(ret == HG_SUCCESS) ? ret : hg_handle_misread(handle, ret);
+}
+
+HG_PRIVATE hg_return_t hg_handle_free_input(
+    struct hg_handle *handle, void *data)
+{
+    if (HG_UNLIKELY(atomic_load_explicit(
+                        &handle->decoded, memory_order_acquire) != NULL))
+        hg_proc_record_settle(
+            atomic_exchange(&handle->decoded, NULL), HG_PROC_DROP);
+    return hg_handle_release(handle->rpc.in_proc, data);
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)

@@ -158,6 +158,9 @@ struct hg_handle {
     bool in_flight;  /* origin: counted as in flight; class's lock */
     uint64_t number; /* its number in the table of sequences, new for each call;
                    0: none; class's lock */
+    /* Target, request model: what decoding the input allocated; NULL: nothing,
+     * or the application has freed the input. */
+    hg_proc_records_t decoded;
     /* From here to `in`, all bytes of a handle in the pool are 0. */
     bool target;
     bool one_way;       /* one-way call: no answer */
@@ -430,8 +433,15 @@ static inline struct hg_handle *hg_handle_of(struct na_completion *done)
 
 /* Decode the input at a target, or the output at an origin, with its proc into
  * `data`. Returns the codes of HG_Handler_get_input(). Nothing stays allocated
- * on failure. */
-HG_PRIVATE hg_return_t hg_handle_decode(struct hg_handle *handle, void *data);
+ * on failure. `owner`: what decoding allocates is recorded there; NULL: the
+ * caller frees it. */
+HG_PRIVATE hg_return_t hg_handle_decode(
+    struct hg_handle *handle, void *data, hg_proc_records_t *owner);
+
+/* Free a decoded input. The application keeps what its struct does not contain
+ * any more. */
+HG_PRIVATE hg_return_t hg_handle_free_input(
+    struct hg_handle *handle, void *data);
 
 /* Free what decoding allocated. hg_handle_release_of passes the call's handle
  * to the proc. */

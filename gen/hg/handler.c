@@ -9,9 +9,11 @@
  * Locking: none of its own.
  */
 #include "base/log.h"
+#include "base/mem.h"
 #include "hg/layer.h"
 #include "hg/serve.h"
 #include "hg/wait.h"
+#include "hg/watch.h"
 
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
@@ -73,7 +75,9 @@ HG_EXPORT hg_return_t HG_Handler_get_input(hg_handle_t handle, void *in_struct)
     hg_return_t ret =
         hg_handler_check_input(handle, in_struct, "HG_Handler_get_input");
 
-    return ret == HG_SUCCESS ? hg_handle_decode(handle, in_struct) : ret;
+    return ret == HG_SUCCESS
+        ? hg_handle_decode(handle, in_struct, &handle->decoded)
+        : ret;
 }
 
 HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
@@ -81,8 +85,21 @@ HG_EXPORT hg_return_t HG_Handler_free_input(hg_handle_t handle, void *in_struct)
     hg_return_t ret =
         hg_handler_check_input(handle, in_struct, "HG_Handler_free_input");
 
-    return ret == HG_SUCCESS ? hg_handle_release(handle->rpc.in_proc, in_struct)
-                             : ret;
+    return ret == HG_SUCCESS ? hg_handle_free_input(handle, in_struct) : ret;
+}
+
+/* A handler may free a value of its input itself. */
+HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr)
+{
+    struct hg_handle *handle = hg_watch_executed();
+
+    if (ptr == NULL)
+        return;
+    if (proc != NULL)
+        hg_proc_forget(proc, ptr);
+    else if (handle != NULL)
+        hg_proc_record_forget(atomic_load(&handle->decoded), ptr);
+    hg_mem_free((void *) (uintptr_t) ptr);
 }
 
 HG_EXPORT hg_return_t HG_Handler_start_output(

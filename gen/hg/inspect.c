@@ -405,7 +405,7 @@ static hg_return_t hg_inspect_answer(
 static hg_return_t hg_inspect_execute(hg_handle_t handle)
 {
     hg_builtin_t question;
-    hg_return_t ret = hg_handle_decode(handle, &question);
+    hg_return_t ret = hg_handle_decode(handle, &question, NULL);
 
     if (ret != HG_SUCCESS)
         return ret;

@@ -5,13 +5,8 @@
  * are macros in hg.h. They use the public functions. This is the last part of
  * hg.c: it restores the warnings for the code that follows in a unity build.
  *
- * The reports have no function that frees the input of a call. Therefore
- * decoding an input records each string and bulk handle that it allocates, in a
- * list stored as the data of the call's handle. Both are freed when the call
- * was answered and its handler has returned.
- *
- * Locking: none. The list belongs to the thread that executes the call. One
- * thread at a time uses `hg_seed_layers`, as api/seed.h says.
+ * Locking: none. One thread at a time uses `hg_seed_layers`, as api/seed.h
+ * says.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -156,80 +151,6 @@ hg_return_t hg_seed_finalize(void)
     return ret;
 }
 
-/* ---- What inputs allocated ---- */
-
-struct hg_seed_value {
-    struct hg_seed_value *next;
-    void *object;
-    bool is_bulk; /* otherwise a string */
-};
-
-static _Thread_local hg_handle_t hg_seed_decoding; /* NULL: no input */
-
-static hg_return_t hg_seed_record(hg_proc_t proc, void *object, bool is_bulk)
-{
-    hg_handle_t handle = hg_seed_decoding;
-    struct hg_seed_value *value;
-
-    if (proc->cursor.op != HG_DECODE || handle == NULL || object == NULL)
-        return HG_SUCCESS;
-    value = (struct hg_seed_value *) hg_mem_calloc(1, sizeof(*value));
-    if (value == NULL) {
-        hg_log_error("proc", "no memory to record a decoded value");
-        return hg_proc_fail(proc, HG_NOMEM);
-    }
-    value->object = object;
-    value->is_bulk = is_bulk;
-    value->next = (struct hg_seed_value *) handle->call.data;
-    handle->call.data = value;
-    return HG_SUCCESS;
-}
-
-hg_return_t hg_seed_proc_string(hg_proc_t proc, void *data)
-{
-    hg_return_t ret = hg_proc_hg_const_string_t(proc, data);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_seed_record(
-        proc, (void *) (uintptr_t) * (hg_const_string_t *) data, false);
-}
-
-hg_return_t hg_seed_proc_bulk(hg_proc_t proc, void *data)
-{
-    hg_return_t ret = hg_proc_hg_bulk_t(proc, data);
-
-    if (ret != HG_SUCCESS)
-        return ret;
-    return hg_seed_record(proc, *(hg_bulk_t *) data, true);
-}
-
-/* Free a bulk handle of an input. The record has one reference; the other is
- * the application's, which may have freed it. */
-static void hg_seed_free_bulk(struct hg_bulk *bulk)
-{
-    if (bulk->given > 1)
-        (void) hg_bulk_take_back(bulk);
-    (void) hg_bulk_take_back(bulk);
-}
-
-/* Free the recorded values of a handle. */
-static void hg_seed_free_values(void *data)
-{
-    struct hg_seed_value *value = (struct hg_seed_value *) data;
-
-    while (value != NULL) {
-        struct hg_seed_value *next = value->next;
-
-        if (value->is_bulk)
-            hg_seed_free_bulk((struct hg_bulk *) value->object);
-        else
-            hg_mem_free(value->object);
-        hg_mem_free(value);
-        value = next;
-    }
-}
-
 /* ---- The function shipper ---- */
 
 hg_return_t hg_seed_wait(
@@ -282,35 +203,6 @@ hg_return_t hg_seed_process(unsigned int timeout)
     hg_return_t ret = HG_Handler_process(timeout, HG_STATUS_IGNORE);
 
     return ret == HG_TIMEOUT ? HG_SUCCESS : ret;
-}
-
-hg_return_t hg_seed_get_input(hg_handle_t handle, void *in_struct)
-{
-    struct hg_seed_value *before;
-    struct hg_seed_value *value;
-    hg_return_t ret;
-
-    if (handle == HG_HANDLE_NULL)
-        return HG_Handler_get_input(handle, in_struct);
-    handle->call.used = true;
-    handle->call.free_data = hg_seed_free_values;
-    before = (struct hg_seed_value *) handle->call.data;
-    hg_seed_decoding = handle;
-    ret = HG_Handler_get_input(handle, in_struct);
-    hg_seed_decoding = NULL;
-    value = (struct hg_seed_value *) handle->call.data;
-    while (value != before) {
-        struct hg_seed_value *next = value->next;
-
-        if (ret != HG_SUCCESS) /* the library freed the object on error */
-            hg_mem_free(value);
-        else if (value->is_bulk)
-            hg_bulk_give((struct hg_bulk *) value->object);
-        value = next;
-    }
-    if (ret != HG_SUCCESS)
-        handle->call.data = before;
-    return ret;
 }
 
 hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)

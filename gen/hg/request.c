@@ -190,7 +190,7 @@ static void hg_request_decode(struct hg_handle *handle)
 
     assert(hg_request_state(handle) == HG_REQUEST_WAITED);
     if (handle->ret == HG_SUCCESS && request->out_struct != NULL) {
-        handle->ret = hg_handle_decode(handle, request->out_struct);
+        handle->ret = hg_handle_decode(handle, request->out_struct, NULL);
         if (handle->ret != HG_SUCCESS)
             hg_forward_keep_why(handle);
     }

@@ -139,6 +139,7 @@ HG_PRIVATE void hg_proc_init_decode(
 {
     hg_proc_init(proc, HG_DECODE, (unsigned char *) (uintptr_t) data, size);
     proc->keeps = true;
+    proc->owner = NULL;
     proc->kept_count = 0;
     memset(&proc->kept_more, 0, sizeof(proc->kept_more));
 }
@@ -187,6 +188,46 @@ static struct hg_proc_kept *hg_proc_kept_at(struct hg_proc *proc, size_t i)
             (i - HG_PROC_KEPT_FIRST);
 }
 
+/* Pass the objects that decoding allocated to their owner. HG_NOMEM
+ * (logged). */
+static hg_return_t hg_proc_hand_over(struct hg_proc *proc)
+{
+    size_t count = proc->kept_count;
+    struct hg_proc_record *record = (struct hg_proc_record *) hg_mem_alloc(
+        sizeof(*record) + count * sizeof(record->kept[0]));
+    size_t i;
+
+    if (record == NULL) {
+        hg_log_error("proc", "no memory to record %zu decoded values", count);
+        return HG_NOMEM;
+    }
+    record->count = count;
+    for (i = 0; i < count; i++) {
+        record->kept[i] = *hg_proc_kept_at(proc, i);
+        record->kept[i].settle(record->kept[i].object, HG_PROC_HOLD);
+    }
+    record->next = atomic_load(proc->owner);
+    while (!atomic_compare_exchange_weak(proc->owner, &record->next, record))
+        ;
+    return HG_SUCCESS;
+}
+
+/* Decoding has allocated objects, and ended with `ret`. */
+static HG_NOINLINE hg_return_t hg_proc_finish_kept(
+    struct hg_proc *proc, hg_return_t ret)
+{
+    if (ret == HG_SUCCESS && proc->owner != NULL)
+        ret = hg_proc_hand_over(proc);
+    while (ret != HG_SUCCESS && proc->kept_count > 0) {
+        const struct hg_proc_kept *last =
+            hg_proc_kept_at(proc, --proc->kept_count);
+
+        last->settle(last->object, HG_PROC_RELEASE);
+    }
+    hg_buf_fini(&proc->kept_more);
+    return ret;
+}
+
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
@@ -200,24 +241,18 @@ HG_PRIVATE hg_return_t hg_proc_finish_decode(
             hg_proc_doubt(proc));
         ret = HG_CHECKSUM_ERROR;
     }
-    while (ret != HG_SUCCESS && proc->kept_count > 0) {
-        const struct hg_proc_kept *last =
-            hg_proc_kept_at(proc, --proc->kept_count);
-
-        last->release(last->object);
-    }
-    if (HG_UNLIKELY(proc->kept_more.data != NULL))
-        hg_buf_fini(&proc->kept_more);
+    if (HG_UNLIKELY(proc->kept_count > 0))
+        ret = hg_proc_finish_kept(proc, ret);
     proc->keeps = false;
     return ret;
 }
 
 /* ---- What decoding made ---- */
 
-HG_PRIVATE hg_return_t hg_proc_keep(
-    struct hg_proc *proc, void *object, void (*release)(void *object))
+HG_PRIVATE hg_return_t hg_proc_keep(struct hg_proc *proc, void *object,
+    void (*settle)(void *object, enum hg_proc_fate fate))
 {
-    const struct hg_proc_kept kept = {object, release};
+    const struct hg_proc_kept kept = {object, settle};
     size_t more = proc->kept_count >= HG_PROC_KEPT_FIRST
         ? proc->kept_count - HG_PROC_KEPT_FIRST + 1
         : 0;
@@ -228,7 +263,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(
         return HG_SUCCESS;
     if (hg_buf_reserve(&proc->kept_more, more * sizeof(kept), SIZE_MAX / 2) !=
         HG_SUCCESS) {
-        release(object);
+        settle(object, HG_PROC_RELEASE);
         return hg_proc_fail(proc, HG_NOMEM);
     }
     *hg_proc_kept_at(proc, proc->kept_count++) = kept;
@@ -245,6 +280,39 @@ HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object)
     if (i > 0)
         *hg_proc_kept_at(proc, i - 1) =
             *hg_proc_kept_at(proc, --proc->kept_count);
+    if (i > 0 && proc->kept_count == 0)
+        hg_buf_fini(&proc->kept_more);
+}
+
+HG_PRIVATE void hg_proc_record_settle(
+    struct hg_proc_record *record, enum hg_proc_fate fate)
+{
+    while (record != NULL) {
+        struct hg_proc_record *next = record->next;
+        size_t i = record->count;
+
+        while (i-- > 0) {
+            if (record->kept[i].object != NULL)
+                record->kept[i].settle(record->kept[i].object, fate);
+        }
+        hg_mem_free(record);
+        record = next;
+    }
+}
+
+HG_PRIVATE void hg_proc_record_forget(
+    struct hg_proc_record *record, const void *object)
+{
+    for (; record != NULL; record = record->next) {
+        size_t i = record->count;
+
+        while (i > 0 && record->kept[i - 1].object != object)
+            i--;
+        if (i > 0) {
+            record->kept[i - 1].object = NULL;
+            return;
+        }
+    }
 }
 
 /* ---- Steps ---- */
@@ -414,6 +482,12 @@ hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size)
                                                           : HG_INVALID_ARG;
 }
 
+static void hg_proc_settle_memory(void *object, enum hg_proc_fate fate)
+{
+    if (fate == HG_PROC_RELEASE)
+        hg_mem_free(object);
+}
+
 void *hg_proc_alloc(hg_proc_t proc, size_t size)
 {
     void *ptr = hg_mem_calloc(1, size);
@@ -424,18 +498,10 @@ void *hg_proc_alloc(hg_proc_t proc, size_t size)
             (void) hg_proc_fail(proc, HG_NOMEM);
         return NULL;
     }
-    if (proc != NULL && hg_proc_keep(proc, ptr, hg_mem_free) != HG_SUCCESS)
+    if (proc != NULL &&
+        hg_proc_keep(proc, ptr, hg_proc_settle_memory) != HG_SUCCESS)
         return NULL;
     return ptr;
-}
-
-void hg_proc_release(hg_proc_t proc, const void *ptr)
-{
-    if (ptr == NULL)
-        return;
-    if (proc != NULL)
-        hg_proc_forget(proc, ptr);
-    hg_mem_free((void *) (uintptr_t) ptr);
 }
 
 hg_return_t hg_gen_threw(hg_proc_t proc, const char *what)

@@ -14,7 +14,8 @@
  *
  * The library does not know the size of the user's struct and so cannot clear
  * it before decoding. After a failure the struct does not show what was
- * allocated. Therefore the proc records what decoding allocates.
+ * allocated. Therefore the proc records what decoding allocates. The record of
+ * an input outlives the proc: the handle of the call owns it.
  *
  * Locking: none, a proc belongs to one thread at a time. This module knows
  * neither messages nor checksums in headers; its callers do.
@@ -53,13 +54,28 @@ static inline hg_return_t hg_buf_reserve(
         : hg_buf_grow(buf, capacity, limit);
 }
 
-/* An object that decoding allocated, and how to release it after a failure. */
+enum hg_proc_fate {
+    HG_PROC_HOLD,    /* a record has it: the application may still free it */
+    HG_PROC_RELEASE, /* free it, unless the application has */
+    HG_PROC_DROP     /* the record does not have it any more */
+};
+
+/* An object that decoding allocated. */
 struct hg_proc_kept {
-    void *object;
-    void (*release)(void *object);
+    void *object; /* NULL: it was freed */
+    void (*settle)(void *object, enum hg_proc_fate fate);
 };
 
 #define HG_PROC_KEPT_FIRST 4
+
+/* The objects that decoding an input allocated. */
+struct hg_proc_record {
+    struct hg_proc_record *next;
+    size_t count;
+    struct hg_proc_kept kept[];
+};
+
+typedef _Atomic(struct hg_proc_record *) hg_proc_records_t;
 
 struct hg_proc {
     struct hg_proc_cursor cursor; /* first: the macros know it. Decoding never
@@ -80,6 +96,7 @@ struct hg_proc {
     struct na_addr *addr;
     struct hg_buf *buf; /* encoding: the buffer to grow; NULL: `end` is final */
     size_t reserve;     /* bytes of *buf in front of `data` */
+    hg_proc_records_t *owner; /* decoding: of the allocated objects; NULL */
     size_t kept_count;
     struct hg_buf kept_more; /* behind the first */
     struct hg_proc_kept kept_first[HG_PROC_KEPT_FIRST];
@@ -140,20 +157,29 @@ HG_PRIVATE hg_return_t hg_proc_finish_encode(
 /* Finish decoding; `ret` is the result of the proc function. Returns `ret` if
  * it is not HG_SUCCESS (logged, unless a step was), else a failure that the
  * function ignored, else HG_CHECKSUM_ERROR (logged) if bytes were left
- * undecoded. On failure all allocated objects are released, and the decoded
+ * undecoded, or HG_NOMEM (logged) if `owner` is set and the objects cannot be
+ * recorded. On failure all allocated objects are released, and the decoded
  * struct is invalid: it need not have been zeroed, and must not be freed. */
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret);
 
 /* ---- What decoding made ---- */
 
-/* Record an object: if decoding fails, `release` is called on it. HG_NOMEM
- * (logged): the proc has failed, and the object was released. */
-HG_PRIVATE hg_return_t hg_proc_keep(
-    struct hg_proc *proc, void *object, void (*release)(void *object));
+/* Record an object: if decoding fails, it is released. HG_NOMEM (logged): the
+ * proc has failed, and the object was released. */
+HG_PRIVATE hg_return_t hg_proc_keep(struct hg_proc *proc, void *object,
+    void (*settle)(void *object, enum hg_proc_fate fate));
 
 /* Remove an object from the record; another module releases it. */
 HG_PRIVATE void hg_proc_forget(struct hg_proc *proc, const void *object);
+
+/* Settle the objects of a list of records, which may be NULL, and free it. */
+HG_PRIVATE void hg_proc_record_settle(
+    struct hg_proc_record *record, enum hg_proc_fate fate);
+
+/* Remove an object from a list of records; another module releases it. */
+HG_PRIVATE void hg_proc_record_forget(
+    struct hg_proc_record *record, const void *object);
 
 /* ---- Steps ---- */
 

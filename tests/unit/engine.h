@@ -65,7 +65,7 @@ static inline hg_return_t engine_answer_size(hg_handle_t handle, size_t size)
 static inline hg_return_t engine_echo(hg_handle_t handle)
 {
     struct blob blob = {0, NULL};
-    hg_return_t ret = hg_handle_decode(handle, &blob);
+    hg_return_t ret = hg_handle_decode(handle, &blob, NULL);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -336,7 +336,7 @@ static inline void engine_abandon(struct engine_call *call)
 static inline hg_return_t engine_output(
     const struct engine_call *call, struct blob *out)
 {
-    return hg_handle_decode(call->handle, out);
+    return hg_handle_decode(call->handle, out, NULL);
 }
 
 /* The number of handles with references. */

@@ -322,7 +322,7 @@ static hg_return_t ends_measure(hg_handle_t handle)
 {
     struct blob in = {0, NULL};
 
-    HG_CHECK_OK(hg_handle_decode(handle, &in));
+    HG_CHECK_OK(hg_handle_decode(handle, &in, NULL));
     HG_CHECK_EQ_U64(in.size, ENDS_TWO_PIECES);
     (void) hg_handle_release(blob_proc, &in);
     HG_CHECK_OK(engine_answer_size(handle, 0));

@@ -216,10 +216,13 @@ HG_TEST(proc_bytes_do_not_depend_on_the_size_of_steps)
 
 static unsigned proc_unmade;
 
-static void proc_unmake(void *object)
+static unsigned proc_held;
+
+static void proc_settle(void *object, enum hg_proc_fate fate)
 {
     HG_CHECK(object != NULL);
-    proc_unmade++;
+    proc_unmade += fate == HG_PROC_RELEASE;
+    proc_held += fate == HG_PROC_HOLD;
 }
 
 static void proc_keep_100(struct hg_proc *proc)
@@ -229,8 +232,9 @@ static void proc_keep_100(struct hg_proc *proc)
 
     hg_proc_init_decode(proc, "", 0);
     for (i = 0; i < 100; i++)
-        HG_CHECK_OK(hg_proc_keep(proc, &objects[i], proc_unmake));
+        HG_CHECK_OK(hg_proc_keep(proc, &objects[i], proc_settle));
     proc_unmade = 0;
+    proc_held = 0;
 }
 
 HG_TEST(proc_failure_frees_what_was_decoded)
@@ -248,6 +252,40 @@ HG_TEST(proc_failure_frees_what_was_decoded)
     HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_PERMISSION), HG_PERMISSION);
     HG_CHECK_EQ_INT(proc_unmade, 100);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+/* With an owner, what was decoded is recorded; out of memory, it is freed. */
+HG_TEST(proc_owner_records_what_was_decoded)
+{
+    hg_proc_records_t owner = NULL;
+    struct hg_proc proc;
+    char *first;
+
+    hg_test_alloc_install();
+    proc_keep_100(&proc);
+    proc.owner = &owner;
+    HG_CHECK_OK(hg_proc_finish_decode(&proc, HG_SUCCESS));
+    HG_CHECK_EQ_INT(proc_held, 100);
+    HG_CHECK_EQ_INT(proc_unmade, 0);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 1);
+    first = (char *) atomic_load(&owner)->kept[0].object;
+    hg_proc_record_forget(atomic_load(&owner), first + 99);
+    hg_proc_record_forget(atomic_load(&owner), first + 100);
+
+    proc_keep_100(&proc);
+    proc.owner = &owner;
+    hg_test_expect_log("no memory to record 100 decoded values");
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_RET(hg_proc_finish_decode(&proc, HG_SUCCESS), HG_NOMEM);
+    HG_CHECK_EQ_INT(proc_unmade, 100);
+    HG_CHECK_EQ_INT(proc_held, 0);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 1);
+
+    proc_unmade = 0;
+    hg_proc_record_settle(atomic_load(&owner), HG_PROC_RELEASE);
+    HG_CHECK_EQ_INT(proc_unmade, 99);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+    hg_proc_record_settle(NULL, HG_PROC_DROP);
 }
 
 /* A careful proc function, which frees what it allocated itself. */
@@ -271,6 +309,8 @@ HG_TEST(proc_released_memory_is_not_freed_again)
 {
     struct hg_proc proc;
     void *kept = NULL;
+    void *all[10];
+    unsigned i;
 
     hg_test_alloc_install();
     HG_CHECK_OK(proc_decode(proc_careful, "", 0, &kept));
@@ -284,6 +324,13 @@ HG_TEST(proc_released_memory_is_not_freed_again)
     kept = hg_proc_alloc(NULL, 0);
     HG_CHECK(kept != NULL);
     hg_proc_release(NULL, kept);
+    hg_proc_init_decode(&proc, "", 0); /* everything is released */
+    for (i = 0; i < 10; i++)
+        all[i] = hg_proc_alloc(&proc, 1);
+    for (i = 0; i < 10; i++)
+        hg_proc_release(&proc, all[i]);
+    HG_CHECK_OK(hg_proc_finish_decode(&proc, HG_SUCCESS));
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
 }
 
 /* If the allocation cannot be recorded for lack of memory, it is not made. */
