@@ -1225,7 +1225,8 @@ enum na_ofi_kind {
     NA_OFI_HELLO = 1,
     NA_OFI_WELCOME,
     NA_OFI_MESSAGE,
-    NA_OFI_BYE, /* "I close" */
+    NA_OFI_BYE,  /* "I close" */
+    NA_OFI_LINK, /* to an endpoint for puts and gets: see rma.c */
     NA_OFI_KIND_MAX
 };
 
@@ -1252,7 +1253,13 @@ enum na_ofi_state {
 
 /* The context of a libfabric operation. `provider` belongs to the provider
  * until the operation ends. */
-enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
+enum na_ofi_work {
+    NA_OFI_RECV,
+    NA_OFI_SEND,
+    NA_OFI_SEND_LINK, /* its failure means nothing */
+    NA_OFI_RMA,
+    NA_OFI_DRAIN
+};
 
 struct na_ofi_request {
     struct fi_context2 provider;
@@ -1285,6 +1292,8 @@ struct na_ofi_entry {
 struct na_ofi_far {
     struct na_ofi_far *next;
     uint8_t id;
+    bool rma; /* for the peer's puts and gets: only LINK is sent there */
+    bool due; /* a LINK */
     uint64_t incarnation; /* of the peer */
     fi_addr_t at;
 };
@@ -1302,17 +1311,21 @@ struct na_ofi_addr {
     _Atomic bool open; /* ready, and `sends` is empty */
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
-    bool hello;        /* due: a HELLO */
+    bool hello;        /* due: a HELLO or WELCOME */
+    bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */
     uint8_t home;      /* id of the endpoint that sent or received HELLO */
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
-    fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
-    _Atomic(struct na_ofi_far *) far;  /* only added to */
-    uint32_t slot;                     /* in class->slots, by `token` */
-    uint64_t token;                    /* token in messages from the peer */
-    _Atomic uint64_t theirs;           /* token in messages to the peer */
-    _Atomic uint64_t incarnation;      /* 0: unknown yet */
-    _Atomic uint64_t heard;            /* tick of the last message */
+    /* Where it is connected from, behind an address translation; family 0: the
+     * host in `raw`. See translate.c. */
+    struct sockaddr_storage host;
+    fi_addr_t at; /* of its first endpoint; FI_ADDR_UNSPEC: none */
+    _Atomic(struct na_ofi_far *) far; /* only added to */
+    uint32_t slot;                    /* in class->slots, by `token` */
+    uint64_t token;                   /* token in messages from the peer */
+    _Atomic uint64_t theirs;          /* token in messages to the peer */
+    _Atomic uint64_t incarnation;     /* 0: unknown yet */
+    _Atomic uint64_t heard;           /* tick of the last message */
     _Atomic uint8_t context; /* endpoint that its last message came from */
     unsigned tries;          /* attempts of that HELLO or WELCOME */
     uint64_t asked;          /* tick of the last HELLO sent */
@@ -1323,6 +1336,13 @@ struct na_ofi_addr {
     struct na_plug_query *query;
     uint64_t limit;          /* last tick of all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
+    /* Endpoints of this class that the peer connected with, for puts and gets:
+     * a bit each. See rma.c. */
+    _Atomic uint64_t linked[NA_OFI_CONTEXTS / 64];
+    uint64_t link_asked;   /* time of the request for a LINK, in ns; 0: none */
+    _Atomic bool unlinked; /* it does not connect */
+    bool links;            /* its WELCOMEs name the endpoints to connect with */
+    uint64_t link_until;   /* last tick of the attempts to send LINK */
     /* Puts and gets that are retried alone; see rma.c. */
     _Atomic unsigned suspects;
     _Atomic(struct na_ofi_op *) turn; /* the one that is retried now */
@@ -1417,6 +1437,8 @@ struct na_ofi_end {
     uint64_t pause; /* minimum time until the next; guarded by clock_lock */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
+    unsigned char rma_raw[NA_OFI_RAW_MAX]; /* of `rma`, over TCP; valid once
+                     `rma` is set */
 };
 
 struct na_ofi_slot {
@@ -1492,6 +1514,22 @@ static struct na_ofi_end *na_ofi_end_of(const struct na_context *context)
     return ((const struct na_ofi_context *) context)->end;
 }
 
+/* Whether a peer connected its first endpoint with `end` for puts and gets. */
+static bool na_ofi_is_linked(
+    const struct na_ofi_end *end, const struct na_ofi_addr *addr)
+{
+    uint64_t bits =
+        atomic_load_explicit(&addr->linked[end->id / 64], memory_order_relaxed);
+
+    return (bits >> (end->id % 64) & 1) != 0;
+}
+
+static void na_ofi_unlink(struct na_ofi_end *end, struct na_ofi_addr *addr)
+{
+    atomic_fetch_and(
+        &addr->linked[end->id / 64], ~(UINT64_C(1) << (end->id % 64)));
+}
+
 static void na_ofi_lock(pthread_mutex_t *lock)
 {
     int rc = pthread_mutex_lock(lock);
@@ -1522,11 +1560,16 @@ HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
-/* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent from
- * the endpoint `home`, or will be when the host's name is resolved; else the
- * error. The class's lock is held. */
+/* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent, or
+ * will be when the host's name is resolved; else the error. The class's lock is
+ * held. */
 HG_PRIVATE na_return_t na_ofi_connect(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Have a peer connect itself with an endpoint for puts and gets. NA_SUCCESS: it
+ * has, or need not; NA_AGAIN: it was asked to. No lock is held. */
+HG_PRIVATE na_return_t na_ofi_link(
+    struct na_ofi_end *end, struct na_ofi_addr *addr);
 
 /* Send HELLO to the next number of an asked address's host. False: no number is
  * left, or no time. The class's lock is held. */
@@ -2915,6 +2958,7 @@ static bool na_ofi_has_rma(const struct na_ofi_class *self)
  * if a queue is read while an endpoint is bound to it. */
 static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
 {
+    size_t size = sizeof(end->rma_raw);
     struct fid_ep *ep = NULL;
     sigset_t before;
     int rc;
@@ -2934,6 +2978,8 @@ static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
         return na_ofi_failed(
             end->na_class, "cannot open an endpoint", "for puts and gets", rc);
     }
+    if (na_ofi_is_inet(end->na_class))
+        (void) fi_getname(&ep->fid, end->rma_raw, &size);
     atomic_store(&end->rma, ep);
     return na_ofi_drain_begin(end);
 }
@@ -2980,32 +3026,53 @@ static bool na_ofi_is_place(
             sizeof(in6[0]->sin6_addr)) == 0;
 }
 
+/* Whether a socket is a connection with the peer's endpoint `there`, or one
+ * that its host made to the endpoint `here` for puts and gets. */
+static bool na_ofi_is_between(int socket, const struct sockaddr_storage *here,
+    const struct sockaddr_storage *there)
+{
+    struct sockaddr_storage peer;
+    struct sockaddr_storage own;
+    socklen_t size = sizeof(peer);
+    socklen_t own_size = sizeof(own);
+
+    if (getpeername(socket, (struct sockaddr *) &peer, &size) != 0 ||
+        getsockname(socket, (struct sockaddr *) &own, &own_size) != 0)
+        return false;
+    if (na_ofi_is_place(&own, here))
+        na_ofi_set_port(&peer, na_ofi_port(there));
+    return na_ofi_is_place(&peer, there);
+}
+
 /* Break this process's connections to a peer's endpoint, so that libfabric ends
- * the operations in flight there. libfabric does not expose its sockets: they
- * are found by their peer address. */
-static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
+ * the operations of `end` in flight there. libfabric does not expose its
+ * sockets: they are found by their addresses. A connection that the peer made
+ * looks like those of other peers of its host: they break, too, and the
+ * transfers of those peers are restarted. */
+static void na_ofi_break(struct na_ofi_end *end, fi_addr_t at)
 {
     DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
+    struct sockaddr_storage here;
     struct sockaddr_storage there;
-    struct sockaddr_storage found;
     const struct dirent *entry;
     size_t size = sizeof(there);
 
+    memset(&here, 0, sizeof(here));
     memset(&there, 0, sizeof(there));
     if (open_ones == NULL || at == FI_ADDR_UNSPEC ||
-        fi_av_lookup(self->av, at, &there, &size) != 0)
+        fi_av_lookup(end->na_class->av, at, &there, &size) != 0)
         goto out;
+    if (atomic_load(&end->rma) != NULL)
+        memcpy(&here, end->rma_raw, end->raw_size);
     while ((entry = readdir(open_ones)) != NULL) {
         /* Duplicated, because libfabric may close it and the number may be
          * reused. */
         int copy =
             fcntl((int) strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
-        socklen_t length = sizeof(found);
 
         if (copy < 0)
             continue;
-        if (getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
-            na_ofi_is_place(&found, &there))
+        if (na_ofi_is_between(copy, &here, &there))
             (void) shutdown(copy, SHUT_RDWR);
         (void) close(copy);
     }
@@ -3520,6 +3587,13 @@ static na_return_t na_ofi_mem_deserialize(
  * a suspect waits until it can be started, or until keep-alives have found the
  * peer dead.
  *
+ * Over TCP, a peer that looked up this class makes that connection: a firewall
+ * or an address translation may let it connect, but not be connected to. When
+ * the first put or get to it starts, WELCOME names the endpoints for puts and
+ * gets, to which the peer's first endpoint sends LINK, as often as it gets such
+ * a WELCOME. The providers use a connection in both directions. If no LINK
+ * comes within a second, this class connects.
+ *
  * Not every provider ends operations in flight to a dead peer, or supports
  * canceling them:
  *
@@ -3665,12 +3739,13 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
 
 /* The endpoint that serves the peer's memory: the one that sent its last
  * message, since some thread makes progress there; its first one if that
- * failed, or if memory belongs to an endpoint. */
+ * failed, if it is linked, or if memory belongs to an endpoint. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
-    if (op->tries > 0 || na_ofi_mr_mode(op->end->na_class, FI_MR_ENDPOINT))
+    if (op->tries > 0 || na_ofi_mr_mode(op->end->na_class, FI_MR_ENDPOINT) ||
+        na_ofi_is_linked(op->end, addr))
         return addr->at;
     return na_ofi_target(
         addr, atomic_load_explicit(&addr->context, memory_order_relaxed));
@@ -3769,13 +3844,13 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     na_return_t ret;
 
     if (state == NA_OFI_READY)
-        return NA_SUCCESS;
+        return na_ofi_link(op->end, addr);
     if (state == NA_OFI_DEAD || self->base.core->addr_is_dead(&addr->base))
         return NA_DISCONNECT;
     if (state == NA_OFI_IDLE && op->asked)
         return NA_HOSTUNREACH;
     na_ofi_lock(&self->lock);
-    ret = na_ofi_connect(self, addr, op->end->id);
+    ret = na_ofi_connect(self, addr);
     na_ofi_unlock(&self->lock);
     op->asked = ret == NA_AGAIN;
     return ret;
@@ -3820,6 +3895,7 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
     op->tries++;
     op->started = false;
     na_ofi_rma_reset(op);
+    na_ofi_unlink(op->end, addr);
     return NA_SUCCESS;
 }
 
@@ -3828,10 +3904,10 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 {
     na_return_t ret = anew ? na_ofi_rma_suspect(op) : NA_SUCCESS;
 
-    if (ret == NA_SUCCESS && op->left > 0)
-        ret = na_ofi_rma_ready(op);
     if (ret == NA_SUCCESS && atomic_load(&op->end->rma) == NULL)
         ret = NA_AGAIN; /* na_ofi_rma_flush opens it */
+    if (ret == NA_SUCCESS && op->left > 0)
+        ret = na_ofi_rma_ready(op);
     if (ret == NA_SUCCESS && op->retry != 0 &&
         op->end->na_class->base.core->now_ns() < op->retry)
         ret = NA_AGAIN;
@@ -4158,6 +4234,18 @@ static struct na_ofi_addr *na_ofi_rma_find_dead(
     return found;
 }
 
+/* Connections that peers made may be broken: have them made anew. */
+static void na_ofi_unlink_all(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_link *link;
+
+    na_ofi_lock(&self->lock);
+    for (link = self->addrs.next; link != &self->addrs; link = link->next)
+        na_ofi_unlink(end, NA_OFI_OF(link, struct na_ofi_addr, link));
+    na_ofi_unlock(&self->lock);
+}
+
 /* Break the connections to dead peers that pieces are in flight to. */
 static void na_ofi_rma_break(struct na_ofi_end *end)
 {
@@ -4169,9 +4257,10 @@ static void na_ofi_rma_break(struct na_ofi_end *end)
         const struct na_ofi_far *far;
 
         self->base.core->count(&self->base, "rma_stuck", 1);
-        na_ofi_break(self, addr->at);
+        na_ofi_break(end, addr->at);
         for (far = atomic_load(&addr->far); far != NULL; far = far->next)
-            na_ofi_break(self, far->at);
+            na_ofi_break(end, far->at);
+        na_ofi_unlink_all(end);
         self->base.core->addr_unref(&addr->base);
     }
 }
@@ -4343,7 +4432,8 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
  *
  * The body of HELLO and WELCOME, an introduction. Messages to the sender carry
  * `token`. It is dead when it is silent for `death` ms. Its first endpoint is
- * the first entry.
+ * the first entry. An id that occurs again is that of an endpoint for puts and
+ * gets.
  *
  *     0            8      16     20    22     24
  *     +------------+------+------+-----+------+-----------------------------
@@ -4407,13 +4497,12 @@ static bool na_ofi_get_header(
     return true;
 }
 
-/* Write the own introduction for a peer, which puts `token` into its messages.
- * Returns its size, at most `max`. The class's lock is held. */
-static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
-    unsigned char *p, size_t max)
+/* Append the endpoints of one kind to an introduction of `size` bytes, which
+ * becomes at most `max`; returns their number. */
+static unsigned na_ofi_put_ends(const struct na_ofi_class *self, bool rma,
+    unsigned char *p, size_t *size, size_t max)
 {
     size_t raw_size = self->ends[0]->raw_size;
-    size_t size = NA_OFI_INTRO;
     unsigned count = 0;
     unsigned id;
 
@@ -4422,13 +4511,29 @@ static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
 
         /* Peers that do not know an endpoint send to the first one. */
         if (end == NULL || end->raw_size != raw_size ||
-            size + 1 + raw_size > max)
+            (rma && atomic_load(&end->rma) == NULL) ||
+            *size + 1 + raw_size > max)
             continue;
-        p[size] = (unsigned char) id;
-        memcpy(p + size + 1, end->raw, raw_size);
-        size += 1 + raw_size;
+        p[*size] = (unsigned char) id;
+        memcpy(p + *size + 1, rma ? end->rma_raw : end->raw, raw_size);
+        *size += 1 + raw_size;
         count++;
     }
+    return count;
+}
+
+/* Write the own introduction for a peer, which puts `token` into its messages;
+ * with the endpoints for puts and gets, or without. Returns its size, at most
+ * `max`. The class's lock is held. */
+static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
+    bool rma, unsigned char *p, size_t max)
+{
+    size_t raw_size = self->ends[0]->raw_size;
+    size_t size = NA_OFI_INTRO;
+    unsigned count = na_ofi_put_ends(self, false, p, &size, max);
+
+    if (rma)
+        count += na_ofi_put_ends(self, true, p, &size, max);
     assert(count > 0);
     na_plug_put64(p, self->base.incarnation);
     na_plug_put64(p + 8, token);
@@ -4617,39 +4722,76 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
+/* Insert an address of an introduction; see `host`. */
+static na_return_t na_ofi_enter(struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, const unsigned char *raw, fi_addr_t *at_p)
+{
+    unsigned char other[NA_OFI_RAW_MAX];
+    struct sockaddr_storage address = addr->host;
+    struct sockaddr_storage announced;
+    size_t size = self->ends[0]->raw_size;
+
+    if (address.ss_family == 0)
+        return na_ofi_insert(self, raw, at_p);
+    memcpy(&announced, raw, size);
+    na_ofi_set_port(&address, na_ofi_port(&announced));
+    memset(other, 0, sizeof(other));
+    memcpy(other, &address, size);
+    return na_ofi_insert(self, other, at_p);
+}
+
+/* Add an entry of an introduction. NULL: out of memory, or not accepted. */
+static struct na_ofi_far *na_ofi_far_new(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, uint64_t incarnation, const unsigned char *entry,
+    bool rma)
+{
+    struct na_ofi_far *far =
+        (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
+
+    if (far == NULL)
+        return NULL;
+    far->id = entry[0];
+    far->rma = rma;
+    far->due = false;
+    far->incarnation = incarnation;
+    far->next = atomic_load(&addr->far);
+    if (na_ofi_enter(self, addr, entry + 1, &far->at) != NA_SUCCESS) {
+        self->base.core->free(far);
+        return NULL;
+    }
+    atomic_store(&addr->far, far);
+    return far;
+}
+
 /* Store the addresses of a peer's endpoints. Those already known in this
- * incarnation stay. */
+ * incarnation stay. A LINK is due to those for puts and gets. */
 static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
+    bool seen[NA_OFI_CONTEXTS] = {true};
     unsigned i;
 
     if (addr->at == FI_ADDR_UNSPEC) {
-        na_return_t ret = na_ofi_insert(self, intro->ends + 1, &addr->at);
+        na_return_t ret = na_ofi_enter(self, addr, intro->ends + 1, &addr->at);
 
         if (ret != NA_SUCCESS)
             return ret;
     }
     for (i = 1; i < intro->count; i++) {
         const unsigned char *end = intro->ends + i * (1 + intro->raw_size);
+        bool rma = seen[end[0]];
         struct na_ofi_far *far = atomic_load(&addr->far);
 
+        seen[end[0]] = true;
         while (far != NULL &&
-            (far->id != end[0] || far->incarnation != intro->incarnation))
+            (far->id != end[0] || far->rma != rma ||
+                far->incarnation != intro->incarnation))
             far = far->next;
-        if (far != NULL || end[0] == 0)
-            continue;
-        far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
+        if (far == NULL)
+            far = na_ofi_far_new(self, addr, intro->incarnation, end, rma);
         if (far == NULL)
             break; /* its first endpoint receives everything */
-        far->id = end[0];
-        far->incarnation = intro->incarnation;
-        far->next = atomic_load(&addr->far);
-        if (na_ofi_insert(self, end + 1, &far->at) != NA_SUCCESS) {
-            self->base.core->free(far);
-            break;
-        }
-        atomic_store(&addr->far, far);
+        far->due = rma && !addr->accepted;
     }
     return NA_SUCCESS;
 }
@@ -4660,7 +4802,8 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
         id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
 
     while (far != NULL &&
-        (far->id != id || far->incarnation != atomic_load(&addr->incarnation)))
+        (far->id != id || far->rma ||
+            far->incarnation != atomic_load(&addr->incarnation)))
         far = far->next;
     return far != NULL ? far->at : addr->at;
 }
@@ -4731,6 +4874,23 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
     return na_ofi_ask_next(self, addr);
 }
 
+/* For the log. */
+#define NA_OFI_FIREWALL \
+    "a firewall or address translation in between? See hg-cluster(7)"
+
+/* Why an address cannot be reached; the lock is held. */
+static const char *na_ofi_why_lost(const struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, na_return_t code)
+{
+    if (code == NA_PROTOCOL_ERROR)
+        return "it has another version of this transport's protocol";
+    if (!na_plug_has_fds(1))
+        return NA_PLUG_NO_FD;
+    return addr->greeted && na_ofi_is_tcp(self)
+        ? "connected, but its answer does not arrive: " NA_OFI_FIREWALL
+        : "no answer, or refused";
+}
+
 /* An address that was never reached stays usable. */
 static void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
@@ -4741,18 +4901,17 @@ static void na_ofi_lost(
     bool failed;
     bool asked;
     bool adopted;
+    bool mute; /* it looked up this class, which could not answer */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
-    const char *why = code == NA_PROTOCOL_ERROR
-        ? "it has another version of this transport's protocol"
-        : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
-                              : "no answer, or refused";
+    const char *why;
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
+    why = na_ofi_why_lost(self, addr, code);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
         (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT) ||
         na_ofi_tries_next(self, addr, code, &why)) {
@@ -4762,6 +4921,7 @@ static void na_ofi_lost(
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
     reached = addr->reached; /* another thread may connect it when it is idle */
     failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
+    mute = atomic_load(&addr->state) == NA_OFI_ACCEPTED && addr->hello;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
     na_ofi_slot_free(self, addr);
@@ -4778,7 +4938,12 @@ static void na_ofi_lost(
     na_plug_list_move(&closers, &addr->closers);
     na_ofi_unlock(&self->lock);
     asked = !na_plug_list_empty(&lookups) || !na_plug_list_empty(&sends);
-    if (reached)
+    if (mute) {
+        core->count(&self->base, "ofi_unanswered", 1);
+        core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "%s looks up this class, which cannot send to it: " NA_OFI_FIREWALL,
+            addr->base.name);
+    } else if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
     else if (failed && !asked) /* only a peer sent the address */
@@ -4962,7 +5127,8 @@ static void na_ofi_buffer_put(
     struct na_ofi_buffer **list =
         buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
 
-    assert(buffer->request.work == NA_OFI_SEND);
+    assert(buffer->request.work == NA_OFI_SEND ||
+        buffer->request.work == NA_OFI_SEND_LINK);
     buffer->addr = NULL;
     buffer->next = *list;
     *list = buffer;
@@ -5032,6 +5198,8 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
         return -FI_ENOMEM;
     }
     na_ofi_gather(buffer->bytes, header, segments, count);
+    buffer->request.work =
+        header->kind == NA_OFI_LINK ? NA_OFI_SEND_LINK : NA_OFI_SEND;
     rc = fi_send(
         end->ep, buffer->bytes, size, buffer->desc, at, &buffer->request);
     if (rc == 0) {
@@ -5101,6 +5269,39 @@ static bool na_ofi_has_sends(struct na_ofi_addr *addr)
         !na_plug_list_empty(&addr->sends);
 }
 
+/* Whether a lookup was not answered in time. A thread that makes progress ends
+ * it: it may be the one that waits, which gets the log line as its error text.
+ * The class's lock is held, as below. */
+static bool na_ofi_is_late(
+    const struct na_ofi_class *self, const struct na_ofi_addr *addr)
+{
+    return atomic_load(&addr->state) == NA_OFI_ASKED &&
+        self->turn > addr->deadline && !na_plug_list_empty(&addr->lookups);
+}
+
+/* Send LINK where it is due. -FI_EAGAIN: some could not be sent yet. */
+static ssize_t na_ofi_flush_links(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    struct na_ofi_far *far = atomic_load(&addr->far);
+    struct na_ofi_header header;
+    bool waits = false;
+
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_OFI_LINK;
+    header.token = atomic_load(&addr->theirs);
+    for (; far != NULL; far = far->next) {
+        ssize_t rc;
+
+        if (!far->due)
+            continue;
+        rc = na_ofi_post(self->ends[0], addr, far->at, &header, NULL, 0, 0);
+        far->due = rc == -FI_EAGAIN || rc == -FI_ENOMEM;
+        waits |= far->due;
+    }
+    return waits && self->turn <= addr->link_until ? -FI_EAGAIN : 0;
+}
+
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
  * the error that ends it. The class's lock is held. A send is completed with it
  * held, before another thread can deliver an answer: the class still holds a
@@ -5110,14 +5311,17 @@ static ssize_t na_ofi_flush_addr(
 {
     ssize_t rc = 0;
 
-    if (addr->at == FI_ADDR_UNSPEC) {
+    if (na_ofi_is_late(self, addr)) {
+        rc = na_ofi_in_clock ? -FI_EAGAIN : -FI_EHOSTUNREACH;
+    } else if (addr->at == FI_ADDR_UNSPEC) {
         rc = -FI_EHOSTUNREACH; /* the address vector did not accept it */
     } else if (addr->hello) {
         rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
-        addr->tries++;
+        addr->tries += na_ofi_in_clock;
     }
     if (rc == 0) {
+        addr->greeted |= addr->hello;
         addr->hello = false;
         addr->tries = 0;
     }
@@ -5133,14 +5337,17 @@ static ssize_t na_ofi_flush_addr(
             (*n_p)++;
         }
     }
-    if (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY)
-        atomic_store(&addr->open, true);
-    return rc;
+    if (rc != 0 || atomic_load(&addr->state) != NA_OFI_READY)
+        return rc;
+    atomic_store(&addr->open, true);
+    return na_plug_list_empty(&addr->closers) ? na_ofi_flush_links(self, addr)
+                                              : 0;
 }
 
-/* Whether to retry in a millisecond. A HELLO or WELCOME waits for the next tick
- * if the address is probably not in use: each attempt costs system calls, and
- * unknown peers can name any number of addresses. */
+/* Whether to retry in a millisecond. After NA_OFI_TRIES of them a HELLO or
+ * WELCOME waits for the next tick: the address is probably not in use, each
+ * attempt costs system calls, and unknown peers can name any number of
+ * addresses. */
 static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 {
     return addr->tries < NA_OFI_TRIES || na_ofi_has_sends(addr);
@@ -5184,13 +5391,13 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
 }
 
 /* Queue a send that cannot be sent at once. */
-static na_return_t na_ofi_send_later(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, uint8_t home, struct na_op *op)
+static na_return_t na_ofi_send_later(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, struct na_op *op)
 {
     na_return_t ret;
 
     na_ofi_lock(&self->lock);
-    ret = na_ofi_connect(self, addr, home);
+    ret = na_ofi_connect(self, addr);
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
@@ -5221,10 +5428,168 @@ static na_return_t na_ofi_msg_send(
         return NA_SUCCESS;
     }
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
-        return op != NULL ? na_ofi_send_later(self, addr, end->id, op)
-                          : NA_AGAIN;
+        return op != NULL ? na_ofi_send_later(self, addr, op) : NA_AGAIN;
     na_ofi_lost(self, addr, NA_HOSTUNREACH);
     return NA_DISCONNECT;
+}
+
+/* ==== gen/ofi/translate.c ==== */
+/*
+ * Peers behind an address translation (NAT).
+ *
+ * Part of the libfabric transport; see ofi.h.
+ *
+ * A provider over TCP knows the peer of a connection by the host that the
+ * connection came from, and the port that the peer announced. Behind an address
+ * translation that host is not the one in the peer's introduction, and
+ * libfabric does not report it. It is one of the hosts that are connected with
+ * the endpoint: the one for which the provider has such a connection, and so
+ * accepts an answer at once.
+ */
+
+#define NA_OFI_HOSTS 64   /* that are connected */
+#define NA_OFI_GUESSES 16 /* each wrong one starts a connection */
+
+struct na_ofi_hosts {
+    struct sockaddr_storage host[NA_OFI_HOSTS]; /* with the peer's port */
+    bool named[NA_OFI_HOSTS];                   /* another peer announces it */
+    unsigned count;
+};
+
+/* The address that a peer's introduction contains. */
+static void na_ofi_announced(const struct na_ofi_addr *addr, size_t size,
+    struct sockaddr_storage *address)
+{
+    assert(size <= sizeof(*address));
+    memset(address, 0, sizeof(*address));
+    memcpy(address, addr->raw, size);
+}
+
+/* Whether another peer announces a host; the class's lock is held, as below. */
+static bool na_ofi_is_named(
+    struct na_ofi_class *self, size_t size, const struct sockaddr_storage *host)
+{
+    struct sockaddr_storage other;
+    struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        na_ofi_announced(
+            NA_OFI_OF(link, struct na_ofi_addr, link), size, &other);
+        if (other.ss_family == 0)
+            continue;
+        na_ofi_set_port(&other, na_ofi_port(host));
+        if (na_ofi_is_place(&other, host))
+            return true;
+    }
+    return false;
+}
+
+/* Add the peer of a socket, if that is connected with the endpoint. True: it is
+ * the host `there`. */
+static bool na_ofi_add_host(struct na_ofi_end *end, int socket,
+    const struct sockaddr_storage *there, struct na_ofi_hosts *hosts)
+{
+    struct sockaddr_storage own;
+    struct sockaddr_storage peer;
+    struct sockaddr_storage here;
+    socklen_t own_size = sizeof(own);
+    socklen_t size = sizeof(peer);
+    unsigned i;
+
+    memset(&here, 0, sizeof(here));
+    memcpy(&here, end->raw, end->raw_size);
+    memset(&peer, 0, sizeof(peer));
+    if (getsockname(socket, (struct sockaddr *) &own, &own_size) != 0 ||
+        getpeername(socket, (struct sockaddr *) &peer, &size) != 0 ||
+        !na_ofi_is_place(&own, &here))
+        return false;
+    na_ofi_set_port(&peer, na_ofi_port(there));
+    for (i = 0; i < hosts->count; i++) {
+        if (na_ofi_is_place(&peer, &hosts->host[i]))
+            return false;
+    }
+    if (i < NA_OFI_HOSTS) {
+        hosts->host[i] = peer;
+        hosts->named[i] = na_ofi_is_named(end->na_class, end->raw_size, &peer);
+        hosts->count++;
+    }
+    return na_ofi_is_place(&peer, there);
+}
+
+/* List the connected hosts; none if the host that the peer announces is one of
+ * them. */
+static void na_ofi_list_hosts(struct na_ofi_end *end,
+    const struct sockaddr_storage *there, struct na_ofi_hosts *hosts)
+{
+    DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
+    const struct dirent *entry;
+
+    hosts->count = 0;
+    while (open_ones != NULL && (entry = readdir(open_ones)) != NULL) {
+        int fd = (int) strtol(entry->d_name, NULL, 10);
+
+        if (na_ofi_add_host(end, fd, there, hosts)) {
+            hosts->count = 0;
+            break;
+        }
+    }
+    if (open_ones != NULL)
+        (void) closedir(open_ones);
+}
+
+/* Try to answer a peer as if it were at `host`. */
+static bool na_ofi_try_host(struct na_ofi_class *self, struct na_ofi_addr *addr,
+    const struct sockaddr_storage *host, const struct na_ofi_intro *intro)
+{
+    struct na_ofi_far *far;
+    fi_addr_t before = addr->at;
+
+    addr->host = *host;
+    addr->at = FI_ADDR_UNSPEC;
+    if (na_ofi_enter(self, addr, intro->ends + 1, &addr->at) != NA_SUCCESS ||
+        na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0) {
+        na_ofi_remove(self, &addr->at);
+        addr->at = before;
+        addr->host.ss_family = 0;
+        return false;
+    }
+    na_ofi_remove(self, &before);
+    /* Nobody else uses them before the peer is proven. */
+    while ((far = atomic_load(&addr->far)) != NULL) {
+        atomic_store(&addr->far, far->next);
+        na_ofi_remove(self, &far->at);
+        self->base.core->free(far);
+    }
+    (void) na_ofi_set_ends(self, addr, intro);
+    return true;
+}
+
+/* Answer a HELLO that arrived at the endpoint, from a peer that is not
+ * connected from the host that it announces. False: not possible. */
+static bool na_ofi_answer_translated(struct na_ofi_end *end,
+    struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct sockaddr_storage there;
+    struct na_ofi_hosts hosts;
+    unsigned tries = 0;
+    unsigned named;
+    unsigned i;
+
+    if (atomic_load(&addr->state) != NA_OFI_ACCEPTED || !na_ofi_is_tcp(self))
+        return false;
+    na_ofi_announced(addr, end->raw_size, &there);
+    na_ofi_list_hosts(end, &there, &hosts);
+    for (named = 0; named < 2; named++) {
+        for (i = 0; i < hosts.count && tries < NA_OFI_GUESSES; i++) {
+            if (hosts.named[i] != (named != 0))
+                continue;
+            tries++;
+            if (na_ofi_try_host(self, addr, &hosts.host[i], intro))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* ==== gen/ofi/hello.c ==== */
@@ -5258,7 +5623,8 @@ static ssize_t na_ofi_send_control(
     segment.address = body;
     segment.size = 0;
     if (kind != NA_OFI_BYE)
-        segment.size = na_ofi_put_intro(self, addr->token, body,
+        segment.size = na_ofi_put_intro(self, addr->token,
+            kind == NA_OFI_WELCOME && addr->links, body,
             sizeof(body) < self->message_size - NA_OFI_HEADER
                 ? sizeof(body)
                 : self->message_size - NA_OFI_HEADER);
@@ -5296,6 +5662,7 @@ static na_return_t na_ofi_aim(
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
     addr->hello = ret == NA_SUCCESS;
+    addr->greeted = false;
     addr->tries = 0;
     return ret;
 }
@@ -5318,16 +5685,17 @@ static na_return_t na_ofi_ask_host(
     return addr->query != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* Connect an idle address from the endpoint `home`. */
+/* Connect an idle address from the first endpoint, which is the one that peers
+ * answer: the answer takes the same connection. */
 static na_return_t na_ofi_ask(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     na_return_t ret =
         addr->has_host ? na_ofi_ask_host(self, addr) : na_ofi_aim(self, addr);
 
     if (ret != NA_SUCCESS)
         return ret;
-    addr->home = home;
+    addr->home = 0;
     addr->limit = self->turn + self->lookup_ticks;
     addr->deadline = addr->limit;
     atomic_store(&addr->context, 0); /* the others may be closed */
@@ -5395,7 +5763,7 @@ static void na_ofi_answered(struct na_class *na_class)
 }
 
 static na_return_t na_ofi_connect(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     na_return_t ret;
 
@@ -5403,10 +5771,54 @@ static na_return_t na_ofi_connect(
     case NA_OFI_READY: return NA_SUCCESS;
     case NA_OFI_ASKED: return NA_AGAIN;
     case NA_OFI_IDLE:
-        ret = na_ofi_ask(self, addr, home);
+        ret = na_ofi_ask(self, addr);
         return ret == NA_SUCCESS ? NA_AGAIN : ret;
     default: return NA_DISCONNECT;
     }
+}
+
+/* ---- Links ---- */
+
+/* How long a peer may take to send LINK. */
+#define NA_OFI_LINK_WAIT (1000 * NA_OFI_MS)
+
+static na_return_t na_ofi_link(struct na_ofi_end *end, struct na_ofi_addr *addr)
+{
+    struct na_ofi_class *self = end->na_class;
+    na_return_t ret = NA_AGAIN;
+    uint64_t now;
+
+    if (!addr->accepted || na_ofi_is_linked(end, addr) ||
+        atomic_load(&addr->unlinked) || !na_ofi_is_tcp(self))
+        return NA_SUCCESS;
+    now = self->base.core->now_ns();
+    na_ofi_lock(&self->lock);
+    if (addr->link_asked == 0) {
+        addr->link_asked = now;
+        addr->links = true;
+        addr->hello = true;
+        na_ofi_push_due(self, addr);
+    } else if (now - addr->link_asked > NA_OFI_LINK_WAIT) {
+        addr->links = false;
+        atomic_store(&addr->unlinked, true);
+        ret = NA_SUCCESS;
+    }
+    na_ofi_unlock(&self->lock);
+    return ret;
+}
+
+/* Send LINK to the endpoints where one is due, soon; the lock is held. */
+static void na_ofi_link_soon(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const struct na_ofi_far *far = atomic_load(&addr->far);
+
+    while (far != NULL && !far->due)
+        far = far->next;
+    if (far == NULL)
+        return;
+    addr->link_until = self->turn + self->lookup_ticks;
+    na_ofi_push_due(self, addr);
 }
 
 /* ---- Receiving HELLO and WELCOME ---- */
@@ -5415,9 +5827,11 @@ static na_return_t na_ofi_connect(
  * are called by the thread that polls the endpoint, with no other lock held. */
 
 /* Answer a HELLO with WELCOME, from the endpoint that received it. */
-static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
-    struct na_ofi_addr *addr, uint8_t source)
+static void na_ofi_answer(struct na_ofi_end *end, struct na_ofi_addr *addr,
+    uint8_t source, const struct na_ofi_intro *intro)
 {
+    struct na_ofi_class *self = end->na_class;
+
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
@@ -5426,7 +5840,8 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
          * no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
-        addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0;
+        addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0 &&
+            !na_ofi_answer_translated(end, addr, intro);
         if (addr->hello)
             na_ofi_push_due(self, addr);
     }
@@ -5490,6 +5905,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     addr->reached = true;
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->incarnation, intro->incarnation);
+    memcpy(addr->raw, intro->ends + 1, intro->raw_size);
     na_ofi_lock(&self->lock);
     ret = na_ofi_set_ends(self, addr, intro);
     if (ret == NA_SUCCESS)
@@ -5531,7 +5947,7 @@ static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     if (peer == NULL && why == NULL)
         peer = na_ofi_accept(self, intro, name);
     if (peer != NULL) {
-        na_ofi_answer(self, end, peer, header->source);
+        na_ofi_answer(end, peer, header->source, intro);
         self->base.core->addr_unref(&peer->base);
     }
     return why;
@@ -5570,8 +5986,10 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         /* It was restarted, or has abandoned this class. */
         other = atomic_load(&addr->incarnation) != intro->incarnation ||
             atomic_load(&addr->theirs) != intro->token;
-    if (atomic_load(&addr->state) == NA_OFI_READY && !other)
+    if (atomic_load(&addr->state) == NA_OFI_READY && !other) {
         (void) na_ofi_set_ends(self, addr, intro);
+        na_ofi_link_soon(self, addr);
+    }
     na_ofi_unlock(&self->lock);
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
@@ -5898,6 +6316,28 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     return na_ofi_handle_welcome(self, addr, &intro);
 }
 
+/* A peer sent LINK to an endpoint for puts and gets. */
+static const char *na_ofi_handle_link(
+    struct na_ofi_end *end, const unsigned char *bytes, size_t size)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_header header;
+    struct na_ofi_addr *addr;
+
+    if (!na_ofi_get_header(bytes, size, &header) ||
+        header.kind != NA_OFI_LINK || size != NA_OFI_HEADER)
+        return "it came to an endpoint for puts and gets";
+    addr = na_ofi_sender(self, &header);
+    if (addr == NULL)
+        return "its sender is not a peer (any more)";
+    na_ofi_lock(&self->lock);
+    addr->link_asked = 0;
+    atomic_fetch_or(&addr->linked[end->id / 64], UINT64_C(1) << (end->id % 64));
+    na_ofi_unlock(&self->lock);
+    self->base.core->addr_unref(&addr->base);
+    return NULL;
+}
+
 /* A message of another version of the protocol. */
 static void na_ofi_handle_foreign(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
@@ -5970,11 +6410,14 @@ static void na_ofi_received(
     if (end->na_class->is_rxm) /* one message, at the beginning */
         bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0) {
+        const char *wrong = NULL;
+
         if (request->work == NA_OFI_RECV)
             na_ofi_dispatch(end, bytes, entry->len);
         else
-            na_ofi_refuse(end->na_class, NULL, entry->len,
-                "it came to an endpoint for puts and gets");
+            wrong = na_ofi_handle_link(end, bytes, entry->len);
+        if (wrong != NULL)
+            na_ofi_refuse(end->na_class, NULL, entry->len, wrong);
     }
     na_ofi_recv_ended(end, request, entry->flags);
 }
@@ -6012,6 +6455,8 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
             continue; /* of an inject */
         if (request->work == NA_OFI_SEND) {
             na_ofi_send_failed(end, request);
+        } else if (request->work == NA_OFI_SEND_LINK) {
+            self->base.core->addr_unref(&na_ofi_sent(end, request)->base);
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {
@@ -6089,6 +6534,7 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 
 #define NA_OFI_TICK_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
+#define NA_OFI_LATE 2 /* ticks; see na_ofi_is_late */
 
 /* Check an address in this tick: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
@@ -6136,6 +6582,11 @@ static void na_ofi_tick(struct na_ofi_class *self)
         next = link->next;
         if (code == NA_SUCCESS)
             continue;
+        if (na_ofi_is_late(self, addr) &&
+            self->turn <= addr->deadline + NA_OFI_LATE) {
+            na_ofi_push_due(self, addr);
+            continue;
+        }
         self->base.core->addr_ref(&addr->base);
         na_ofi_unlock(&self->lock);
         na_ofi_lost(self, addr, code);
@@ -6538,7 +6989,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
         return ret;
     addr = na_ofi_addr_of(base);
     na_ofi_lock(&self->lock);
-    ret = na_ofi_connect(self, addr, na_ofi_end_of(op->context)->id);
+    ret = na_ofi_connect(self, addr);
     if (ret == NA_AGAIN)
         na_plug_list_push(&addr->lookups, &op->link);
     na_ofi_unlock(&self->lock);

@@ -97,7 +97,8 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 # - zmq+tcp: the suites that do not run with ASan there;
 # - self: the suites above NA;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
-# - ofi+tcp: messages, memory, peers, calls, and bulk data on another transport;
+# - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
+#   clients behind a firewall;
 # - the other providers: messages; the decorated ones (HOOKED): memory.
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
@@ -112,7 +113,7 @@ CHECK_CASES := $(STEPS) $(OFI) \
         na_wait)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
-        bulk_class system host_names interfaces)) \
+        bulk_class system host_names interfaces firewall)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 

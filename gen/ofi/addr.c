@@ -152,39 +152,76 @@ static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
     *at = FI_ADDR_UNSPEC;
 }
 
+/* Insert an address of an introduction; see `host`. */
+static na_return_t na_ofi_enter(struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, const unsigned char *raw, fi_addr_t *at_p)
+{
+    unsigned char other[NA_OFI_RAW_MAX];
+    struct sockaddr_storage address = addr->host;
+    struct sockaddr_storage announced;
+    size_t size = self->ends[0]->raw_size;
+
+    if (address.ss_family == 0)
+        return na_ofi_insert(self, raw, at_p);
+    memcpy(&announced, raw, size);
+    na_ofi_set_port(&address, na_ofi_port(&announced));
+    memset(other, 0, sizeof(other));
+    memcpy(other, &address, size);
+    return na_ofi_insert(self, other, at_p);
+}
+
+/* Add an entry of an introduction. NULL: out of memory, or not accepted. */
+static struct na_ofi_far *na_ofi_far_new(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, uint64_t incarnation, const unsigned char *entry,
+    bool rma)
+{
+    struct na_ofi_far *far =
+        (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
+
+    if (far == NULL)
+        return NULL;
+    far->id = entry[0];
+    far->rma = rma;
+    far->due = false;
+    far->incarnation = incarnation;
+    far->next = atomic_load(&addr->far);
+    if (na_ofi_enter(self, addr, entry + 1, &far->at) != NA_SUCCESS) {
+        self->base.core->free(far);
+        return NULL;
+    }
+    atomic_store(&addr->far, far);
+    return far;
+}
+
 /* Store the addresses of a peer's endpoints. Those already known in this
- * incarnation stay. */
+ * incarnation stay. A LINK is due to those for puts and gets. */
 static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
     struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
 {
+    bool seen[NA_OFI_CONTEXTS] = {true};
     unsigned i;
 
     if (addr->at == FI_ADDR_UNSPEC) {
-        na_return_t ret = na_ofi_insert(self, intro->ends + 1, &addr->at);
+        na_return_t ret = na_ofi_enter(self, addr, intro->ends + 1, &addr->at);
 
         if (ret != NA_SUCCESS)
             return ret;
     }
     for (i = 1; i < intro->count; i++) {
         const unsigned char *end = intro->ends + i * (1 + intro->raw_size);
+        bool rma = seen[end[0]];
         struct na_ofi_far *far = atomic_load(&addr->far);
 
+        seen[end[0]] = true;
         while (far != NULL &&
-            (far->id != end[0] || far->incarnation != intro->incarnation))
+            (far->id != end[0] || far->rma != rma ||
+                far->incarnation != intro->incarnation))
             far = far->next;
-        if (far != NULL || end[0] == 0)
-            continue;
-        far = (struct na_ofi_far *) self->base.core->alloc(sizeof(*far));
+        if (far == NULL)
+            far = na_ofi_far_new(self, addr, intro->incarnation, end, rma);
         if (far == NULL)
             break; /* its first endpoint receives everything */
-        far->id = end[0];
-        far->incarnation = intro->incarnation;
-        far->next = atomic_load(&addr->far);
-        if (na_ofi_insert(self, end + 1, &far->at) != NA_SUCCESS) {
-            self->base.core->free(far);
-            break;
-        }
-        atomic_store(&addr->far, far);
+        far->due = rma && !addr->accepted;
     }
     return NA_SUCCESS;
 }
@@ -195,7 +232,8 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
         id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
 
     while (far != NULL &&
-        (far->id != id || far->incarnation != atomic_load(&addr->incarnation)))
+        (far->id != id || far->rma ||
+            far->incarnation != atomic_load(&addr->incarnation)))
         far = far->next;
     return far != NULL ? far->at : addr->at;
 }
@@ -266,6 +304,23 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
     return na_ofi_ask_next(self, addr);
 }
 
+/* For the log. */
+#define NA_OFI_FIREWALL \
+    "a firewall or address translation in between? See hg-cluster(7)"
+
+/* Why an address cannot be reached; the lock is held. */
+static const char *na_ofi_why_lost(const struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, na_return_t code)
+{
+    if (code == NA_PROTOCOL_ERROR)
+        return "it has another version of this transport's protocol";
+    if (!na_plug_has_fds(1))
+        return NA_PLUG_NO_FD;
+    return addr->greeted && na_ofi_is_tcp(self)
+        ? "connected, but its answer does not arrive: " NA_OFI_FIREWALL
+        : "no answer, or refused";
+}
+
 /* An address that was never reached stays usable. */
 static void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
@@ -276,18 +331,17 @@ static void na_ofi_lost(
     bool failed;
     bool asked;
     bool adopted;
+    bool mute; /* it looked up this class, which could not answer */
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
-    const char *why = code == NA_PROTOCOL_ERROR
-        ? "it has another version of this transport's protocol"
-        : !na_plug_has_fds(1) ? NA_PLUG_NO_FD
-                              : "no answer, or refused";
+    const char *why;
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
+    why = na_ofi_why_lost(self, addr, code);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
         (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT) ||
         na_ofi_tries_next(self, addr, code, &why)) {
@@ -297,6 +351,7 @@ static void na_ofi_lost(
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
     reached = addr->reached; /* another thread may connect it when it is idle */
     failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
+    mute = atomic_load(&addr->state) == NA_OFI_ACCEPTED && addr->hello;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
     na_ofi_slot_free(self, addr);
@@ -313,7 +368,12 @@ static void na_ofi_lost(
     na_plug_list_move(&closers, &addr->closers);
     na_ofi_unlock(&self->lock);
     asked = !na_plug_list_empty(&lookups) || !na_plug_list_empty(&sends);
-    if (reached)
+    if (mute) {
+        core->count(&self->base, "ofi_unanswered", 1);
+        core->log(HG_LOG_LEVEL_WARNING, "ofi",
+            "%s looks up this class, which cannot send to it: " NA_OFI_FIREWALL,
+            addr->base.name);
+    } else if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
     else if (failed && !asked) /* only a peer sent the address */

@@ -13,6 +13,7 @@
 
 #define NA_OFI_TICK_MIN (2 * NA_OFI_MS)
 #define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
+#define NA_OFI_LATE 2 /* ticks; see na_ofi_is_late */
 
 /* Check an address in this tick: NA_SUCCESS, or the code with which it ends.
  * The class's lock is held. */
@@ -60,6 +61,11 @@ static void na_ofi_tick(struct na_ofi_class *self)
         next = link->next;
         if (code == NA_SUCCESS)
             continue;
+        if (na_ofi_is_late(self, addr) &&
+            self->turn <= addr->deadline + NA_OFI_LATE) {
+            na_ofi_push_due(self, addr);
+            continue;
+        }
         self->base.core->addr_ref(&addr->base);
         na_ofi_unlock(&self->lock);
         na_ofi_lost(self, addr, code);

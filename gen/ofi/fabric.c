@@ -280,6 +280,7 @@ static bool na_ofi_has_rma(const struct na_ofi_class *self)
  * if a queue is read while an endpoint is bound to it. */
 static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
 {
+    size_t size = sizeof(end->rma_raw);
     struct fid_ep *ep = NULL;
     sigset_t before;
     int rc;
@@ -299,6 +300,8 @@ static na_return_t na_ofi_rma_open(struct na_ofi_end *end)
         return na_ofi_failed(
             end->na_class, "cannot open an endpoint", "for puts and gets", rc);
     }
+    if (na_ofi_is_inet(end->na_class))
+        (void) fi_getname(&ep->fid, end->rma_raw, &size);
     atomic_store(&end->rma, ep);
     return na_ofi_drain_begin(end);
 }
@@ -345,32 +348,53 @@ static bool na_ofi_is_place(
             sizeof(in6[0]->sin6_addr)) == 0;
 }
 
+/* Whether a socket is a connection with the peer's endpoint `there`, or one
+ * that its host made to the endpoint `here` for puts and gets. */
+static bool na_ofi_is_between(int socket, const struct sockaddr_storage *here,
+    const struct sockaddr_storage *there)
+{
+    struct sockaddr_storage peer;
+    struct sockaddr_storage own;
+    socklen_t size = sizeof(peer);
+    socklen_t own_size = sizeof(own);
+
+    if (getpeername(socket, (struct sockaddr *) &peer, &size) != 0 ||
+        getsockname(socket, (struct sockaddr *) &own, &own_size) != 0)
+        return false;
+    if (na_ofi_is_place(&own, here))
+        na_ofi_set_port(&peer, na_ofi_port(there));
+    return na_ofi_is_place(&peer, there);
+}
+
 /* Break this process's connections to a peer's endpoint, so that libfabric ends
- * the operations in flight there. libfabric does not expose its sockets: they
- * are found by their peer address. */
-static void na_ofi_break(struct na_ofi_class *self, fi_addr_t at)
+ * the operations of `end` in flight there. libfabric does not expose its
+ * sockets: they are found by their addresses. A connection that the peer made
+ * looks like those of other peers of its host: they break, too, and the
+ * transfers of those peers are restarted. */
+static void na_ofi_break(struct na_ofi_end *end, fi_addr_t at)
 {
     DIR *open_ones = opendir("/dev/fd"); /* on Linux of /proc */
+    struct sockaddr_storage here;
     struct sockaddr_storage there;
-    struct sockaddr_storage found;
     const struct dirent *entry;
     size_t size = sizeof(there);
 
+    memset(&here, 0, sizeof(here));
     memset(&there, 0, sizeof(there));
     if (open_ones == NULL || at == FI_ADDR_UNSPEC ||
-        fi_av_lookup(self->av, at, &there, &size) != 0)
+        fi_av_lookup(end->na_class->av, at, &there, &size) != 0)
         goto out;
+    if (atomic_load(&end->rma) != NULL)
+        memcpy(&here, end->rma_raw, end->raw_size);
     while ((entry = readdir(open_ones)) != NULL) {
         /* Duplicated, because libfabric may close it and the number may be
          * reused. */
         int copy =
             fcntl((int) strtol(entry->d_name, NULL, 10), F_DUPFD_CLOEXEC, 0);
-        socklen_t length = sizeof(found);
 
         if (copy < 0)
             continue;
-        if (getpeername(copy, (struct sockaddr *) &found, &length) == 0 &&
-            na_ofi_is_place(&found, &there))
+        if (na_ofi_is_between(copy, &here, &there))
             (void) shutdown(copy, SHUT_RDWR);
         (void) close(copy);
     }

@@ -30,7 +30,8 @@ static ssize_t na_ofi_send_control(
     segment.address = body;
     segment.size = 0;
     if (kind != NA_OFI_BYE)
-        segment.size = na_ofi_put_intro(self, addr->token, body,
+        segment.size = na_ofi_put_intro(self, addr->token,
+            kind == NA_OFI_WELCOME && addr->links, body,
             sizeof(body) < self->message_size - NA_OFI_HEADER
                 ? sizeof(body)
                 : self->message_size - NA_OFI_HEADER);
@@ -68,6 +69,7 @@ static na_return_t na_ofi_aim(
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
     addr->hello = ret == NA_SUCCESS;
+    addr->greeted = false;
     addr->tries = 0;
     return ret;
 }
@@ -90,16 +92,17 @@ static na_return_t na_ofi_ask_host(
     return addr->query != NULL ? NA_SUCCESS : NA_NOMEM;
 }
 
-/* Connect an idle address from the endpoint `home`. */
+/* Connect an idle address from the first endpoint, which is the one that peers
+ * answer: the answer takes the same connection. */
 static na_return_t na_ofi_ask(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     na_return_t ret =
         addr->has_host ? na_ofi_ask_host(self, addr) : na_ofi_aim(self, addr);
 
     if (ret != NA_SUCCESS)
         return ret;
-    addr->home = home;
+    addr->home = 0;
     addr->limit = self->turn + self->lookup_ticks;
     addr->deadline = addr->limit;
     atomic_store(&addr->context, 0); /* the others may be closed */
@@ -167,7 +170,7 @@ static void na_ofi_answered(struct na_class *na_class)
 }
 
 static na_return_t na_ofi_connect(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home)
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     na_return_t ret;
 
@@ -175,10 +178,54 @@ static na_return_t na_ofi_connect(
     case NA_OFI_READY: return NA_SUCCESS;
     case NA_OFI_ASKED: return NA_AGAIN;
     case NA_OFI_IDLE:
-        ret = na_ofi_ask(self, addr, home);
+        ret = na_ofi_ask(self, addr);
         return ret == NA_SUCCESS ? NA_AGAIN : ret;
     default: return NA_DISCONNECT;
     }
+}
+
+/* ---- Links ---- */
+
+/* How long a peer may take to send LINK. */
+#define NA_OFI_LINK_WAIT (1000 * NA_OFI_MS)
+
+static na_return_t na_ofi_link(struct na_ofi_end *end, struct na_ofi_addr *addr)
+{
+    struct na_ofi_class *self = end->na_class;
+    na_return_t ret = NA_AGAIN;
+    uint64_t now;
+
+    if (!addr->accepted || na_ofi_is_linked(end, addr) ||
+        atomic_load(&addr->unlinked) || !na_ofi_is_tcp(self))
+        return NA_SUCCESS;
+    now = self->base.core->now_ns();
+    na_ofi_lock(&self->lock);
+    if (addr->link_asked == 0) {
+        addr->link_asked = now;
+        addr->links = true;
+        addr->hello = true;
+        na_ofi_push_due(self, addr);
+    } else if (now - addr->link_asked > NA_OFI_LINK_WAIT) {
+        addr->links = false;
+        atomic_store(&addr->unlinked, true);
+        ret = NA_SUCCESS;
+    }
+    na_ofi_unlock(&self->lock);
+    return ret;
+}
+
+/* Send LINK to the endpoints where one is due, soon; the lock is held. */
+static void na_ofi_link_soon(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const struct na_ofi_far *far = atomic_load(&addr->far);
+
+    while (far != NULL && !far->due)
+        far = far->next;
+    if (far == NULL)
+        return;
+    addr->link_until = self->turn + self->lookup_ticks;
+    na_ofi_push_due(self, addr);
 }
 
 /* ---- Receiving HELLO and WELCOME ---- */
@@ -187,9 +234,11 @@ static na_return_t na_ofi_connect(
  * are called by the thread that polls the endpoint, with no other lock held. */
 
 /* Answer a HELLO with WELCOME, from the endpoint that received it. */
-static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
-    struct na_ofi_addr *addr, uint8_t source)
+static void na_ofi_answer(struct na_ofi_end *end, struct na_ofi_addr *addr,
+    uint8_t source, const struct na_ofi_intro *intro)
 {
+    struct na_ofi_class *self = end->na_class;
+
     na_ofi_lock(&self->lock);
     if (atomic_load(&addr->state) != NA_OFI_DEAD) {
         addr->home = end->id;
@@ -198,7 +247,8 @@ static void na_ofi_answer(struct na_ofi_class *self, struct na_ofi_end *end,
          * no answer. */
         if (atomic_load(&addr->state) == NA_OFI_READY)
             atomic_store(&addr->context, source);
-        addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0;
+        addr->hello = na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0 &&
+            !na_ofi_answer_translated(end, addr, intro);
         if (addr->hello)
             na_ofi_push_due(self, addr);
     }
@@ -262,6 +312,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
     addr->reached = true;
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->incarnation, intro->incarnation);
+    memcpy(addr->raw, intro->ends + 1, intro->raw_size);
     na_ofi_lock(&self->lock);
     ret = na_ofi_set_ends(self, addr, intro);
     if (ret == NA_SUCCESS)
@@ -303,7 +354,7 @@ static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     if (peer == NULL && why == NULL)
         peer = na_ofi_accept(self, intro, name);
     if (peer != NULL) {
-        na_ofi_answer(self, end, peer, header->source);
+        na_ofi_answer(end, peer, header->source, intro);
         self->base.core->addr_unref(&peer->base);
     }
     return why;
@@ -342,8 +393,10 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         /* It was restarted, or has abandoned this class. */
         other = atomic_load(&addr->incarnation) != intro->incarnation ||
             atomic_load(&addr->theirs) != intro->token;
-    if (atomic_load(&addr->state) == NA_OFI_READY && !other)
+    if (atomic_load(&addr->state) == NA_OFI_READY && !other) {
         (void) na_ofi_set_ends(self, addr, intro);
+        na_ofi_link_soon(self, addr);
+    }
     na_ofi_unlock(&self->lock);
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);

@@ -86,7 +86,7 @@ static na_return_t na_ofi_addr_lookup(struct na_op *op)
         return ret;
     addr = na_ofi_addr_of(base);
     na_ofi_lock(&self->lock);
-    ret = na_ofi_connect(self, addr, na_ofi_end_of(op->context)->id);
+    ret = na_ofi_connect(self, addr);
     if (ret == NA_AGAIN)
         na_plug_list_push(&addr->lookups, &op->link);
     na_ofi_unlock(&self->lock);

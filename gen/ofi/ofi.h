@@ -105,7 +105,8 @@ enum na_ofi_kind {
     NA_OFI_HELLO = 1,
     NA_OFI_WELCOME,
     NA_OFI_MESSAGE,
-    NA_OFI_BYE, /* "I close" */
+    NA_OFI_BYE,  /* "I close" */
+    NA_OFI_LINK, /* to an endpoint for puts and gets: see rma.c */
     NA_OFI_KIND_MAX
 };
 
@@ -132,7 +133,13 @@ enum na_ofi_state {
 
 /* The context of a libfabric operation. `provider` belongs to the provider
  * until the operation ends. */
-enum na_ofi_work { NA_OFI_RECV, NA_OFI_SEND, NA_OFI_RMA, NA_OFI_DRAIN };
+enum na_ofi_work {
+    NA_OFI_RECV,
+    NA_OFI_SEND,
+    NA_OFI_SEND_LINK, /* its failure means nothing */
+    NA_OFI_RMA,
+    NA_OFI_DRAIN
+};
 
 struct na_ofi_request {
     struct fi_context2 provider;
@@ -165,6 +172,8 @@ struct na_ofi_entry {
 struct na_ofi_far {
     struct na_ofi_far *next;
     uint8_t id;
+    bool rma; /* for the peer's puts and gets: only LINK is sent there */
+    bool due; /* a LINK */
     uint64_t incarnation; /* of the peer */
     fi_addr_t at;
 };
@@ -182,17 +191,21 @@ struct na_ofi_addr {
     _Atomic bool open; /* ready, and `sends` is empty */
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
-    bool hello;        /* due: a HELLO */
+    bool hello;        /* due: a HELLO or WELCOME */
+    bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */
     uint8_t home;      /* id of the endpoint that sent or received HELLO */
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
-    fi_addr_t at;                      /* the same; FI_ADDR_UNSPEC: none */
-    _Atomic(struct na_ofi_far *) far;  /* only added to */
-    uint32_t slot;                     /* in class->slots, by `token` */
-    uint64_t token;                    /* token in messages from the peer */
-    _Atomic uint64_t theirs;           /* token in messages to the peer */
-    _Atomic uint64_t incarnation;      /* 0: unknown yet */
-    _Atomic uint64_t heard;            /* tick of the last message */
+    /* Where it is connected from, behind an address translation; family 0: the
+     * host in `raw`. See translate.c. */
+    struct sockaddr_storage host;
+    fi_addr_t at; /* of its first endpoint; FI_ADDR_UNSPEC: none */
+    _Atomic(struct na_ofi_far *) far; /* only added to */
+    uint32_t slot;                    /* in class->slots, by `token` */
+    uint64_t token;                   /* token in messages from the peer */
+    _Atomic uint64_t theirs;          /* token in messages to the peer */
+    _Atomic uint64_t incarnation;     /* 0: unknown yet */
+    _Atomic uint64_t heard;           /* tick of the last message */
     _Atomic uint8_t context; /* endpoint that its last message came from */
     unsigned tries;          /* attempts of that HELLO or WELCOME */
     uint64_t asked;          /* tick of the last HELLO sent */
@@ -203,6 +216,13 @@ struct na_ofi_addr {
     struct na_plug_query *query;
     uint64_t limit;          /* last tick of all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
+    /* Endpoints of this class that the peer connected with, for puts and gets:
+     * a bit each. See rma.c. */
+    _Atomic uint64_t linked[NA_OFI_CONTEXTS / 64];
+    uint64_t link_asked;   /* time of the request for a LINK, in ns; 0: none */
+    _Atomic bool unlinked; /* it does not connect */
+    bool links;            /* its WELCOMEs name the endpoints to connect with */
+    uint64_t link_until;   /* last tick of the attempts to send LINK */
     /* Puts and gets that are retried alone; see rma.c. */
     _Atomic unsigned suspects;
     _Atomic(struct na_ofi_op *) turn; /* the one that is retried now */
@@ -297,6 +317,8 @@ struct na_ofi_end {
     uint64_t pause; /* minimum time until the next; guarded by clock_lock */
     size_t raw_size;
     unsigned char raw[NA_OFI_RAW_MAX];
+    unsigned char rma_raw[NA_OFI_RAW_MAX]; /* of `rma`, over TCP; valid once
+                     `rma` is set */
 };
 
 struct na_ofi_slot {
@@ -372,6 +394,22 @@ static struct na_ofi_end *na_ofi_end_of(const struct na_context *context)
     return ((const struct na_ofi_context *) context)->end;
 }
 
+/* Whether a peer connected its first endpoint with `end` for puts and gets. */
+static bool na_ofi_is_linked(
+    const struct na_ofi_end *end, const struct na_ofi_addr *addr)
+{
+    uint64_t bits =
+        atomic_load_explicit(&addr->linked[end->id / 64], memory_order_relaxed);
+
+    return (bits >> (end->id % 64) & 1) != 0;
+}
+
+static void na_ofi_unlink(struct na_ofi_end *end, struct na_ofi_addr *addr)
+{
+    atomic_fetch_and(
+        &addr->linked[end->id / 64], ~(UINT64_C(1) << (end->id % 64)));
+}
+
 static void na_ofi_lock(pthread_mutex_t *lock)
 {
     int rc = pthread_mutex_lock(lock);
@@ -402,11 +440,16 @@ HG_PRIVATE unsigned na_ofi_poll_end(struct na_ofi_end *end);
 HG_PRIVATE ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind);
 
-/* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent from
- * the endpoint `home`, or will be when the host's name is resolved; else the
- * error. The class's lock is held. */
+/* Connect an address. NA_SUCCESS: it is ready; NA_AGAIN: HELLO was sent, or
+ * will be when the host's name is resolved; else the error. The class's lock is
+ * held. */
 HG_PRIVATE na_return_t na_ofi_connect(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, uint8_t home);
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Have a peer connect itself with an endpoint for puts and gets. NA_SUCCESS: it
+ * has, or need not; NA_AGAIN: it was asked to. No lock is held. */
+HG_PRIVATE na_return_t na_ofi_link(
+    struct na_ofi_end *end, struct na_ofi_addr *addr);
 
 /* Send HELLO to the next number of an asked address's host. False: no number is
  * left, or no time. The class's lock is held. */

@@ -202,6 +202,28 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     return na_ofi_handle_welcome(self, addr, &intro);
 }
 
+/* A peer sent LINK to an endpoint for puts and gets. */
+static const char *na_ofi_handle_link(
+    struct na_ofi_end *end, const unsigned char *bytes, size_t size)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_ofi_header header;
+    struct na_ofi_addr *addr;
+
+    if (!na_ofi_get_header(bytes, size, &header) ||
+        header.kind != NA_OFI_LINK || size != NA_OFI_HEADER)
+        return "it came to an endpoint for puts and gets";
+    addr = na_ofi_sender(self, &header);
+    if (addr == NULL)
+        return "its sender is not a peer (any more)";
+    na_ofi_lock(&self->lock);
+    addr->link_asked = 0;
+    atomic_fetch_or(&addr->linked[end->id / 64], UINT64_C(1) << (end->id % 64));
+    na_ofi_unlock(&self->lock);
+    self->base.core->addr_unref(&addr->base);
+    return NULL;
+}
+
 /* A message of another version of the protocol. */
 static void na_ofi_handle_foreign(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
@@ -274,11 +296,14 @@ static void na_ofi_received(
     if (end->na_class->is_rxm) /* one message, at the beginning */
         bytes = NA_OFI_OF(request, struct na_ofi_buffer, request)->bytes;
     if ((entry->flags & FI_RECV) != 0 && entry->len > 0) {
+        const char *wrong = NULL;
+
         if (request->work == NA_OFI_RECV)
             na_ofi_dispatch(end, bytes, entry->len);
         else
-            na_ofi_refuse(end->na_class, NULL, entry->len,
-                "it came to an endpoint for puts and gets");
+            wrong = na_ofi_handle_link(end, bytes, entry->len);
+        if (wrong != NULL)
+            na_ofi_refuse(end->na_class, NULL, entry->len, wrong);
     }
     na_ofi_recv_ended(end, request, entry->flags);
 }
@@ -316,6 +341,8 @@ static unsigned na_ofi_read_errors(struct na_ofi_end *end)
             continue; /* of an inject */
         if (request->work == NA_OFI_SEND) {
             na_ofi_send_failed(end, request);
+        } else if (request->work == NA_OFI_SEND_LINK) {
+            self->base.core->addr_unref(&na_ofi_sent(end, request)->base);
         } else if (request->work == NA_OFI_RMA) {
             na_ofi_rma_done(end, request, error.err);
         } else {

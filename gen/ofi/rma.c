@@ -21,6 +21,13 @@
  * a suspect waits until it can be started, or until keep-alives have found the
  * peer dead.
  *
+ * Over TCP, a peer that looked up this class makes that connection: a firewall
+ * or an address translation may let it connect, but not be connected to. When
+ * the first put or get to it starts, WELCOME names the endpoints for puts and
+ * gets, to which the peer's first endpoint sends LINK, as often as it gets such
+ * a WELCOME. The providers use a connection in both directions. If no LINK
+ * comes within a second, this class connects.
+ *
  * Not every provider ends operations in flight to a dead peer, or supports
  * canceling them:
  *
@@ -167,12 +174,13 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
 
 /* The endpoint that serves the peer's memory: the one that sent its last
  * message, since some thread makes progress there; its first one if that
- * failed, or if memory belongs to an endpoint. */
+ * failed, if it is linked, or if memory belongs to an endpoint. */
 static fi_addr_t na_ofi_rma_target(const struct na_ofi_op *op)
 {
     struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
 
-    if (op->tries > 0 || na_ofi_mr_mode(op->end->na_class, FI_MR_ENDPOINT))
+    if (op->tries > 0 || na_ofi_mr_mode(op->end->na_class, FI_MR_ENDPOINT) ||
+        na_ofi_is_linked(op->end, addr))
         return addr->at;
     return na_ofi_target(
         addr, atomic_load_explicit(&addr->context, memory_order_relaxed));
@@ -271,13 +279,13 @@ static na_return_t na_ofi_rma_ready(struct na_ofi_op *op)
     na_return_t ret;
 
     if (state == NA_OFI_READY)
-        return NA_SUCCESS;
+        return na_ofi_link(op->end, addr);
     if (state == NA_OFI_DEAD || self->base.core->addr_is_dead(&addr->base))
         return NA_DISCONNECT;
     if (state == NA_OFI_IDLE && op->asked)
         return NA_HOSTUNREACH;
     na_ofi_lock(&self->lock);
-    ret = na_ofi_connect(self, addr, op->end->id);
+    ret = na_ofi_connect(self, addr);
     na_ofi_unlock(&self->lock);
     op->asked = ret == NA_AGAIN;
     return ret;
@@ -322,6 +330,7 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
     op->tries++;
     op->started = false;
     na_ofi_rma_reset(op);
+    na_ofi_unlink(op->end, addr);
     return NA_SUCCESS;
 }
 
@@ -330,10 +339,10 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 {
     na_return_t ret = anew ? na_ofi_rma_suspect(op) : NA_SUCCESS;
 
-    if (ret == NA_SUCCESS && op->left > 0)
-        ret = na_ofi_rma_ready(op);
     if (ret == NA_SUCCESS && atomic_load(&op->end->rma) == NULL)
         ret = NA_AGAIN; /* na_ofi_rma_flush opens it */
+    if (ret == NA_SUCCESS && op->left > 0)
+        ret = na_ofi_rma_ready(op);
     if (ret == NA_SUCCESS && op->retry != 0 &&
         op->end->na_class->base.core->now_ns() < op->retry)
         ret = NA_AGAIN;
@@ -660,6 +669,18 @@ static struct na_ofi_addr *na_ofi_rma_find_dead(
     return found;
 }
 
+/* Connections that peers made may be broken: have them made anew. */
+static void na_ofi_unlink_all(struct na_ofi_end *end)
+{
+    struct na_ofi_class *self = end->na_class;
+    struct na_link *link;
+
+    na_ofi_lock(&self->lock);
+    for (link = self->addrs.next; link != &self->addrs; link = link->next)
+        na_ofi_unlink(end, NA_OFI_OF(link, struct na_ofi_addr, link));
+    na_ofi_unlock(&self->lock);
+}
+
 /* Break the connections to dead peers that pieces are in flight to. */
 static void na_ofi_rma_break(struct na_ofi_end *end)
 {
@@ -671,9 +692,10 @@ static void na_ofi_rma_break(struct na_ofi_end *end)
         const struct na_ofi_far *far;
 
         self->base.core->count(&self->base, "rma_stuck", 1);
-        na_ofi_break(self, addr->at);
+        na_ofi_break(end, addr->at);
         for (far = atomic_load(&addr->far); far != NULL; far = far->next)
-            na_ofi_break(self, far->at);
+            na_ofi_break(end, far->at);
+        na_ofi_unlink_all(end);
         self->base.core->addr_unref(&addr->base);
     }
 }

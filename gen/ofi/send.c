@@ -65,7 +65,8 @@ static void na_ofi_buffer_put(
     struct na_ofi_buffer **list =
         buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
 
-    assert(buffer->request.work == NA_OFI_SEND);
+    assert(buffer->request.work == NA_OFI_SEND ||
+        buffer->request.work == NA_OFI_SEND_LINK);
     buffer->addr = NULL;
     buffer->next = *list;
     *list = buffer;
@@ -135,6 +136,8 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
         return -FI_ENOMEM;
     }
     na_ofi_gather(buffer->bytes, header, segments, count);
+    buffer->request.work =
+        header->kind == NA_OFI_LINK ? NA_OFI_SEND_LINK : NA_OFI_SEND;
     rc = fi_send(
         end->ep, buffer->bytes, size, buffer->desc, at, &buffer->request);
     if (rc == 0) {
@@ -204,6 +207,39 @@ static bool na_ofi_has_sends(struct na_ofi_addr *addr)
         !na_plug_list_empty(&addr->sends);
 }
 
+/* Whether a lookup was not answered in time. A thread that makes progress ends
+ * it: it may be the one that waits, which gets the log line as its error text.
+ * The class's lock is held, as below. */
+static bool na_ofi_is_late(
+    const struct na_ofi_class *self, const struct na_ofi_addr *addr)
+{
+    return atomic_load(&addr->state) == NA_OFI_ASKED &&
+        self->turn > addr->deadline && !na_plug_list_empty(&addr->lookups);
+}
+
+/* Send LINK where it is due. -FI_EAGAIN: some could not be sent yet. */
+static ssize_t na_ofi_flush_links(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    struct na_ofi_far *far = atomic_load(&addr->far);
+    struct na_ofi_header header;
+    bool waits = false;
+
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_OFI_LINK;
+    header.token = atomic_load(&addr->theirs);
+    for (; far != NULL; far = far->next) {
+        ssize_t rc;
+
+        if (!far->due)
+            continue;
+        rc = na_ofi_post(self->ends[0], addr, far->at, &header, NULL, 0, 0);
+        far->due = rc == -FI_EAGAIN || rc == -FI_ENOMEM;
+        waits |= far->due;
+    }
+    return waits && self->turn <= addr->link_until ? -FI_EAGAIN : 0;
+}
+
 /* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
  * the error that ends it. The class's lock is held. A send is completed with it
  * held, before another thread can deliver an answer: the class still holds a
@@ -213,14 +249,17 @@ static ssize_t na_ofi_flush_addr(
 {
     ssize_t rc = 0;
 
-    if (addr->at == FI_ADDR_UNSPEC) {
+    if (na_ofi_is_late(self, addr)) {
+        rc = na_ofi_in_clock ? -FI_EAGAIN : -FI_EHOSTUNREACH;
+    } else if (addr->at == FI_ADDR_UNSPEC) {
         rc = -FI_EHOSTUNREACH; /* the address vector did not accept it */
     } else if (addr->hello) {
         rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
-        addr->tries++;
+        addr->tries += na_ofi_in_clock;
     }
     if (rc == 0) {
+        addr->greeted |= addr->hello;
         addr->hello = false;
         addr->tries = 0;
     }
@@ -236,14 +275,17 @@ static ssize_t na_ofi_flush_addr(
             (*n_p)++;
         }
     }
-    if (rc == 0 && atomic_load(&addr->state) == NA_OFI_READY)
-        atomic_store(&addr->open, true);
-    return rc;
+    if (rc != 0 || atomic_load(&addr->state) != NA_OFI_READY)
+        return rc;
+    atomic_store(&addr->open, true);
+    return na_plug_list_empty(&addr->closers) ? na_ofi_flush_links(self, addr)
+                                              : 0;
 }
 
-/* Whether to retry in a millisecond. A HELLO or WELCOME waits for the next tick
- * if the address is probably not in use: each attempt costs system calls, and
- * unknown peers can name any number of addresses. */
+/* Whether to retry in a millisecond. After NA_OFI_TRIES of them a HELLO or
+ * WELCOME waits for the next tick: the address is probably not in use, each
+ * attempt costs system calls, and unknown peers can name any number of
+ * addresses. */
 static bool na_ofi_flush_soon(struct na_ofi_addr *addr)
 {
     return addr->tries < NA_OFI_TRIES || na_ofi_has_sends(addr);
@@ -287,13 +329,13 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
 }
 
 /* Queue a send that cannot be sent at once. */
-static na_return_t na_ofi_send_later(struct na_ofi_class *self,
-    struct na_ofi_addr *addr, uint8_t home, struct na_op *op)
+static na_return_t na_ofi_send_later(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, struct na_op *op)
 {
     na_return_t ret;
 
     na_ofi_lock(&self->lock);
-    ret = na_ofi_connect(self, addr, home);
+    ret = na_ofi_connect(self, addr);
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
@@ -324,8 +366,7 @@ static na_return_t na_ofi_msg_send(
         return NA_SUCCESS;
     }
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
-        return op != NULL ? na_ofi_send_later(self, addr, end->id, op)
-                          : NA_AGAIN;
+        return op != NULL ? na_ofi_send_later(self, addr, op) : NA_AGAIN;
     na_ofi_lost(self, addr, NA_HOSTUNREACH);
     return NA_DISCONNECT;
 }

@@ -14,7 +14,8 @@
  *
  * The body of HELLO and WELCOME, an introduction. Messages to the sender carry
  * `token`. It is dead when it is silent for `death` ms. Its first endpoint is
- * the first entry.
+ * the first entry. An id that occurs again is that of an endpoint for puts and
+ * gets.
  *
  *     0            8      16     20    22     24
  *     +------------+------+------+-----+------+-----------------------------
@@ -79,13 +80,12 @@ static bool na_ofi_get_header(
     return true;
 }
 
-/* Write the own introduction for a peer, which puts `token` into its messages.
- * Returns its size, at most `max`. The class's lock is held. */
-static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
-    unsigned char *p, size_t max)
+/* Append the endpoints of one kind to an introduction of `size` bytes, which
+ * becomes at most `max`; returns their number. */
+static unsigned na_ofi_put_ends(const struct na_ofi_class *self, bool rma,
+    unsigned char *p, size_t *size, size_t max)
 {
     size_t raw_size = self->ends[0]->raw_size;
-    size_t size = NA_OFI_INTRO;
     unsigned count = 0;
     unsigned id;
 
@@ -94,13 +94,29 @@ static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
 
         /* Peers that do not know an endpoint send to the first one. */
         if (end == NULL || end->raw_size != raw_size ||
-            size + 1 + raw_size > max)
+            (rma && atomic_load(&end->rma) == NULL) ||
+            *size + 1 + raw_size > max)
             continue;
-        p[size] = (unsigned char) id;
-        memcpy(p + size + 1, end->raw, raw_size);
-        size += 1 + raw_size;
+        p[*size] = (unsigned char) id;
+        memcpy(p + *size + 1, rma ? end->rma_raw : end->raw, raw_size);
+        *size += 1 + raw_size;
         count++;
     }
+    return count;
+}
+
+/* Write the own introduction for a peer, which puts `token` into its messages;
+ * with the endpoints for puts and gets, or without. Returns its size, at most
+ * `max`. The class's lock is held. */
+static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
+    bool rma, unsigned char *p, size_t max)
+{
+    size_t raw_size = self->ends[0]->raw_size;
+    size_t size = NA_OFI_INTRO;
+    unsigned count = na_ofi_put_ends(self, false, p, &size, max);
+
+    if (rma)
+        count += na_ofi_put_ends(self, true, p, &size, max);
     assert(count > 0);
     na_plug_put64(p, self->base.incarnation);
     na_plug_put64(p + 8, token);

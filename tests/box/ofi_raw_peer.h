@@ -23,6 +23,7 @@ enum { /* kinds of message */
     KIND_WELCOME,
     KIND_MESSAGE,
     KIND_BYE,
+    KIND_LINK, /* to an endpoint for puts and gets */
     KIND_END
 };
 

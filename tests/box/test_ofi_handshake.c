@@ -679,7 +679,7 @@ HG_TEST(peer_that_never_answers_correctly_is_unreachable)
     uint64_t start = endpoint_ms();
     unsigned char bytes[128];
 
-    hg_test_expect_log("cannot be reached");
+    hg_test_expect_log("connected, but its answer does not arrive");
     asked_open(&asked);
     (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
     bytes[8] ^= 1;
@@ -780,4 +780,193 @@ HG_TEST(bye_disconnects_the_peer_at_once)
     HG_CHECK_RET(asked_wait(&asked, &recv), NA_DISCONNECT);
     conform_free_addr(&asked.server.end, &asked.lookup);
     asked_close(&asked);
+}
+
+/* A process that accepts connections and answers no HELLO. */
+HG_TEST_ROLE(mute)
+{
+    struct pollfd parent = {hg_test_parent_fd(), POLLIN, 0};
+    char name[NA_MAX_ADDR_LEN];
+    struct conform_end end;
+    struct attacked nobody;
+    struct raw_peer peer;
+
+    (void) argv;
+    HG_CHECK_EQ_INT(argc, 0);
+    memset(&nobody, 0, sizeof(nobody));
+    endpoint_open(&end, "ofi+tcp://127.0.0.1", 1000);
+    nobody.end = end;
+    raw_peer_init(&peer, attacked_turn, &nobody);
+    raw_peer_name(&peer, name);
+    hg_test_write_parent(name);
+    while (poll(&parent, 1, 0) == 0)
+        raw_peer_turn(&peer);
+    raw_peer_fini(&peer);
+    conform_close(&end);
+}
+
+/* The waiting thread gets the reason as its error text. */
+HG_TEST(lookup_without_an_answer_explains_itself)
+{
+    struct hg_test_peer *peer = hg_test_spawn("mute", (char *) NULL);
+    char *name = hg_test_read_peer(peer);
+    struct conform_end end;
+    na_addr_t addr;
+
+    hg_test_expect_log("connected, but its answer does not arrive");
+    endpoint_open_with(
+        &end, "ofi+tcp://127.0.0.1", ASK_DEATH_MS, ASK_LOOKUP_MS);
+    HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, name,
+                     20 * hg_test_scaled_ms(ASK_LOOKUP_MS), &addr),
+        NA_HOSTUNREACH);
+    HG_CHECK(strstr(HG_Get_last_error_text(), "firewall") != NULL);
+    HG_CHECK(strstr(HG_Get_last_error_text(), name) != NULL);
+    conform_close(&end);
+    hg_test_stop(peer);
+    free(name);
+}
+
+/* ---- Peers that cannot be answered ---- */
+
+HG_TEST(hello_that_cannot_be_answered_is_logged_once)
+{
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
+    unsigned char bytes[128], raw[RAW];
+    struct attacked server;
+    struct raw_peer stranger;
+    char name[NA_MAX_ADDR_LEN];
+    size_t size;
+
+    hg_test_expect_log("which cannot send to it");
+    memset(&server, 0, sizeof(server));
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    endpoint_open_with(
+        &server.end, "ofi+tcp://127.0.0.1", ASK_DEATH_MS, ASK_LOOKUP_MS);
+    endpoint_name(&server.end, server.end.self, name);
+    raw_peer_init(&stranger, attacked_turn, &server);
+    raw_peer_dial(&stranger, name);
+    raw_peer_raw(raw, 1); /* nobody listens there */
+    size = raw_peer_introduce(&stranger, bytes, KIND_HELLO, raw);
+    raw_peer_send(&stranger, bytes, size);
+    raw_peer_send(&stranger, bytes, size); /* as a client repeats it */
+    while (hg_test_log_count("which cannot send to it") == 0) {
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&stranger);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(server.end.na_class, "ofi_unanswered"), 1);
+    HG_CHECK_EQ_U64(hg_test_log_count("which cannot send to it"), 1);
+    HG_CHECK_EQ_U64(hg_test_log_count("lost the peer"), 0);
+    raw_peer_fini(&stranger);
+    conform_close(&server.end);
+}
+
+/* ---- Connections for puts and gets ---- */
+
+struct linked {
+    struct attacked server;
+    struct raw_peer stranger;
+    struct conform_call word; /* its source is the stranger */
+    struct conform_call get;
+    na_mem_handle_t local, remote;
+    fi_addr_t messages; /* addresses of the server's two endpoints */
+    fi_addr_t transfers;
+};
+
+/* The class reads memory of the raw peer, and asks it to connect. */
+static void linked_open(struct linked *linked)
+{
+    static unsigned char memory[64];
+    struct raw_peer *stranger = &linked->stranger;
+    struct conform_end *end = &linked->server.end;
+    unsigned char bytes[RAW_PEER_ROOM], got[8];
+    size_t size;
+
+    memset(linked, 0, sizeof(*linked));
+    shake_open(&linked->server, stranger);
+    linked->messages = stranger->at;
+    raw_peer_greet(stranger);
+    raw_peer_word(stranger);
+    HG_CHECK_OK(conform_recv(end, &linked->word, false, got, sizeof(got), 0));
+    while (linked->word.ends == 0)
+        raw_peer_turn(stranger);
+    HG_CHECK_OK(linked->word.ret);
+    linked->local = endpoint_register(end, memory, sizeof(memory));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        end->na_class, bytes, sizeof(bytes), linked->local));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        end->na_class, &linked->remote, bytes, sizeof(bytes)));
+    HG_CHECK_OK(NA_Get(end->na_class, end->context, conform_ended, &linked->get,
+        linked->local, 0, linked->remote, 0, sizeof(memory), linked->word.addr,
+        &linked->get.id));
+    do
+        size = raw_peer_receive_kind(stranger, KIND_WELCOME, bytes);
+    while (size == SHAKE_SIZE);
+    HG_CHECK_EQ_U64(size, SHAKE_SIZE + 1 + RAW);
+    HG_CHECK_EQ_INT(bytes[SHAKE_SIZE], 0); /* again: its other endpoint */
+    linked->transfers = raw_peer_enter(stranger, bytes + SHAKE_SIZE + 1);
+    HG_CHECK(linked->transfers != linked->messages);
+}
+
+static void linked_close(struct linked *linked)
+{
+    na_class_t *na_class = linked->server.end.na_class;
+
+    linked->stranger.at = linked->messages;
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, linked->remote));
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, linked->local));
+    conform_free_addr(&linked->server.end, &linked->word);
+    shake_close(&linked->server, &linked->stranger);
+}
+
+HG_TEST(link_is_checked)
+{
+    struct linked linked;
+    struct raw_peer *stranger = &linked.stranger;
+    unsigned char bytes[RAW_PEER_ROOM];
+    size_t size = RAW_PEER_ROOM;
+    unsigned links = 0;
+    uint64_t before;
+    unsigned kind;
+
+    hg_test_allow_log("refused a message");
+    hg_test_allow_log("a transfer");
+    linked_open(&linked);
+    (void) raw_peer_header(bytes, KIND_LINK, stranger->token);
+    raw_peer_send_refused(stranger, &linked.server, bytes, HEADER,
+        "a LINK to an endpoint for messages");
+    stranger->at = linked.transfers;
+    for (kind = 0; kind <= KIND_END; kind++) {
+        (void) raw_peer_header(bytes, kind, stranger->token);
+        if (kind != KIND_LINK)
+            raw_peer_send_refused(stranger, &linked.server, bytes, HEADER,
+                "another kind to an endpoint for puts and gets");
+    }
+    (void) raw_peer_header(bytes, KIND_LINK, stranger->token);
+    raw_peer_send_refused(
+        stranger, &linked.server, bytes, HEADER + 1, "a LINK with a body");
+    raw_peer_send_refused(
+        stranger, &linked.server, bytes, HEADER - 1, "a short LINK");
+    (void) raw_peer_header(bytes, KIND_LINK, stranger->token ^ 1);
+    raw_peer_send_refused(
+        stranger, &linked.server, bytes, HEADER, "a LINK of an unknown peer");
+    HG_CHECK_EQ_INT(linked.get.ends, 0);
+    before = raw_peer_refused(&linked.server);
+    /* The get begins, and the provider of the raw peer refuses it. It is
+     * retried over another connection, for which the peer is asked again. */
+    while (linked.get.ends == 0) {
+        if (size > SHAKE_SIZE) {
+            (void) raw_peer_header(bytes, KIND_LINK, stranger->token);
+            raw_peer_send(stranger, bytes, HEADER);
+            links++;
+        }
+        for (size = 0; linked.get.ends == 0 && size == 0;) {
+            raw_peer_turn(stranger);
+            if (stranger->got > 0)
+                size = raw_peer_hear(stranger, bytes);
+        }
+    }
+    HG_CHECK(links > 1);
+    HG_CHECK_RET(linked.get.ret, NA_NOENTRY);
+    HG_CHECK_EQ_U64(raw_peer_refused(&linked.server), before);
+    linked_close(&linked);
 }
