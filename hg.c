@@ -20451,9 +20451,55 @@ struct hg_handle_late {
     uint64_t sequence;
     hg_handle_left_t unsent;
     hg_handle_left_t left;
+    /* A large answer: the handle's buffer, which counts as held. */
+    struct hg_buf taken;
     struct na_segment segment;
     unsigned char data[];
 };
+
+/* Whether a message to be queued is an answer whose buffer can be taken from
+ * its handle. Smaller ones are copied, and so is a buffer that the application
+ * has. */
+static bool hg_handle_may_take(
+    const struct hg_handle *handle, const struct na_msg *msg)
+{
+    return handle->target && msg->size > HG_HANDLE_BUF_SMALL &&
+        msg->segments[0].address == handle->out.data && !handle->call.own_area;
+}
+
+/* Move the handle's buffer to a queued answer, and count it as held. HG_AGAIN
+ * (logged): the limit is reached, and the buffer was freed. The lock is
+ * held. */
+static hg_return_t hg_handle_take_buffer(
+    struct hg_handle *handle, struct hg_handle_late *late, size_t size)
+{
+    struct hg_context *context = handle->context;
+
+    if (!hg_limit_take(
+            context->hg_class->limits, handle->addr, HG_LIMIT_HELD, size)) {
+        hg_handle_count(context, HG_COUNT_TURNED_AWAY);
+        hg_log_warning("rpc",
+            "the limit leaves no space for an output of %zu bytes of \"%s\" "
+            "with %s, which does not read its responses",
+            size, hg_handle_function(handle), hg_handle_peer(handle));
+        hg_buf_fini(&handle->out);
+        return HG_AGAIN;
+    }
+    late->taken = handle->out;
+    memset(&handle->out, 0, sizeof(handle->out));
+    return HG_SUCCESS;
+}
+
+/* Free the buffer of a queued answer. The lock is held. */
+static void hg_handle_free_taken(
+    const struct hg_handle *handle, struct hg_handle_late *late)
+{
+    if (late->taken.data == NULL)
+        return;
+    hg_limit_give(handle->context->hg_class->limits, handle->addr,
+        HG_LIMIT_HELD, late->segment.size);
+    hg_buf_fini(&late->taken);
+}
 
 /* The send completed or failed. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
@@ -20462,6 +20508,7 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     struct hg_handle *handle = late->handle;
     struct hg_monitor *lock = handle->context->lock;
 
+    hg_handle_free_taken(handle, late);
     hg_leave(lock);
     /* Another message that is queued by now cannot be withdrawn any more. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
@@ -20477,21 +20524,32 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Queue a copy to be sent, and call `left` when it was sent. The send holds a
- * reference until hg_handle_sent. */
+/* Queue a message to be sent, and call `left` when it was sent. The send holds
+ * a reference until hg_handle_sent. HG_AGAIN (logged): see max_held_bytes. */
 static HG_NOINLINE hg_return_t hg_handle_send_later(
-    struct hg_handle *handle, struct na_msg msg, hg_handle_left_t left)
+    struct hg_handle *handle, const struct na_msg *now, hg_handle_left_t left)
 {
     struct hg_context *context = handle->context;
+    struct na_msg msg = *now;
     size_t size = (size_t) msg.size;
-    struct hg_handle_late *late =
-        (struct hg_handle_late *) hg_mem_alloc(sizeof(*late) + size);
+    bool takes = hg_handle_may_take(handle, now);
+    struct hg_handle_late *late = (struct hg_handle_late *) hg_mem_alloc(
+        sizeof(*late) + (takes ? 0 : size));
     hg_return_t ret;
 
     if (late == NULL)
         return HG_NOMEM;
-    memcpy(late->data, msg.segments[0].address, size);
-    late->segment.address = late->data;
+    memset(&late->taken, 0, sizeof(late->taken));
+    if (takes) {
+        ret = hg_handle_take_buffer(handle, late, size);
+        if (ret != HG_SUCCESS) {
+            hg_mem_free(late);
+            return ret;
+        }
+    } else {
+        memcpy(late->data, msg.segments[0].address, size);
+    }
+    late->segment.address = takes ? late->taken.data : late->data;
     late->segment.size = msg.size;
     msg.segments = &late->segment;
     late->handle = handle;
@@ -20506,6 +20564,7 @@ static HG_NOINLINE hg_return_t hg_handle_send_later(
         context->na_context, &msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    hg_handle_free_taken(handle, late);
     hg_mem_free(late);
     hg_handle_end_sending(handle);
     return ret;
@@ -20620,7 +20679,7 @@ static hg_return_t hg_handle_send_away(
         return ret;
     }
     if (ret == HG_AGAIN)
-        ret = hg_handle_send_later(handle, msg, left);
+        ret = hg_handle_send_later(handle, &msg, left);
     if (ret != HG_SUCCESS) {
         hg_handle_count_stuck(handle);
         handle->left = left;

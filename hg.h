@@ -1489,8 +1489,9 @@ struct hg_options {
      * from its announcement until the handle of its call is freed. Default and
      * least: max_args_size. */
     size_t max_fetched_bytes;
-    /** Bytes in all large outputs that wait to be fetched. Default and least:
-     * max_args_size. */
+    /** Bytes in all large outputs that wait to be fetched, and in outputs of
+     * more than 4 KiB that wait because their caller does not read. Default and
+     * least: max_args_size. */
     size_t max_held_bytes;
     /** Bytes that the calls in flight from this process use: 1.5 KiB each, and
      * more if the message is not small. Arguments too large for a message do
