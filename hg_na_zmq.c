@@ -1155,6 +1155,14 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
  * dials one number after the other until a peer answers: see plug/host.h.
  * libzmq gets numbers only: it would resolve a name in its only I/O thread.
  *
+ * Each connection has a window for messages and another one for frames, in
+ * each direction: a sender counts what its peer has not granted back, and sends
+ * nothing more when that reaches NA_ZMQ_WINDOW. Messages then wait in `sends`,
+ * and frames are refused. The receiver grants what the core has taken. Messages
+ * that the core does not take yet are held (NA_CAP_HOLDS_BACK). So a peer that
+ * does not read, or does not take its messages, delays only what is sent to it,
+ * and uses a limited amount of memory at both sides.
+ *
  * Locking: `lock` guards the sockets and everything in na_zmq_class and
  * na_zmq_addr unless stated otherwise. Functions of the core that may call a
  * slot are not called with the lock held. Messages are received and sorted with
@@ -1182,7 +1190,9 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #include <sys/timerfd.h>
 #endif
 
-#define NA_ZMQ_VERSION 1
+#define NA_ZMQ_VERSION 2
+#define NA_ZMQ_HELLOS \
+    16 /* answered on one connection; a correct peer sends 1 */
 #define NA_ZMQ_HEADER 12 /* bytes in front of every message */
 #define NA_ZMQ_ID 16     /* routing ids that this transport chooses */
 #define NA_ZMQ_ID_MAX 32 /* ... or that libzmq chooses, at most */
@@ -1194,6 +1204,11 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
 /* Limit of bytes of one peer inside libzmq. */
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20)
+/* Bytes sent and not granted back at which a sender stops. A message or frame
+ * counts its bytes, without lent data, and NA_ZMQ_COST for its memory. Both
+ * sides must have the same values. */
+#define NA_ZMQ_WINDOW ((uint64_t) 1 << 20)
+#define NA_ZMQ_COST 128u
 /* Descriptors that are kept free for the process. */
 #define NA_ZMQ_SPARE_FDS 256u
 /* What a class takes of the process. Descriptors: one of the context, two of
@@ -1233,8 +1248,11 @@ enum na_zmq_kind {
     NA_ZMQ_PROBE, /* to be ignored */
     NA_ZMQ_BYE,   /* "I close this connection" ... */
     NA_ZMQ_BYE_ACK,
+    NA_ZMQ_GRANT, /* "send so many more bytes of this lane" */
     NA_ZMQ_KIND_MAX
 };
+
+enum na_zmq_lane { NA_ZMQ_MESSAGES, NA_ZMQ_FRAMES, NA_ZMQ_LANES };
 
 /*
  *     idle <--bye--- closing <--- ready --bye--> leaving
@@ -1309,7 +1327,13 @@ struct na_zmq_addr {
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
-    bool sent; /* since the last probe */
+    bool sent;                     /* since the last probe */
+    uint64_t unread[NA_ZMQ_LANES]; /* bytes sent and not granted back */
+    /* Used by the polling thread. */
+    uint64_t received[NA_ZMQ_LANES]; /* bytes received and not granted ... */
+    uint64_t taken[NA_ZMQ_LANES];    /* ... that the core has taken */
+    struct na_link held;    /* messages that the core did not take, in order */
+    struct na_link holding; /* class->holding: `held` is not empty */
     /* Atomic, without the lock. */
     _Atomic bool heard;
     _Atomic bool starved; /* a frame was refused: wake when one is released */
@@ -1334,6 +1358,8 @@ struct na_zmq_fd {
     bool live;
     bool contested;    /* several peers sent HELLO on it */
     uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
+    uint64_t round;    /* round of polling in which it was accepted */
+    unsigned hellos;   /* received after it */
     /* The last address that sent HELLO on it, or NULL. */
     struct na_zmq_addr *last_hello;
     struct na_zmq_addr *owner; /* the address that sent CONFIRM, or NULL */
@@ -1364,7 +1390,8 @@ struct na_zmq_class {
     struct na_link addrs;
     struct na_link dying;
     struct na_link inbox;
-    struct na_link spent; /* envelopes to reuse; used by the polling thread */
+    struct na_link spent;   /* envelopes to reuse; used by the polling thread */
+    struct na_link holding; /* addresses; used by the polling thread */
     struct na_link spare;
     unsigned spare_count;
     _Atomic unsigned parts; /* parts of messages that must be closed */
@@ -1559,6 +1586,14 @@ static void na_zmq_put_header(
     p[4] = msg->plane;
     p[5] = msg->target;
     na_plug_put32(p + 8, msg->tag);
+}
+
+/* The bytes that a message or frame counts in its window. Data that is lent has
+ * another limit. */
+static uint64_t na_zmq_weight(size_t header_size, size_t data_size)
+{
+    return NA_ZMQ_COST + header_size +
+        (data_size <= NA_ZMQ_COPY_MAX ? data_size : 0);
 }
 
 /* ---- Errors ---- */
@@ -1865,6 +1900,8 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     na_plug_list_init(&addr->lookups);
     na_plug_list_init(&addr->sends);
     na_plug_list_init(&addr->closers);
+    na_plug_list_init(&addr->held);
+    na_plug_list_init(&addr->holding);
     addr->fd = -1;
     if (endpoint != NULL) {
         size_t size = strlen(endpoint) + 1;
@@ -1960,6 +1997,15 @@ static const char *na_zmq_why(
         access(path, W_OK) != 0)
         return zmq_strerror(errno);
     return "nobody listens there";
+}
+
+/* Whether all messages were received that had arrived before an event, which
+ * was read in `round`. Events are read after messages, so they were received at
+ * the latest in the next round. If other peers send continuously, a limited
+ * number of rounds must suffice. */
+static bool na_zmq_is_past(const struct na_zmq_class *self, uint64_t round)
+{
+    return self->drained > round || self->round > round + NA_ZMQ_BATCH;
 }
 
 /* Start to end a connection; na_zmq_end follows when its messages were read. */
@@ -2061,7 +2107,8 @@ static void na_zmq_unlock(struct na_zmq_class *self)
 
 /* ==== gen/zmq/send.c ==== */
 /*
- * Outgoing messages, in order; queued while a connection is established.
+ * Outgoing messages, in order; queued while a connection is established, and
+ * while the peer's window is full.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -2132,7 +2179,27 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
     return na_zmq_put_one(self, addr, &part);
 }
 
-/* Copy a message of the core into one part; with the lock or without. */
+/* Let a ready peer send `bytes` more of a lane. */
+static void na_zmq_send_grant(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, enum na_zmq_lane lane, uint64_t bytes)
+{
+    struct na_msg msg;
+    zmq_msg_t part;
+
+    assert(addr->state == NA_ZMQ_READY && bytes <= UINT32_MAX);
+    memset(&msg, 0, sizeof(msg));
+    msg.plane = (uint8_t) lane;
+    msg.tag = (uint32_t) bytes;
+    if (zmq_msg_init_size(&part, NA_ZMQ_HEADER) != 0) {
+        na_zmq_lose(self, addr, NA_DISCONNECT); /* it would wait for ever */
+        return;
+    }
+    na_zmq_put_header(
+        (unsigned char *) zmq_msg_data(&part), NA_ZMQ_GRANT, &msg);
+    (void) na_zmq_put_one(self, addr, &part);
+}
+
+/* Copy a message of the core into one part. */
 static na_return_t na_zmq_gather(
     const struct na_zmq_class *self, const struct na_msg *msg, zmq_msg_t *part)
 {
@@ -2193,6 +2260,46 @@ static na_return_t na_zmq_loop(
     return NA_SUCCESS;
 }
 
+/* Whether the window of a lane is open. */
+static bool na_zmq_may_send(
+    const struct na_zmq_addr *addr, enum na_zmq_lane lane)
+{
+    return addr->unread[lane] < NA_ZMQ_WINDOW;
+}
+
+/* Send parts of a lane to a ready peer, or to this class. Takes them unless it
+ * fails. */
+static na_return_t na_zmq_transmit(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, enum na_zmq_lane lane, zmq_msg_t *parts,
+    unsigned count)
+{
+    uint64_t weight = na_zmq_weight(
+        zmq_msg_size(&parts[0]), count > 1 ? zmq_msg_size(&parts[1]) : 0);
+    na_return_t ret;
+
+    assert(addr->state == NA_ZMQ_READY && na_zmq_may_send(addr, lane));
+    ret = addr->base.self ? na_zmq_loop(self, parts, count)
+                          : na_zmq_put(self, addr, parts, count);
+    if (ret == NA_SUCCESS)
+        addr->unread[lane] += weight;
+    return ret;
+}
+
+/* Copy a message of the core and send it. */
+static na_return_t na_zmq_send_msg(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, const struct na_msg *msg)
+{
+    zmq_msg_t part;
+    na_return_t ret = na_zmq_gather(self, msg, &part);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_zmq_transmit(self, addr, NA_ZMQ_MESSAGES, &part, 1);
+    if (ret != NA_SUCCESS)
+        (void) zmq_msg_close(&part);
+    return ret;
+}
+
 /* The result of a send to an address that is not ready. An idle address is
  * dialled. */
 static na_return_t na_zmq_unready(
@@ -2211,26 +2318,21 @@ static na_return_t na_zmq_msg_send(
 {
     struct na_zmq_class *self = na_zmq_of(context->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(msg->addr);
-    zmq_msg_t part;
-    na_return_t ret = na_zmq_gather(self, msg, &part);
+    na_return_t ret = NA_AGAIN;
     bool queued = false;
 
-    if (ret != NA_SUCCESS)
-        return ret;
     na_zmq_lock(self);
-    if (addr->base.self)
-        ret = na_zmq_loop(self, &part, 1);
-    else if (addr->state == NA_ZMQ_READY)
-        ret = na_zmq_put(self, addr, &part, 1);
-    else
+    if (addr->state != NA_ZMQ_READY) {
         ret = na_zmq_unready(self, addr);
+    } else if (na_zmq_may_send(addr, NA_ZMQ_MESSAGES)) {
+        assert(na_plug_list_empty(&addr->sends));
+        ret = na_zmq_send_msg(self, addr, msg);
+    }
     if (ret == NA_AGAIN && op != NULL) {
         na_plug_list_push(&addr->sends, &op->link);
         queued = true;
     }
     na_zmq_unlock(self);
-    if (ret != NA_SUCCESS)
-        (void) zmq_msg_close(&part);
     if (queued)
         return NA_SUCCESS;
     if (ret == NA_SUCCESS && op != NULL)
@@ -2246,6 +2348,16 @@ static na_return_t na_zmq_msg_send(
  * Part of the ZeroMQ transport; see zmq.h.
  */
 
+/* Wake the class if it was refused a frame for this peer. Any thread, with or
+ * without the lock. */
+static void na_zmq_feed(struct na_zmq_addr *addr)
+{
+    if (!atomic_exchange(&addr->starved, false))
+        return;
+    atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
+    addr->base.na_class->core->wake(addr->base.na_class);
+}
+
 /* libzmq released borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_loan_ended(void *data, void *hint)
 {
@@ -2260,10 +2372,7 @@ static void na_zmq_loan_ended(void *data, void *hint)
         atomic_fetch_sub(&addr->flight, loan->size);
         if (loan->release != NULL)
             loan->release(loan->arg);
-        if (atomic_exchange(&addr->starved, false)) {
-            atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
-            core->wake(addr->base.na_class);
-        }
+        na_zmq_feed(addr);
     }
     core->free(loan);
     core->addr_unref(&addr->base);
@@ -2311,15 +2420,15 @@ static bool na_zmq_has_room(struct na_zmq_addr *addr, uint64_t size)
 static na_return_t na_zmq_frame_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
-    na_return_t ret;
+    na_return_t ret = NA_AGAIN;
 
     na_zmq_lock(self);
-    if (addr->base.self)
-        ret = na_zmq_loop(self, parts, count);
-    else if (addr->state == NA_ZMQ_READY)
-        ret = na_zmq_put(self, addr, parts, count);
-    else
+    if (addr->state != NA_ZMQ_READY)
         ret = na_zmq_unready(self, addr);
+    else if (na_zmq_may_send(addr, NA_ZMQ_FRAMES))
+        ret = na_zmq_transmit(self, addr, NA_ZMQ_FRAMES, parts, count);
+    else
+        atomic_store(&addr->starved, true);
     na_zmq_unlock(self);
     return ret;
 }
@@ -2416,6 +2525,9 @@ static void na_zmq_connect(
     size_t size = 16;
 
     na_zmq_enter(self, addr, NA_ZMQ_BY_DIALLED);
+    memset(addr->unread, 0, sizeof(addr->unread));
+    memset(addr->received, 0, sizeof(addr->received));
+    memset(addr->taken, 0, sizeof(addr->taken));
     /* New each time, and unpredictable: another peer that used this id would be
      * taken for the peer, or make libzmq abort. */
     na_plug_put64(addr->id, core->random());
@@ -2624,6 +2736,7 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     record->generation++;
     record->live = true;
     record->accepted = 0;
+    record->hellos = 0;
     return record;
 }
 
@@ -2721,6 +2834,7 @@ static void na_zmq_accepted(
     if (record == NULL)
         return; /* its HELLO gets no answer */
     record->accepted = self->base.core->now_ns();
+    record->round = self->round;
     if (record->accepted + self->hello_limit < self->hello_check)
         self->hello_check = record->accepted + self->hello_limit;
     if (self->hello_check < self->tick)
@@ -2808,6 +2922,27 @@ static void na_zmq_close_accepted(
     na_zmq_read_monitor(self);
     if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
         na_zmq_is_accepted(self, fd))
+        (void) shutdown(fd, SHUT_RDWR);
+}
+
+/* Close the accepted connection with descriptor `fd` by which a message came;
+ * `addr` is its sender, or NULL. If that has not confirmed, the message may be
+ * of an earlier connection with the descriptor, unless all messages were read
+ * since this one was accepted. */
+static void na_zmq_close_sender(
+    struct na_zmq_class *self, const struct na_zmq_addr *addr, int fd)
+{
+    const struct na_zmq_fd *record;
+    bool certain;
+
+    na_zmq_read_monitor(self);
+    if (fd < 0 || (size_t) fd >= self->fd_count)
+        return;
+    record = &self->fds[fd];
+    certain = record->owner != NULL
+        ? record->owner == addr
+        : record->last_hello == addr && na_zmq_is_past(self, record->round);
+    if (record->live && certain && na_zmq_is_accepted(self, fd))
         (void) shutdown(fd, SHUT_RDWR);
 }
 
@@ -3072,7 +3207,13 @@ static void na_zmq_pump(struct na_zmq_class *self)
 
 /* Reasons to refuse messages of several kinds. */
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
+#define NA_ZMQ_HELLO_AGAIN "a second HELLO of this connection"
+#define NA_ZMQ_UNFIT "it does not fit the state of the connection"
+#define NA_ZMQ_OTHER_VERSION "it has another version of the protocol"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
+/* Reasons that decide whether the connection ends: see na_zmq_is_hostile. */
+static const char na_zmq_too_much[] = "it exceeds the window";
+static const char na_zmq_other_version[] = NA_ZMQ_OTHER_VERSION;
 
 /* Complete the operations in the caller's list `ops`. Each is removed with the
  * lock held; until then it can be canceled. */
@@ -3165,6 +3306,21 @@ static bool na_zmq_name_peer(struct na_zmq_class *self,
 
 /* These functions return NULL, or the reason why the message is refused. */
 
+/* Whether a HELLO is answered: a peer that does not read could send any number.
+ * Those that may be of an earlier connection of the descriptor do not count. */
+static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
+{
+    struct na_zmq_fd *record;
+    bool few = true;
+
+    na_zmq_lock(self);
+    record = na_zmq_fd_of(self, fd);
+    if (record != NULL && na_zmq_is_past(self, record->round))
+        few = ++record->hellos <= NA_ZMQ_HELLOS;
+    na_zmq_unlock(self);
+    return few;
+}
+
 /* HELLO of a new peer: create an address, and send WELCOME. */
 static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
@@ -3177,13 +3333,15 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     bool fresh;
 
     if (in->addr != NULL)
-        return "a second HELLO of this connection";
+        return NA_ZMQ_HELLO_AGAIN;
     if (in->count != 1 || size < 16 || in->id_size == 0)
         return NA_ZMQ_WRONG_SIZE;
     if (nonce == 0)
         return NULL; /* the dialler will time out */
     if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
         return "not a name that a listener can have";
+    if (!na_zmq_may_answer(self, in->fd))
+        return NA_ZMQ_HELLO_AGAIN;
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
@@ -3223,24 +3381,25 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     return NULL;
 }
 
-/* Send the messages that waited for the connection; completed operations go to
- * `sent`. The lock is held. */
+/* Send the messages that waited for the connection or the window; completed
+ * operations go to `sent`. The lock is held. */
 static void na_zmq_flush(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
 {
-    while (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->sends)) {
+    while (addr->state == NA_ZMQ_READY &&
+        na_zmq_may_send(addr, NA_ZMQ_MESSAGES) &&
+        !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_ZMQ_OF(addr->sends.next, struct na_op, link);
-        zmq_msg_t part;
 
-        if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
-            na_zmq_put_one(self, addr, &part) != NA_SUCCESS) {
+        if (na_zmq_send_msg(self, addr, &op->msg) != NA_SUCCESS) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* the others fail with the connection */
         }
         na_plug_list_remove(&op->link);
         na_plug_list_push(sent, &op->link);
     }
-    if (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->closers)) {
+    if (addr->state == NA_ZMQ_READY && na_plug_list_empty(&addr->sends) &&
+        !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_ZMQ_CLOSING;
         (void) na_zmq_control(self, addr, NA_ZMQ_BYE, NULL, 0);
     }
@@ -3321,22 +3480,76 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     return good ? NULL : "it does not confirm the handshake";
 }
 
+/* ---- Windows ---- */
+
+/* The peer grants `bytes` of a lane. False: it was not sent so many. */
+static bool na_zmq_granted(struct na_zmq_class *self, struct na_zmq_addr *addr,
+    enum na_zmq_lane lane, uint64_t bytes)
+{
+    struct na_link sent;
+    bool good;
+
+    na_plug_list_init(&sent);
+    na_zmq_lock(self);
+    good = bytes <= addr->unread[lane];
+    if (good) {
+        addr->unread[lane] -= bytes;
+        na_zmq_flush(self, addr, &sent);
+    }
+    na_zmq_unlock(self);
+    if (lane == NA_ZMQ_FRAMES)
+        na_zmq_feed(addr);
+    na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
+    return good;
+}
+
+/* The core has taken what counts `weight`. Half a window is granted at a
+ * time. */
+static void na_zmq_taken(struct na_zmq_class *self, struct na_zmq_addr *addr,
+    enum na_zmq_lane lane, uint64_t weight)
+{
+    uint64_t bytes = addr->taken[lane] + weight;
+
+    addr->taken[lane] = bytes;
+    if (bytes < NA_ZMQ_WINDOW / 2)
+        return;
+    assert(addr->received[lane] >= bytes);
+    addr->received[lane] -= bytes;
+    addr->taken[lane] = 0;
+    if (addr->base.self) {
+        (void) na_zmq_granted(self, addr, lane, bytes);
+        return;
+    }
+    na_zmq_lock(self);
+    if (addr->state == NA_ZMQ_READY) /* else no more messages are expected */
+        na_zmq_send_grant(self, addr, lane, bytes);
+    na_zmq_unlock(self);
+}
+
+static const char *na_zmq_grant(
+    struct na_zmq_class *self, const struct na_zmq_in *in, size_t size)
+{
+    const unsigned char *p =
+        (const unsigned char *) zmq_msg_data((zmq_msg_t *) &in->parts[0]);
+
+    if (in->count != 1 || size != 0 || p[4] >= NA_ZMQ_LANES)
+        return NA_ZMQ_WRONG_SIZE;
+    return na_zmq_granted(
+               self, in->addr, (enum na_zmq_lane) p[4], na_plug_get32(p + 8))
+        ? NULL
+        : na_zmq_too_much;
+}
+
 /* BYE: the peer closes the connection; BYE_ACK: it answers BYE. After both, the
  * side that dialled closes the connection. */
 static const char *na_zmq_bye(
-    struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
+    struct na_zmq_class *self, struct na_zmq_addr *addr, bool ack)
 {
-    struct na_zmq_addr *addr = in->addr;
     bool good = true;
 
-    if (addr == NULL)
-        return NA_ZMQ_NO_HELLO;
-    if (in->count != 1 || size != 0)
-        return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
     if (!ack && addr->state == NA_ZMQ_READY) {
         addr->state = NA_ZMQ_LEAVING;
-        addr->open = false;
         (void) na_zmq_control(self, addr, NA_ZMQ_BYE_ACK, NULL, 0);
         if (!addr->dialled)
             na_zmq_lose(self, addr, NA_DISCONNECT);
@@ -3350,7 +3563,7 @@ static const char *na_zmq_bye(
     } else
         good = addr->state == NA_ZMQ_DYING;
     na_zmq_unlock(self);
-    return good ? NULL : "it does not fit the state of the connection";
+    return good ? NULL : NA_ZMQ_UNFIT;
 }
 
 /* A message of another version. */
@@ -3361,14 +3574,17 @@ static const char *na_zmq_foreign(
     struct na_zmq_addr *addr = in->addr;
     int level = HG_LOG_LEVEL_ERROR;
     bool dialled = false;
+    bool hello = addr == NULL && p[3] == NA_ZMQ_HELLO;
 
+    if (hello && !na_zmq_may_answer(self, in->fd))
+        return NA_ZMQ_HELLO_AGAIN;
     na_zmq_lock(self);
     if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
         dialled = true;
         if (addr->from_peer)
             level = HG_LOG_LEVEL_WARNING;
         na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
-    } else if (addr == NULL && p[3] == NA_ZMQ_HELLO) {
+    } else if (hello) {
         memset(&unknown, 0, sizeof(unknown));
         unknown.state = NA_ZMQ_DEAD;
         unknown.id_size = in->id_size;
@@ -3381,14 +3597,104 @@ static const char *na_zmq_foreign(
             "%s cannot be reached: it has version %u of this transport's "
             "protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
-    return dialled ? NULL : "it has another version of the protocol";
+    if (dialled)
+        return NULL;
+    /* The connection stays, so that the answer arrives. */
+    return hello ? na_zmq_other_version : NA_ZMQ_OTHER_VERSION;
 }
 
-/* Deliver a message, or return why its sender may not send it now. */
+/* Offer a message to the core. False: its queue is full. */
+static bool na_zmq_offer(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    const unsigned char *p =
+        (const unsigned char *) zmq_msg_data(&in->parts[0]);
+    size_t size = zmq_msg_size(&in->parts[0]);
+
+    if (self->base.core->msg_arrived(&self->base, &in->addr->base, p[4], p[5],
+            na_plug_get32(p + 8), p + NA_ZMQ_HEADER,
+            size - NA_ZMQ_HEADER) == NA_AGAIN)
+        return false;
+    na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, na_zmq_weight(size, 0));
+    return true;
+}
+
+/* Hold a message until the core takes it, or a BYE until the messages before it
+ * were taken. */
+static void na_zmq_hold(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    na_plug_list_push(&in->addr->held, &in->link);
+    if (na_plug_list_empty(&in->addr->holding))
+        na_plug_list_push(&self->holding, &in->addr->holding);
+}
+
+static const char *na_zmq_message(struct na_zmq_class *self,
+    struct na_zmq_in *in, const unsigned char *p, size_t size)
+{
+    uint64_t *received = &in->addr->received[NA_ZMQ_MESSAGES];
+    uint64_t weight = na_zmq_weight(NA_ZMQ_HEADER + size, 0);
+
+    if (*received >= NA_ZMQ_WINDOW)
+        return na_zmq_too_much;
+    *received += weight;
+    if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
+        size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
+                                        : self->base.max_unexpected_size)) {
+        na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, weight);
+        return NA_ZMQ_WRONG_SIZE;
+    }
+    if (!na_plug_list_empty(&in->addr->held) || !na_zmq_offer(self, in))
+        na_zmq_hold(self, in);
+    return NULL;
+}
+
+/* BYE takes effect after the messages before it. Nothing but probes, and the
+ * answer to another BYE, follows it. */
+static const char *na_zmq_parting(
+    struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
+{
+    struct na_zmq_addr *addr = in->addr;
+    bool open;
+
+    if (addr == NULL)
+        return NA_ZMQ_NO_HELLO;
+    if (in->count != 1 || size != 0)
+        return NA_ZMQ_WRONG_SIZE;
+    if (ack)
+        return na_zmq_bye(self, addr, true);
+    na_zmq_lock(self);
+    open = addr->open || addr->state == NA_ZMQ_DYING;
+    na_zmq_unlock(self);
+    if (!open)
+        return NA_ZMQ_UNFIT;
+    addr->open = false;
+    if (na_plug_list_empty(&addr->held))
+        return na_zmq_bye(self, addr, false);
+    na_zmq_hold(self, in);
+    return NULL;
+}
+
+static const char *na_zmq_frame(struct na_zmq_class *self, struct na_zmq_in *in,
+    const unsigned char *p, size_t size)
+{
+    bool data = in->count == 2;
+    size_t data_size = data ? zmq_msg_size(&in->parts[1]) : 0;
+    uint64_t weight = na_zmq_weight(NA_ZMQ_HEADER + size, data_size);
+
+    if (in->count > 2)
+        return NA_ZMQ_WRONG_SIZE;
+    self->base.core->frame_arrived(&self->base, &in->addr->base,
+        p + NA_ZMQ_HEADER, size, data ? zmq_msg_data(&in->parts[1]) : NULL,
+        data_size);
+    in->addr->received[NA_ZMQ_FRAMES] += weight;
+    na_zmq_taken(self, in->addr, NA_ZMQ_FRAMES, weight);
+    return NULL;
+}
+
+/* Deliver a message, or return why its sender may not send it now. A message
+ * that is held is on a list then. */
 static const char *na_zmq_deliver(
     struct na_zmq_class *self, struct na_zmq_in *in)
 {
-    const struct na_core *core = self->base.core;
     struct na_zmq_addr *addr = in->addr;
     const unsigned char *p;
     size_t size;
@@ -3407,35 +3713,24 @@ static const char *na_zmq_deliver(
         return na_zmq_welcome(self, in, p + NA_ZMQ_HEADER, size);
     case NA_ZMQ_CONFIRM:
         return na_zmq_confirm(self, in, p + NA_ZMQ_HEADER, size);
-    case NA_ZMQ_BYE: return na_zmq_bye(self, in, false, size);
-    case NA_ZMQ_BYE_ACK: return na_zmq_bye(self, in, true, size);
+    case NA_ZMQ_BYE: return na_zmq_parting(self, in, false, size);
+    case NA_ZMQ_BYE_ACK: return na_zmq_parting(self, in, true, size);
     default: break;
     }
-    if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
+    if (p[3] < NA_ZMQ_MESSAGE || p[3] >= NA_ZMQ_KIND_MAX)
         return "there is no such kind";
     /* A probe may follow a BYE. */
     if (addr == NULL ||
         !(addr->open || (addr->reached && p[3] == NA_ZMQ_PROBE)))
         return NA_ZMQ_NO_HELLO;
     atomic_store_explicit(&addr->heard, true, memory_order_relaxed);
-    if (p[3] == NA_ZMQ_MESSAGE) {
-        if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
-            size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
-                                            : self->base.max_unexpected_size))
-            return NA_ZMQ_WRONG_SIZE;
-        (void) core->msg_arrived(&self->base, &addr->base, p[4], p[5],
-            na_plug_get32(p + 8), p + NA_ZMQ_HEADER, size);
-        return NULL;
-    }
-    if (p[3] == NA_ZMQ_FRAME && in->count <= 2) {
-        bool data = in->count == 2;
-
-        core->frame_arrived(&self->base, &addr->base, p + NA_ZMQ_HEADER, size,
-            data ? zmq_msg_data(&in->parts[1]) : NULL,
-            data ? zmq_msg_size(&in->parts[1]) : 0);
-        return NULL;
-    }
-    return p[3] == NA_ZMQ_PROBE && in->count == 1 ? NULL : NA_ZMQ_WRONG_SIZE;
+    if (p[3] == NA_ZMQ_MESSAGE)
+        return na_zmq_message(self, in, p, size);
+    if (p[3] == NA_ZMQ_FRAME)
+        return na_zmq_frame(self, in, p, size);
+    if (p[3] == NA_ZMQ_GRANT)
+        return na_zmq_grant(self, in, size);
+    return in->count == 1 ? NULL : NA_ZMQ_WRONG_SIZE;
 }
 
 /* Count a refused message by the kind it claims to be, and log why. */
@@ -3445,7 +3740,7 @@ static void na_zmq_refuse(
     static const char *const names[NA_ZMQ_KIND_MAX] = {"zmq_bad_other",
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
         "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
-        "zmq_bad_bye_ack"};
+        "zmq_bad_bye_ack", "zmq_bad_grant"};
     const char *host = zmq_msg_gets(&in->parts[0], "Peer-Address");
     size_t size = zmq_msg_size(&in->parts[0]);
     unsigned kind = 0;
@@ -3464,23 +3759,42 @@ static void na_zmq_refuse(
         host != NULL ? host : "unknown", why, names[kind]);
 }
 
+/* Whether a refused message ends its connection: the handshake is not finished,
+ * or the sender ignores the windows. */
+static bool na_zmq_is_hostile(const struct na_zmq_addr *addr, const char *why)
+{
+    return why == na_zmq_too_much ||
+        (why != na_zmq_other_version &&
+            (addr == NULL || addr->state == NA_ZMQ_DIALLING ||
+                addr->state == NA_ZMQ_ACCEPTED));
+}
+
+/* End the connection that a refused message came by, if its sender breaks the
+ * protocol. */
+static void na_zmq_expel(
+    struct na_zmq_class *self, struct na_zmq_in *in, const char *why)
+{
+    struct na_zmq_addr *addr = in->addr;
+
+    na_zmq_lock(self);
+    if (na_zmq_is_hostile(addr, why)) {
+        if (addr != NULL && addr->dialled != NULL)
+            na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
+        else if (self->protocol != NA_ZMQ_INPROC)
+            na_zmq_close_sender(self, addr,
+                addr != NULL ? addr->fd
+                             : zmq_msg_get(&in->parts[0], ZMQ_SRCFD));
+    }
+    na_zmq_unlock(self);
+}
+
 /* ==== gen/zmq/end.c ==== */
 /*
- * The end of a connection, after its last message was delivered.
+ * Held messages, and the end of a connection after its last message was
+ * delivered.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
-
-/* Whether the last message of a dying address was received. Events are read
- * after messages, so the last message was received at the latest in the round
- * after that of the event. If other peers send continuously, a limited number
- * of rounds must suffice. */
-static bool na_zmq_is_drained(
-    const struct na_zmq_class *self, const struct na_zmq_addr *addr)
-{
-    return self->drained > addr->round ||
-        self->round > addr->round + NA_ZMQ_BATCH;
-}
 
 /* A dying address whose messages were all delivered, or NULL; the lock is
  * held. */
@@ -3491,7 +3805,7 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_drained(self, addr))
+        if (na_zmq_is_past(self, addr->round))
             return addr;
     }
     return NULL;
@@ -3530,6 +3844,81 @@ static bool na_zmq_dial_again(
     return true;
 }
 
+/* Free an envelope, or keep it for reuse; the polling thread. */
+static void na_zmq_spend(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    na_zmq_close_parts(self, in);
+    na_plug_list_push(&self->spent, &in->link);
+}
+
+static bool na_zmq_is_bye(struct na_zmq_in *in)
+{
+    return ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3] ==
+        NA_ZMQ_BYE;
+}
+
+/* Offer held messages to the core again. Without the lock, as below. */
+static unsigned na_zmq_offer_held(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    unsigned n;
+
+    for (n = 0; !na_plug_list_empty(&addr->held); n++) {
+        struct na_zmq_in *in =
+            NA_ZMQ_OF(addr->held.next, struct na_zmq_in, link);
+
+        if (na_zmq_is_bye(in))
+            (void) na_zmq_bye(self, addr, false);
+        else if (!na_zmq_offer(self, in))
+            return n;
+        na_plug_list_remove(&in->link);
+        na_zmq_spend(self, in);
+    }
+    na_plug_list_remove(&addr->holding);
+    return n;
+}
+
+static unsigned na_zmq_offer_all_held(struct na_zmq_class *self)
+{
+    struct na_link *link = self->holding.next;
+    unsigned n = 0;
+
+    while (link != &self->holding) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, holding);
+
+        link = link->next;
+        n += na_zmq_offer_held(self, addr);
+    }
+    return n;
+}
+
+/* The connection ends: offer what is held a last time. The core makes space by
+ * dropping messages of dead peers. */
+static void na_zmq_drop_held(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    unsigned n = 0;
+
+    if (na_plug_list_empty(&addr->held))
+        return;
+    (void) na_zmq_offer_held(self, addr);
+    while (!na_plug_list_empty(&addr->held)) {
+        struct na_zmq_in *in =
+            NA_ZMQ_OF(na_plug_list_pop(&addr->held), struct na_zmq_in, link);
+
+        n += na_zmq_is_bye(in) ? 0 : 1;
+        na_zmq_spend(self, in);
+    }
+    na_plug_list_remove(&addr->holding);
+    if (n == 0)
+        return;
+    self->base.core->count(&self->base, "msg_dropped", n);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
+        "dropped %u messages of %s: no receive was posted for them before its "
+        "connection ended",
+        n, addr->base.name);
+}
+
 /* End a connection. An address that was closed in order or could not be
  * connected becomes idle, any other becomes dead. */
 static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
@@ -3544,6 +3933,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
+    na_zmq_drop_held(self, addr);
     na_zmq_lock(self);
     assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
@@ -3628,14 +4018,17 @@ static unsigned na_zmq_poll(struct na_context *context)
             in->addr = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size);
     }
     na_zmq_unlock(self);
+    n = na_zmq_offer_all_held(self);
     while ((link = na_plug_list_pop(&batch)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
         const char *wrong = na_zmq_deliver(self, in);
 
-        if (wrong != NULL)
+        if (wrong != NULL) {
             na_zmq_refuse(self, in, wrong);
-        na_zmq_close_parts(self, in);
-        na_plug_list_push(&self->spent, &in->link);
+            na_zmq_expel(self, in, wrong);
+        }
+        if (na_plug_list_empty(&in->link)) /* not held */
+            na_zmq_spend(self, in);
         n++;
     }
     for (;;) {
@@ -3665,7 +4058,7 @@ static void na_zmq_reclaim(struct na_class *na_class)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_drained(self, addr))
+        if (na_zmq_is_past(self, addr->round))
             na_zmq_hang_up(self, addr);
     }
     (void) na_zmq_readable(self);
@@ -3736,12 +4129,17 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_zmq_class *self = na_zmq_of(op->context->na_class);
     const struct na_core *core = self->base.core;
+    struct na_link sent;
     bool found;
 
+    na_plug_list_init(&sent);
     na_zmq_lock(self);
     found = core->op_id(op) == op_id && !na_plug_list_empty(&op->link);
     if (found)
         na_plug_list_remove(&op->link);
+    if (found && op->addr != NULL) /* perhaps BYE waited for this message */
+        na_zmq_flush(self, na_zmq_addr_of(op->addr), &sent);
+    assert(na_plug_list_empty(&sent));
     na_zmq_unlock(self);
     if (!found)
         return NA_NOENTRY;
@@ -4370,6 +4768,9 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
         if (!addr->reached)
             na_zmq_hang_up(self, addr); /* the peer does not read any more */
     }
+    while ((link = na_plug_list_pop(&self->holding)) != NULL)
+        na_plug_list_move(
+            &self->inbox, &NA_ZMQ_OF(link, struct na_zmq_addr, holding)->held);
     na_zmq_shut(self, linger_ms);
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
@@ -4386,6 +4787,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
     na_plug_list_init(&self->dying);
     na_plug_list_init(&self->inbox);
     na_plug_list_init(&self->spent);
+    na_plug_list_init(&self->holding);
     na_plug_list_init(&self->spare);
     na_plug_list_init(&self->live);
     self->batch = 1;
@@ -4467,6 +4869,7 @@ const struct na_plugin hg_na_zmq_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "zmq",
     .protocols = na_zmq_protocols,
+    .caps = NA_CAP_HOLDS_BACK,
     .class_size = sizeof(struct na_zmq_class),
     .context_size = sizeof(struct na_zmq_context),
     .addr_size = sizeof(struct na_zmq_addr),

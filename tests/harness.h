@@ -184,8 +184,8 @@ bool hg_test_crosses_processes(void);
 bool hg_test_crosses_hosts(void);
 bool hg_test_is_self(void);
 
-/* Whether the transport holds back a message that finds the receiver full,
- * rather than dropping it. */
+/* Whether the transport holds a message that finds the receiver full, and makes
+ * the sender wait, rather than dropping it. */
 bool hg_test_holds_back(void);
 
 /* Whether the transport reports that another process has ended. */

@@ -24,6 +24,8 @@ static struct na_zmq_addr *na_zmq_addr_new(struct na_zmq_class *self,
     na_plug_list_init(&addr->lookups);
     na_plug_list_init(&addr->sends);
     na_plug_list_init(&addr->closers);
+    na_plug_list_init(&addr->held);
+    na_plug_list_init(&addr->holding);
     addr->fd = -1;
     if (endpoint != NULL) {
         size_t size = strlen(endpoint) + 1;
@@ -119,6 +121,15 @@ static const char *na_zmq_why(
         access(path, W_OK) != 0)
         return zmq_strerror(errno);
     return "nobody listens there";
+}
+
+/* Whether all messages were received that had arrived before an event, which
+ * was read in `round`. Events are read after messages, so they were received at
+ * the latest in the next round. If other peers send continuously, a limited
+ * number of rounds must suffice. */
+static bool na_zmq_is_past(const struct na_zmq_class *self, uint64_t round)
+{
+    return self->drained > round || self->round > round + NA_ZMQ_BATCH;
 }
 
 /* Start to end a connection; na_zmq_end follows when its messages were read. */

@@ -37,6 +37,9 @@ static void na_zmq_connect(
     size_t size = 16;
 
     na_zmq_enter(self, addr, NA_ZMQ_BY_DIALLED);
+    memset(addr->unread, 0, sizeof(addr->unread));
+    memset(addr->received, 0, sizeof(addr->received));
+    memset(addr->taken, 0, sizeof(addr->taken));
     /* New each time, and unpredictable: another peer that used this id would be
      * taken for the peer, or make libzmq abort. */
     na_plug_put64(addr->id, core->random());
@@ -245,6 +248,7 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     record->generation++;
     record->live = true;
     record->accepted = 0;
+    record->hellos = 0;
     return record;
 }
 
@@ -342,6 +346,7 @@ static void na_zmq_accepted(
     if (record == NULL)
         return; /* its HELLO gets no answer */
     record->accepted = self->base.core->now_ns();
+    record->round = self->round;
     if (record->accepted + self->hello_limit < self->hello_check)
         self->hello_check = record->accepted + self->hello_limit;
     if (self->hello_check < self->tick)
@@ -429,5 +434,26 @@ static void na_zmq_close_accepted(
     na_zmq_read_monitor(self);
     if (fd >= 0 && self->fds[fd].owner == addr && self->fds[fd].live &&
         na_zmq_is_accepted(self, fd))
+        (void) shutdown(fd, SHUT_RDWR);
+}
+
+/* Close the accepted connection with descriptor `fd` by which a message came;
+ * `addr` is its sender, or NULL. If that has not confirmed, the message may be
+ * of an earlier connection with the descriptor, unless all messages were read
+ * since this one was accepted. */
+static void na_zmq_close_sender(
+    struct na_zmq_class *self, const struct na_zmq_addr *addr, int fd)
+{
+    const struct na_zmq_fd *record;
+    bool certain;
+
+    na_zmq_read_monitor(self);
+    if (fd < 0 || (size_t) fd >= self->fd_count)
+        return;
+    record = &self->fds[fd];
+    certain = record->owner != NULL
+        ? record->owner == addr
+        : record->last_hello == addr && na_zmq_is_past(self, record->round);
+    if (record->live && certain && na_zmq_is_accepted(self, fd))
         (void) shutdown(fd, SHUT_RDWR);
 }

@@ -8,7 +8,13 @@
 
 /* Reasons to refuse messages of several kinds. */
 #define NA_ZMQ_WRONG_SIZE "its size or number of parts is wrong"
+#define NA_ZMQ_HELLO_AGAIN "a second HELLO of this connection"
+#define NA_ZMQ_UNFIT "it does not fit the state of the connection"
+#define NA_ZMQ_OTHER_VERSION "it has another version of the protocol"
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
+/* Reasons that decide whether the connection ends: see na_zmq_is_hostile. */
+static const char na_zmq_too_much[] = "it exceeds the window";
+static const char na_zmq_other_version[] = NA_ZMQ_OTHER_VERSION;
 
 /* Complete the operations in the caller's list `ops`. Each is removed with the
  * lock held; until then it can be canceled. */
@@ -101,6 +107,21 @@ static bool na_zmq_name_peer(struct na_zmq_class *self,
 
 /* These functions return NULL, or the reason why the message is refused. */
 
+/* Whether a HELLO is answered: a peer that does not read could send any number.
+ * Those that may be of an earlier connection of the descriptor do not count. */
+static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
+{
+    struct na_zmq_fd *record;
+    bool few = true;
+
+    na_zmq_lock(self);
+    record = na_zmq_fd_of(self, fd);
+    if (record != NULL && na_zmq_is_past(self, record->round))
+        few = ++record->hellos <= NA_ZMQ_HELLOS;
+    na_zmq_unlock(self);
+    return few;
+}
+
 /* HELLO of a new peer: create an address, and send WELCOME. */
 static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
@@ -113,13 +134,15 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     bool fresh;
 
     if (in->addr != NULL)
-        return "a second HELLO of this connection";
+        return NA_ZMQ_HELLO_AGAIN;
     if (in->count != 1 || size < 16 || in->id_size == 0)
         return NA_ZMQ_WRONG_SIZE;
     if (nonce == 0)
         return NULL; /* the dialler will time out */
     if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
         return "not a name that a listener can have";
+    if (!na_zmq_may_answer(self, in->fd))
+        return NA_ZMQ_HELLO_AGAIN;
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
@@ -159,24 +182,25 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     return NULL;
 }
 
-/* Send the messages that waited for the connection; completed operations go to
- * `sent`. The lock is held. */
+/* Send the messages that waited for the connection or the window; completed
+ * operations go to `sent`. The lock is held. */
 static void na_zmq_flush(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_link *sent)
 {
-    while (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->sends)) {
+    while (addr->state == NA_ZMQ_READY &&
+        na_zmq_may_send(addr, NA_ZMQ_MESSAGES) &&
+        !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_ZMQ_OF(addr->sends.next, struct na_op, link);
-        zmq_msg_t part;
 
-        if (na_zmq_gather(self, &op->msg, &part) != NA_SUCCESS ||
-            na_zmq_put_one(self, addr, &part) != NA_SUCCESS) {
+        if (na_zmq_send_msg(self, addr, &op->msg) != NA_SUCCESS) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* the others fail with the connection */
         }
         na_plug_list_remove(&op->link);
         na_plug_list_push(sent, &op->link);
     }
-    if (addr->state == NA_ZMQ_READY && !na_plug_list_empty(&addr->closers)) {
+    if (addr->state == NA_ZMQ_READY && na_plug_list_empty(&addr->sends) &&
+        !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_ZMQ_CLOSING;
         (void) na_zmq_control(self, addr, NA_ZMQ_BYE, NULL, 0);
     }
@@ -257,22 +281,76 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     return good ? NULL : "it does not confirm the handshake";
 }
 
+/* ---- Windows ---- */
+
+/* The peer grants `bytes` of a lane. False: it was not sent so many. */
+static bool na_zmq_granted(struct na_zmq_class *self, struct na_zmq_addr *addr,
+    enum na_zmq_lane lane, uint64_t bytes)
+{
+    struct na_link sent;
+    bool good;
+
+    na_plug_list_init(&sent);
+    na_zmq_lock(self);
+    good = bytes <= addr->unread[lane];
+    if (good) {
+        addr->unread[lane] -= bytes;
+        na_zmq_flush(self, addr, &sent);
+    }
+    na_zmq_unlock(self);
+    if (lane == NA_ZMQ_FRAMES)
+        na_zmq_feed(addr);
+    na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
+    return good;
+}
+
+/* The core has taken what counts `weight`. Half a window is granted at a
+ * time. */
+static void na_zmq_taken(struct na_zmq_class *self, struct na_zmq_addr *addr,
+    enum na_zmq_lane lane, uint64_t weight)
+{
+    uint64_t bytes = addr->taken[lane] + weight;
+
+    addr->taken[lane] = bytes;
+    if (bytes < NA_ZMQ_WINDOW / 2)
+        return;
+    assert(addr->received[lane] >= bytes);
+    addr->received[lane] -= bytes;
+    addr->taken[lane] = 0;
+    if (addr->base.self) {
+        (void) na_zmq_granted(self, addr, lane, bytes);
+        return;
+    }
+    na_zmq_lock(self);
+    if (addr->state == NA_ZMQ_READY) /* else no more messages are expected */
+        na_zmq_send_grant(self, addr, lane, bytes);
+    na_zmq_unlock(self);
+}
+
+static const char *na_zmq_grant(
+    struct na_zmq_class *self, const struct na_zmq_in *in, size_t size)
+{
+    const unsigned char *p =
+        (const unsigned char *) zmq_msg_data((zmq_msg_t *) &in->parts[0]);
+
+    if (in->count != 1 || size != 0 || p[4] >= NA_ZMQ_LANES)
+        return NA_ZMQ_WRONG_SIZE;
+    return na_zmq_granted(
+               self, in->addr, (enum na_zmq_lane) p[4], na_plug_get32(p + 8))
+        ? NULL
+        : na_zmq_too_much;
+}
+
 /* BYE: the peer closes the connection; BYE_ACK: it answers BYE. After both, the
  * side that dialled closes the connection. */
 static const char *na_zmq_bye(
-    struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
+    struct na_zmq_class *self, struct na_zmq_addr *addr, bool ack)
 {
-    struct na_zmq_addr *addr = in->addr;
     bool good = true;
 
-    if (addr == NULL)
-        return NA_ZMQ_NO_HELLO;
-    if (in->count != 1 || size != 0)
-        return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
     if (!ack && addr->state == NA_ZMQ_READY) {
         addr->state = NA_ZMQ_LEAVING;
-        addr->open = false;
         (void) na_zmq_control(self, addr, NA_ZMQ_BYE_ACK, NULL, 0);
         if (!addr->dialled)
             na_zmq_lose(self, addr, NA_DISCONNECT);
@@ -286,7 +364,7 @@ static const char *na_zmq_bye(
     } else
         good = addr->state == NA_ZMQ_DYING;
     na_zmq_unlock(self);
-    return good ? NULL : "it does not fit the state of the connection";
+    return good ? NULL : NA_ZMQ_UNFIT;
 }
 
 /* A message of another version. */
@@ -297,14 +375,17 @@ static const char *na_zmq_foreign(
     struct na_zmq_addr *addr = in->addr;
     int level = HG_LOG_LEVEL_ERROR;
     bool dialled = false;
+    bool hello = addr == NULL && p[3] == NA_ZMQ_HELLO;
 
+    if (hello && !na_zmq_may_answer(self, in->fd))
+        return NA_ZMQ_HELLO_AGAIN;
     na_zmq_lock(self);
     if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
         dialled = true;
         if (addr->from_peer)
             level = HG_LOG_LEVEL_WARNING;
         na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
-    } else if (addr == NULL && p[3] == NA_ZMQ_HELLO) {
+    } else if (hello) {
         memset(&unknown, 0, sizeof(unknown));
         unknown.state = NA_ZMQ_DEAD;
         unknown.id_size = in->id_size;
@@ -317,14 +398,104 @@ static const char *na_zmq_foreign(
             "%s cannot be reached: it has version %u of this transport's "
             "protocol, not %u",
             addr->base.name, p[2], NA_ZMQ_VERSION);
-    return dialled ? NULL : "it has another version of the protocol";
+    if (dialled)
+        return NULL;
+    /* The connection stays, so that the answer arrives. */
+    return hello ? na_zmq_other_version : NA_ZMQ_OTHER_VERSION;
 }
 
-/* Deliver a message, or return why its sender may not send it now. */
+/* Offer a message to the core. False: its queue is full. */
+static bool na_zmq_offer(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    const unsigned char *p =
+        (const unsigned char *) zmq_msg_data(&in->parts[0]);
+    size_t size = zmq_msg_size(&in->parts[0]);
+
+    if (self->base.core->msg_arrived(&self->base, &in->addr->base, p[4], p[5],
+            na_plug_get32(p + 8), p + NA_ZMQ_HEADER,
+            size - NA_ZMQ_HEADER) == NA_AGAIN)
+        return false;
+    na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, na_zmq_weight(size, 0));
+    return true;
+}
+
+/* Hold a message until the core takes it, or a BYE until the messages before it
+ * were taken. */
+static void na_zmq_hold(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    na_plug_list_push(&in->addr->held, &in->link);
+    if (na_plug_list_empty(&in->addr->holding))
+        na_plug_list_push(&self->holding, &in->addr->holding);
+}
+
+static const char *na_zmq_message(struct na_zmq_class *self,
+    struct na_zmq_in *in, const unsigned char *p, size_t size)
+{
+    uint64_t *received = &in->addr->received[NA_ZMQ_MESSAGES];
+    uint64_t weight = na_zmq_weight(NA_ZMQ_HEADER + size, 0);
+
+    if (*received >= NA_ZMQ_WINDOW)
+        return na_zmq_too_much;
+    *received += weight;
+    if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
+        size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
+                                        : self->base.max_unexpected_size)) {
+        na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, weight);
+        return NA_ZMQ_WRONG_SIZE;
+    }
+    if (!na_plug_list_empty(&in->addr->held) || !na_zmq_offer(self, in))
+        na_zmq_hold(self, in);
+    return NULL;
+}
+
+/* BYE takes effect after the messages before it. Nothing but probes, and the
+ * answer to another BYE, follows it. */
+static const char *na_zmq_parting(
+    struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
+{
+    struct na_zmq_addr *addr = in->addr;
+    bool open;
+
+    if (addr == NULL)
+        return NA_ZMQ_NO_HELLO;
+    if (in->count != 1 || size != 0)
+        return NA_ZMQ_WRONG_SIZE;
+    if (ack)
+        return na_zmq_bye(self, addr, true);
+    na_zmq_lock(self);
+    open = addr->open || addr->state == NA_ZMQ_DYING;
+    na_zmq_unlock(self);
+    if (!open)
+        return NA_ZMQ_UNFIT;
+    addr->open = false;
+    if (na_plug_list_empty(&addr->held))
+        return na_zmq_bye(self, addr, false);
+    na_zmq_hold(self, in);
+    return NULL;
+}
+
+static const char *na_zmq_frame(struct na_zmq_class *self, struct na_zmq_in *in,
+    const unsigned char *p, size_t size)
+{
+    bool data = in->count == 2;
+    size_t data_size = data ? zmq_msg_size(&in->parts[1]) : 0;
+    uint64_t weight = na_zmq_weight(NA_ZMQ_HEADER + size, data_size);
+
+    if (in->count > 2)
+        return NA_ZMQ_WRONG_SIZE;
+    self->base.core->frame_arrived(&self->base, &in->addr->base,
+        p + NA_ZMQ_HEADER, size, data ? zmq_msg_data(&in->parts[1]) : NULL,
+        data_size);
+    in->addr->received[NA_ZMQ_FRAMES] += weight;
+    na_zmq_taken(self, in->addr, NA_ZMQ_FRAMES, weight);
+    return NULL;
+}
+
+/* Deliver a message, or return why its sender may not send it now. A message
+ * that is held is on a list then. */
 static const char *na_zmq_deliver(
     struct na_zmq_class *self, struct na_zmq_in *in)
 {
-    const struct na_core *core = self->base.core;
     struct na_zmq_addr *addr = in->addr;
     const unsigned char *p;
     size_t size;
@@ -343,35 +514,24 @@ static const char *na_zmq_deliver(
         return na_zmq_welcome(self, in, p + NA_ZMQ_HEADER, size);
     case NA_ZMQ_CONFIRM:
         return na_zmq_confirm(self, in, p + NA_ZMQ_HEADER, size);
-    case NA_ZMQ_BYE: return na_zmq_bye(self, in, false, size);
-    case NA_ZMQ_BYE_ACK: return na_zmq_bye(self, in, true, size);
+    case NA_ZMQ_BYE: return na_zmq_parting(self, in, false, size);
+    case NA_ZMQ_BYE_ACK: return na_zmq_parting(self, in, true, size);
     default: break;
     }
-    if (p[3] != NA_ZMQ_MESSAGE && p[3] != NA_ZMQ_FRAME && p[3] != NA_ZMQ_PROBE)
+    if (p[3] < NA_ZMQ_MESSAGE || p[3] >= NA_ZMQ_KIND_MAX)
         return "there is no such kind";
     /* A probe may follow a BYE. */
     if (addr == NULL ||
         !(addr->open || (addr->reached && p[3] == NA_ZMQ_PROBE)))
         return NA_ZMQ_NO_HELLO;
     atomic_store_explicit(&addr->heard, true, memory_order_relaxed);
-    if (p[3] == NA_ZMQ_MESSAGE) {
-        if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
-            size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
-                                            : self->base.max_unexpected_size))
-            return NA_ZMQ_WRONG_SIZE;
-        (void) core->msg_arrived(&self->base, &addr->base, p[4], p[5],
-            na_plug_get32(p + 8), p + NA_ZMQ_HEADER, size);
-        return NULL;
-    }
-    if (p[3] == NA_ZMQ_FRAME && in->count <= 2) {
-        bool data = in->count == 2;
-
-        core->frame_arrived(&self->base, &addr->base, p + NA_ZMQ_HEADER, size,
-            data ? zmq_msg_data(&in->parts[1]) : NULL,
-            data ? zmq_msg_size(&in->parts[1]) : 0);
-        return NULL;
-    }
-    return p[3] == NA_ZMQ_PROBE && in->count == 1 ? NULL : NA_ZMQ_WRONG_SIZE;
+    if (p[3] == NA_ZMQ_MESSAGE)
+        return na_zmq_message(self, in, p, size);
+    if (p[3] == NA_ZMQ_FRAME)
+        return na_zmq_frame(self, in, p, size);
+    if (p[3] == NA_ZMQ_GRANT)
+        return na_zmq_grant(self, in, size);
+    return in->count == 1 ? NULL : NA_ZMQ_WRONG_SIZE;
 }
 
 /* Count a refused message by the kind it claims to be, and log why. */
@@ -381,7 +541,7 @@ static void na_zmq_refuse(
     static const char *const names[NA_ZMQ_KIND_MAX] = {"zmq_bad_other",
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
         "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
-        "zmq_bad_bye_ack"};
+        "zmq_bad_bye_ack", "zmq_bad_grant"};
     const char *host = zmq_msg_gets(&in->parts[0], "Peer-Address");
     size_t size = zmq_msg_size(&in->parts[0]);
     unsigned kind = 0;
@@ -398,4 +558,33 @@ static void na_zmq_refuse(
         size, in->count,
         in->addr != NULL ? in->addr->base.name : "an unknown peer",
         host != NULL ? host : "unknown", why, names[kind]);
+}
+
+/* Whether a refused message ends its connection: the handshake is not finished,
+ * or the sender ignores the windows. */
+static bool na_zmq_is_hostile(const struct na_zmq_addr *addr, const char *why)
+{
+    return why == na_zmq_too_much ||
+        (why != na_zmq_other_version &&
+            (addr == NULL || addr->state == NA_ZMQ_DIALLING ||
+                addr->state == NA_ZMQ_ACCEPTED));
+}
+
+/* End the connection that a refused message came by, if its sender breaks the
+ * protocol. */
+static void na_zmq_expel(
+    struct na_zmq_class *self, struct na_zmq_in *in, const char *why)
+{
+    struct na_zmq_addr *addr = in->addr;
+
+    na_zmq_lock(self);
+    if (na_zmq_is_hostile(addr, why)) {
+        if (addr != NULL && addr->dialled != NULL)
+            na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
+        else if (self->protocol != NA_ZMQ_INPROC)
+            na_zmq_close_sender(self, addr,
+                addr != NULL ? addr->fd
+                             : zmq_msg_get(&in->parts[0], ZMQ_SRCFD));
+    }
+    na_zmq_unlock(self);
 }

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a connection, after its last message was delivered.
+ * Held messages, and the end of a connection after its last message was
+ * delivered.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
 #include "zmq/zmq.h"
-
-/* Whether the last message of a dying address was received. Events are read
- * after messages, so the last message was received at the latest in the round
- * after that of the event. If other peers send continuously, a limited number
- * of rounds must suffice. */
-static bool na_zmq_is_drained(
-    const struct na_zmq_class *self, const struct na_zmq_addr *addr)
-{
-    return self->drained > addr->round ||
-        self->round > addr->round + NA_ZMQ_BATCH;
-}
 
 /* A dying address whose messages were all delivered, or NULL; the lock is
  * held. */
@@ -26,7 +16,7 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_drained(self, addr))
+        if (na_zmq_is_past(self, addr->round))
             return addr;
     }
     return NULL;
@@ -65,6 +55,81 @@ static bool na_zmq_dial_again(
     return true;
 }
 
+/* Free an envelope, or keep it for reuse; the polling thread. */
+static void na_zmq_spend(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    na_zmq_close_parts(self, in);
+    na_plug_list_push(&self->spent, &in->link);
+}
+
+static bool na_zmq_is_bye(struct na_zmq_in *in)
+{
+    return ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3] ==
+        NA_ZMQ_BYE;
+}
+
+/* Offer held messages to the core again. Without the lock, as below. */
+static unsigned na_zmq_offer_held(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    unsigned n;
+
+    for (n = 0; !na_plug_list_empty(&addr->held); n++) {
+        struct na_zmq_in *in =
+            NA_ZMQ_OF(addr->held.next, struct na_zmq_in, link);
+
+        if (na_zmq_is_bye(in))
+            (void) na_zmq_bye(self, addr, false);
+        else if (!na_zmq_offer(self, in))
+            return n;
+        na_plug_list_remove(&in->link);
+        na_zmq_spend(self, in);
+    }
+    na_plug_list_remove(&addr->holding);
+    return n;
+}
+
+static unsigned na_zmq_offer_all_held(struct na_zmq_class *self)
+{
+    struct na_link *link = self->holding.next;
+    unsigned n = 0;
+
+    while (link != &self->holding) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, holding);
+
+        link = link->next;
+        n += na_zmq_offer_held(self, addr);
+    }
+    return n;
+}
+
+/* The connection ends: offer what is held a last time. The core makes space by
+ * dropping messages of dead peers. */
+static void na_zmq_drop_held(
+    struct na_zmq_class *self, struct na_zmq_addr *addr)
+{
+    unsigned n = 0;
+
+    if (na_plug_list_empty(&addr->held))
+        return;
+    (void) na_zmq_offer_held(self, addr);
+    while (!na_plug_list_empty(&addr->held)) {
+        struct na_zmq_in *in =
+            NA_ZMQ_OF(na_plug_list_pop(&addr->held), struct na_zmq_in, link);
+
+        n += na_zmq_is_bye(in) ? 0 : 1;
+        na_zmq_spend(self, in);
+    }
+    na_plug_list_remove(&addr->holding);
+    if (n == 0)
+        return;
+    self->base.core->count(&self->base, "msg_dropped", n);
+    self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
+        "dropped %u messages of %s: no receive was posted for them before its "
+        "connection ended",
+        n, addr->base.name);
+}
+
 /* End a connection. An address that was closed in order or could not be
  * connected becomes idle, any other becomes dead. */
 static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
@@ -79,6 +144,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
+    na_zmq_drop_held(self, addr);
     na_zmq_lock(self);
     assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);

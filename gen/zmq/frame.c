@@ -7,6 +7,16 @@
  */
 #include "zmq/zmq.h"
 
+/* Wake the class if it was refused a frame for this peer. Any thread, with or
+ * without the lock. */
+static void na_zmq_feed(struct na_zmq_addr *addr)
+{
+    if (!atomic_exchange(&addr->starved, false))
+        return;
+    atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
+    addr->base.na_class->core->wake(addr->base.na_class);
+}
+
 /* libzmq released borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_loan_ended(void *data, void *hint)
 {
@@ -21,10 +31,7 @@ static void na_zmq_loan_ended(void *data, void *hint)
         atomic_fetch_sub(&addr->flight, loan->size);
         if (loan->release != NULL)
             loan->release(loan->arg);
-        if (atomic_exchange(&addr->starved, false)) {
-            atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
-            core->wake(addr->base.na_class);
-        }
+        na_zmq_feed(addr);
     }
     core->free(loan);
     core->addr_unref(&addr->base);
@@ -72,15 +79,15 @@ static bool na_zmq_has_room(struct na_zmq_addr *addr, uint64_t size)
 static na_return_t na_zmq_frame_put(struct na_zmq_class *self,
     struct na_zmq_addr *addr, zmq_msg_t *parts, unsigned count)
 {
-    na_return_t ret;
+    na_return_t ret = NA_AGAIN;
 
     na_zmq_lock(self);
-    if (addr->base.self)
-        ret = na_zmq_loop(self, parts, count);
-    else if (addr->state == NA_ZMQ_READY)
-        ret = na_zmq_put(self, addr, parts, count);
-    else
+    if (addr->state != NA_ZMQ_READY)
         ret = na_zmq_unready(self, addr);
+    else if (na_zmq_may_send(addr, NA_ZMQ_FRAMES))
+        ret = na_zmq_transmit(self, addr, NA_ZMQ_FRAMES, parts, count);
+    else
+        atomic_store(&addr->starved, true);
     na_zmq_unlock(self);
     return ret;
 }

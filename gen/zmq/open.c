@@ -430,6 +430,9 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
         if (!addr->reached)
             na_zmq_hang_up(self, addr); /* the peer does not read any more */
     }
+    while ((link = na_plug_list_pop(&self->holding)) != NULL)
+        na_plug_list_move(
+            &self->inbox, &NA_ZMQ_OF(link, struct na_zmq_addr, holding)->held);
     na_zmq_shut(self, linger_ms);
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
@@ -446,6 +449,7 @@ static na_return_t na_zmq_prepare(struct na_zmq_class *self)
     na_plug_list_init(&self->dying);
     na_plug_list_init(&self->inbox);
     na_plug_list_init(&self->spent);
+    na_plug_list_init(&self->holding);
     na_plug_list_init(&self->spare);
     na_plug_list_init(&self->live);
     self->batch = 1;
@@ -527,6 +531,7 @@ const struct na_plugin hg_na_zmq_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "zmq",
     .protocols = na_zmq_protocols,
+    .caps = NA_CAP_HOLDS_BACK,
     .class_size = sizeof(struct na_zmq_class),
     .context_size = sizeof(struct na_zmq_context),
     .addr_size = sizeof(struct na_zmq_addr),

@@ -34,14 +34,17 @@ static unsigned na_zmq_poll(struct na_context *context)
             in->addr = na_zmq_find(self, NA_ZMQ_BY_ID, in->id, in->id_size);
     }
     na_zmq_unlock(self);
+    n = na_zmq_offer_all_held(self);
     while ((link = na_plug_list_pop(&batch)) != NULL) {
         struct na_zmq_in *in = NA_ZMQ_OF(link, struct na_zmq_in, link);
         const char *wrong = na_zmq_deliver(self, in);
 
-        if (wrong != NULL)
+        if (wrong != NULL) {
             na_zmq_refuse(self, in, wrong);
-        na_zmq_close_parts(self, in);
-        na_plug_list_push(&self->spent, &in->link);
+            na_zmq_expel(self, in, wrong);
+        }
+        if (na_plug_list_empty(&in->link)) /* not held */
+            na_zmq_spend(self, in);
         n++;
     }
     for (;;) {
@@ -71,7 +74,7 @@ static void na_zmq_reclaim(struct na_class *na_class)
     for (link = self->dying.next; link != &self->dying; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, dying);
 
-        if (na_zmq_is_drained(self, addr))
+        if (na_zmq_is_past(self, addr->round))
             na_zmq_hang_up(self, addr);
     }
     (void) na_zmq_readable(self);
@@ -142,12 +145,17 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
 {
     struct na_zmq_class *self = na_zmq_of(op->context->na_class);
     const struct na_core *core = self->base.core;
+    struct na_link sent;
     bool found;
 
+    na_plug_list_init(&sent);
     na_zmq_lock(self);
     found = core->op_id(op) == op_id && !na_plug_list_empty(&op->link);
     if (found)
         na_plug_list_remove(&op->link);
+    if (found && op->addr != NULL) /* perhaps BYE waited for this message */
+        na_zmq_flush(self, na_zmq_addr_of(op->addr), &sent);
+    assert(na_plug_list_empty(&sent));
     na_zmq_unlock(self);
     if (!found)
         return NA_NOENTRY;

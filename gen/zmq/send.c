@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Outgoing messages, in order; queued while a connection is established.
+ * Outgoing messages, in order; queued while a connection is established, and
+ * while the peer's window is full.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -72,7 +73,27 @@ static na_return_t na_zmq_control(struct na_zmq_class *self,
     return na_zmq_put_one(self, addr, &part);
 }
 
-/* Copy a message of the core into one part; with the lock or without. */
+/* Let a ready peer send `bytes` more of a lane. */
+static void na_zmq_send_grant(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, enum na_zmq_lane lane, uint64_t bytes)
+{
+    struct na_msg msg;
+    zmq_msg_t part;
+
+    assert(addr->state == NA_ZMQ_READY && bytes <= UINT32_MAX);
+    memset(&msg, 0, sizeof(msg));
+    msg.plane = (uint8_t) lane;
+    msg.tag = (uint32_t) bytes;
+    if (zmq_msg_init_size(&part, NA_ZMQ_HEADER) != 0) {
+        na_zmq_lose(self, addr, NA_DISCONNECT); /* it would wait for ever */
+        return;
+    }
+    na_zmq_put_header(
+        (unsigned char *) zmq_msg_data(&part), NA_ZMQ_GRANT, &msg);
+    (void) na_zmq_put_one(self, addr, &part);
+}
+
+/* Copy a message of the core into one part. */
 static na_return_t na_zmq_gather(
     const struct na_zmq_class *self, const struct na_msg *msg, zmq_msg_t *part)
 {
@@ -133,6 +154,46 @@ static na_return_t na_zmq_loop(
     return NA_SUCCESS;
 }
 
+/* Whether the window of a lane is open. */
+static bool na_zmq_may_send(
+    const struct na_zmq_addr *addr, enum na_zmq_lane lane)
+{
+    return addr->unread[lane] < NA_ZMQ_WINDOW;
+}
+
+/* Send parts of a lane to a ready peer, or to this class. Takes them unless it
+ * fails. */
+static na_return_t na_zmq_transmit(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, enum na_zmq_lane lane, zmq_msg_t *parts,
+    unsigned count)
+{
+    uint64_t weight = na_zmq_weight(
+        zmq_msg_size(&parts[0]), count > 1 ? zmq_msg_size(&parts[1]) : 0);
+    na_return_t ret;
+
+    assert(addr->state == NA_ZMQ_READY && na_zmq_may_send(addr, lane));
+    ret = addr->base.self ? na_zmq_loop(self, parts, count)
+                          : na_zmq_put(self, addr, parts, count);
+    if (ret == NA_SUCCESS)
+        addr->unread[lane] += weight;
+    return ret;
+}
+
+/* Copy a message of the core and send it. */
+static na_return_t na_zmq_send_msg(struct na_zmq_class *self,
+    struct na_zmq_addr *addr, const struct na_msg *msg)
+{
+    zmq_msg_t part;
+    na_return_t ret = na_zmq_gather(self, msg, &part);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    ret = na_zmq_transmit(self, addr, NA_ZMQ_MESSAGES, &part, 1);
+    if (ret != NA_SUCCESS)
+        (void) zmq_msg_close(&part);
+    return ret;
+}
+
 /* The result of a send to an address that is not ready. An idle address is
  * dialled. */
 static na_return_t na_zmq_unready(
@@ -151,26 +212,21 @@ static na_return_t na_zmq_msg_send(
 {
     struct na_zmq_class *self = na_zmq_of(context->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(msg->addr);
-    zmq_msg_t part;
-    na_return_t ret = na_zmq_gather(self, msg, &part);
+    na_return_t ret = NA_AGAIN;
     bool queued = false;
 
-    if (ret != NA_SUCCESS)
-        return ret;
     na_zmq_lock(self);
-    if (addr->base.self)
-        ret = na_zmq_loop(self, &part, 1);
-    else if (addr->state == NA_ZMQ_READY)
-        ret = na_zmq_put(self, addr, &part, 1);
-    else
+    if (addr->state != NA_ZMQ_READY) {
         ret = na_zmq_unready(self, addr);
+    } else if (na_zmq_may_send(addr, NA_ZMQ_MESSAGES)) {
+        assert(na_plug_list_empty(&addr->sends));
+        ret = na_zmq_send_msg(self, addr, msg);
+    }
     if (ret == NA_AGAIN && op != NULL) {
         na_plug_list_push(&addr->sends, &op->link);
         queued = true;
     }
     na_zmq_unlock(self);
-    if (ret != NA_SUCCESS)
-        (void) zmq_msg_close(&part);
     if (queued)
         return NA_SUCCESS;
     if (ret == NA_SUCCESS && op != NULL)

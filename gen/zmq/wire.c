@@ -29,6 +29,14 @@ static void na_zmq_put_header(
     na_plug_put32(p + 8, msg->tag);
 }
 
+/* The bytes that a message or frame counts in its window. Data that is lent has
+ * another limit. */
+static uint64_t na_zmq_weight(size_t header_size, size_t data_size)
+{
+    return NA_ZMQ_COST + header_size +
+        (data_size <= NA_ZMQ_COPY_MAX ? data_size : 0);
+}
+
 /* ---- Errors ---- */
 
 static na_return_t na_zmq_code(int error)

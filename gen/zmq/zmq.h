@@ -28,6 +28,14 @@
  * dials one number after the other until a peer answers: see plug/host.h.
  * libzmq gets numbers only: it would resolve a name in its only I/O thread.
  *
+ * Each connection has a window for messages and another one for frames, in
+ * each direction: a sender counts what its peer has not granted back, and sends
+ * nothing more when that reaches NA_ZMQ_WINDOW. Messages then wait in `sends`,
+ * and frames are refused. The receiver grants what the core has taken. Messages
+ * that the core does not take yet are held (NA_CAP_HOLDS_BACK). So a peer that
+ * does not read, or does not take its messages, delays only what is sent to it,
+ * and uses a limited amount of memory at both sides.
+ *
  * Locking: `lock` guards the sockets and everything in na_zmq_class and
  * na_zmq_addr unless stated otherwise. Functions of the core that may call a
  * slot are not called with the lock held. Messages are received and sorted with
@@ -65,7 +73,9 @@
 #include <sys/timerfd.h>
 #endif
 
-#define NA_ZMQ_VERSION 1
+#define NA_ZMQ_VERSION 2
+#define NA_ZMQ_HELLOS \
+    16 /* answered on one connection; a correct peer sends 1 */
 #define NA_ZMQ_HEADER 12 /* bytes in front of every message */
 #define NA_ZMQ_ID 16     /* routing ids that this transport chooses */
 #define NA_ZMQ_ID_MAX 32 /* ... or that libzmq chooses, at most */
@@ -77,6 +87,11 @@
 #define NA_ZMQ_COPY_MAX 4096u /* frames up to here are copied */
 /* Limit of bytes of one peer inside libzmq. */
 #define NA_ZMQ_FLIGHT ((uint64_t) 1 << 20)
+/* Bytes sent and not granted back at which a sender stops. A message or frame
+ * counts its bytes, without lent data, and NA_ZMQ_COST for its memory. Both
+ * sides must have the same values. */
+#define NA_ZMQ_WINDOW ((uint64_t) 1 << 20)
+#define NA_ZMQ_COST 128u
 /* Descriptors that are kept free for the process. */
 #define NA_ZMQ_SPARE_FDS 256u
 /* What a class takes of the process. Descriptors: one of the context, two of
@@ -116,8 +131,11 @@ enum na_zmq_kind {
     NA_ZMQ_PROBE, /* to be ignored */
     NA_ZMQ_BYE,   /* "I close this connection" ... */
     NA_ZMQ_BYE_ACK,
+    NA_ZMQ_GRANT, /* "send so many more bytes of this lane" */
     NA_ZMQ_KIND_MAX
 };
+
+enum na_zmq_lane { NA_ZMQ_MESSAGES, NA_ZMQ_FRAMES, NA_ZMQ_LANES };
 
 /*
  *     idle <--bye--- closing <--- ready --bye--> leaving
@@ -192,7 +210,13 @@ struct na_zmq_addr {
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
-    bool sent; /* since the last probe */
+    bool sent;                     /* since the last probe */
+    uint64_t unread[NA_ZMQ_LANES]; /* bytes sent and not granted back */
+    /* Used by the polling thread. */
+    uint64_t received[NA_ZMQ_LANES]; /* bytes received and not granted ... */
+    uint64_t taken[NA_ZMQ_LANES];    /* ... that the core has taken */
+    struct na_link held;    /* messages that the core did not take, in order */
+    struct na_link holding; /* class->holding: `held` is not empty */
     /* Atomic, without the lock. */
     _Atomic bool heard;
     _Atomic bool starved; /* a frame was refused: wake when one is released */
@@ -217,6 +241,8 @@ struct na_zmq_fd {
     bool live;
     bool contested;    /* several peers sent HELLO on it */
     uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
+    uint64_t round;    /* round of polling in which it was accepted */
+    unsigned hellos;   /* received after it */
     /* The last address that sent HELLO on it, or NULL. */
     struct na_zmq_addr *last_hello;
     struct na_zmq_addr *owner; /* the address that sent CONFIRM, or NULL */
@@ -247,7 +273,8 @@ struct na_zmq_class {
     struct na_link addrs;
     struct na_link dying;
     struct na_link inbox;
-    struct na_link spent; /* envelopes to reuse; used by the polling thread */
+    struct na_link spent;   /* envelopes to reuse; used by the polling thread */
+    struct na_link holding; /* addresses; used by the polling thread */
     struct na_link spare;
     unsigned spare_count;
     _Atomic unsigned parts; /* parts of messages that must be closed */

@@ -355,7 +355,7 @@ static void forged_start(
     do {
         memset(bytes, 0, sizeof(bytes));
         (void) raw_peer_hear(&target->stranger, bytes, sizeof(bytes));
-    } while (memcmp(bytes, "hz\1\6", 4) != 0 || bytes[15] != (put ? PUT : GET));
+    } while (memcmp(bytes, "hz\2\6", 4) != 0 || bytes[15] != (put ? PUT : GET));
     op->id = raw_peer_get(bytes + 20, 8);
 }
 

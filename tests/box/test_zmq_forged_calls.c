@@ -334,7 +334,7 @@ static void calls_start(struct calls_server *server, struct calls_call *call)
     do {
         memset(bytes, 0, sizeof(bytes));
         (void) raw_peer_hear(&server->stranger, bytes, sizeof(bytes));
-    } while (memcmp(bytes, "hz\1\5\2", 5) != 0 || bytes[12 + 11] != REQUEST);
+    } while (memcmp(bytes, "hz\2\5\2", 5) != 0 || bytes[12 + 11] != REQUEST);
     call->sequence = raw_peer_get(bytes + 12 + 24, 8);
 }
 

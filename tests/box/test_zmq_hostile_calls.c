@@ -15,14 +15,6 @@
 
 #define HOSTILE_OUTPUT ((size_t) 1 << 18)
 
-/* The server's memory may grow by this much more than is counted.
- * AddressSanitizer keeps a quarter of a GiB of freed memory. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HOSTILE_SLACK ((uint64_t) 512 << 20)
-#else
-#define HOSTILE_SLACK ((uint64_t) 48 << 20)
-#endif
-
 /* An output too large for a message. */
 static hg_return_t hostile_large(hg_handle_t handle)
 {
@@ -62,26 +54,12 @@ struct hostile_server {
     uint64_t resident; /* bytes, at the start */
 };
 
-/* The peak memory of this process. */
-static uint64_t hostile_resident(void)
-{
-    FILE *file = fopen("/proc/self/status", "r");
-    uint64_t peak = 0;
-    char line[128];
-
-    HG_CHECK(file != NULL);
-    while (fgets(line, sizeof(line), file) != NULL)
-        (void) sscanf(line, "VmHWM: %" SCNu64, &peak);
-    HG_CHECK(fclose(file) == 0 && peak > 0);
-    return peak * 1024;
-}
-
 static void hostile_open(
     struct hostile_server *server, const struct hg_options *options)
 {
     calls_open(&server->calls, "zmq+tcp://127.0.0.1", options,
         HOSTILE_SLOWEST_MS, hostile_register);
-    server->resident = hostile_resident();
+    server->resident = calls_peak();
 }
 
 /* Nothing was refused as invalid; everything held for the peer is released with
@@ -147,7 +125,7 @@ HG_TEST(inputs_that_never_arrive_are_survived)
     HG_CHECK(calls_counters().turned_away < 5000);
     HG_CHECK(calls_counters().fetched_bytes >= (uint64_t) 1 << 30);
     HG_CHECK(calls_counters().fetched_bytes < (uint64_t) 1100 << 20);
-    HG_CHECK(hostile_resident() - server.resident < HOSTILE_SLACK);
+    HG_CHECK(calls_peak() - server.resident < CALLS_SLACK);
     hostile_close(&server);
 }
 
@@ -189,7 +167,7 @@ HG_TEST(outputs_that_are_never_fetched_are_survived)
     hostile_until(600 - 2 * held / HOSTILE_OUTPUT);
     HG_CHECK(calls_counters().held_bytes <= 2 * held);
     HG_CHECK(calls_counters().held_bytes > held - 2 * HOSTILE_OUTPUT);
-    HG_CHECK(hostile_resident() - server.resident < 2 * held + HOSTILE_SLACK);
+    HG_CHECK(calls_peak() - server.resident < 2 * held + CALLS_SLACK);
     hostile_close(&server);
 }
 
@@ -208,6 +186,6 @@ HG_TEST(calls_that_are_never_answered_are_survived)
     }
     hostile_until(10000 - 4096);
     HG_CHECK(hostile_kept_count <= 4096 && hostile_kept_count >= 4094);
-    HG_CHECK(hostile_resident() - server.resident < HOSTILE_SLACK);
+    HG_CHECK(calls_peak() - server.resident < CALLS_SLACK);
     hostile_close(&server);
 }

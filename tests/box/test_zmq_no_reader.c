@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client that calls a function with bulk data and then reads nothing from its
- * connection, silent or with PONGs that keep the connection alive. The server's
- * transfer ends at its time limit, and others are served meanwhile.
+ * A client that calls a function and then reads nothing from its connection,
+ * silent or with PONGs that keep the connection alive. If the function moves
+ * bulk data, the server's transfer ends at its time limit. If the client calls
+ * again and again, the memory for its responses is limited. Others are served
+ * meanwhile.
  */
 #include "zmq_calls.h"
 
@@ -71,7 +73,20 @@ static hg_return_t no_reader_store(hg_handle_t handle)
     return no_reader_begin(handle, false);
 }
 
+/* The largest output that fits in a message, nearly. */
+static hg_return_t no_reader_answer(hg_handle_t handle)
+{
+    static unsigned char bytes[60000];
+    struct blob blob = {sizeof(bytes), bytes};
+    hg_return_t ret = HG_Handler_start_output(handle, &blob);
+
+    /* HG_DISCONNECT: its connection has just ended. */
+    HG_CHECK(ret == HG_SUCCESS || ret == HG_AGAIN || ret == HG_DISCONNECT);
+    return HG_Handler_free(handle);
+}
+
 static hg_id_t no_reader_ids[2]; /* of pull and push */
+static hg_id_t no_reader_answer_id;
 
 static void no_reader_register(void)
 {
@@ -79,7 +94,10 @@ static void no_reader_register(void)
         HG_Register("store", hg_proc_no_reader_in_t, NULL, no_reader_store);
     no_reader_ids[1] =
         HG_Register("fill", hg_proc_no_reader_in_t, NULL, no_reader_fill);
+    no_reader_answer_id =
+        HG_Register("answer", NULL, blob_proc, no_reader_answer);
     HG_CHECK(no_reader_ids[0] != 0 && no_reader_ids[1] != 0);
+    HG_CHECK(no_reader_answer_id != 0);
 }
 
 /* ---- The client ---- */
@@ -87,6 +105,7 @@ static void no_reader_register(void)
 struct no_reader_client {
     int fd;
     bool talks;
+    unsigned calls; /* of the function with the large output */
     _Atomic bool stop;
     pthread_t thread;
 };
@@ -104,7 +123,7 @@ static void no_reader_send(
 static void no_reader_greet(
     struct no_reader_client *client, struct raw_peer *words)
 {
-    static const unsigned char start[] = {'h', 'z', 1, KIND_WELCOME};
+    static const unsigned char start[] = {'h', 'z', 2, KIND_WELCOME};
     unsigned char heard[1024];
     const unsigned char *found = NULL;
     size_t size = 0;
@@ -157,41 +176,62 @@ static void no_reader_call_server(struct no_reader_client *client, hg_id_t id)
     raw_peer_frame(client->fd, bytes, size);
 }
 
-/* Write PONGs, which libzmq accepts as a sign of life. */
+/* Call the function with the large output. False: the connection has ended. */
+static bool no_reader_ask(const struct no_reader_client *client, unsigned i)
+{
+    unsigned char bytes[256];
+    struct calls_message message = {.type = REQUEST};
+    size_t size = 2 + raw_peer_header(bytes + 2, KIND_MESSAGE);
+
+    bytes[0] = 0;
+    bytes[2 + 4] = PLANE_RPC;
+    message.id = no_reader_answer_id;
+    message.sequence = i;
+    size += calls_make(bytes + size, &message);
+    bytes[1] = (unsigned char) (size - 2);
+    return send(client->fd, bytes, size, MSG_NOSIGNAL) == (ssize_t) size;
+}
+
+/* Make the calls, and write PONGs, which libzmq accepts as a sign of life. */
 static void *no_reader_talk(void *arg)
 {
     static const unsigned char pong[] = "\4\5\4PONG";
     struct no_reader_client *client = (struct no_reader_client *) arg;
+    unsigned i;
 
-    while (!atomic_load(&client->stop)) {
-        (void) send(client->fd, pong, sizeof(pong) - 1, MSG_NOSIGNAL);
-        endpoint_sleep(20);
+    for (i = 1; !atomic_load(&client->stop); i++) {
+        if (client->talks && (i % 64 == 0 || i > client->calls))
+            (void) send(client->fd, pong, sizeof(pong) - 1, MSG_NOSIGNAL);
+        if (i > client->calls || !no_reader_ask(client, i))
+            endpoint_sleep(20);
     }
     return NULL;
 }
 
-static void no_reader_open(struct no_reader_client *client,
-    struct calls_server *server, bool push, bool talks)
+static void no_reader_connect(
+    struct no_reader_client *client, struct calls_server *server, bool talks)
 {
     int small = 4096;
 
+    memset(client, 0, sizeof(*client));
     client->fd = raw_peer_shake(server->name, "", 0);
     HG_CHECK(setsockopt(client->fd, SOL_SOCKET, SO_RCVBUF, &small,
                  sizeof(small)) == 0);
     client->talks = talks;
     atomic_init(&client->stop, false);
     no_reader_greet(client, &server->stranger);
-    no_reader_call_server(client, no_reader_ids[push]);
-    if (talks)
-        HG_CHECK(
-            pthread_create(&client->thread, NULL, no_reader_talk, client) == 0);
+}
+
+static void no_reader_start(struct no_reader_client *client)
+{
+    HG_CHECK(
+        pthread_create(&client->thread, NULL, no_reader_talk, client) == 0);
 }
 
 static void no_reader_close(struct no_reader_client *client)
 {
     atomic_store(&client->stop, true);
-    if (client->talks)
-        HG_CHECK(pthread_join(client->thread, NULL) == 0);
+    HG_CHECK(pthread_join(client->thread, NULL) == 0);
     HG_CHECK(close(client->fd) == 0);
 }
 
@@ -209,7 +249,9 @@ static void no_reader_run(const char *string, bool push, bool talks)
     calls_death_ms = NO_READER_DEATH_MS;
     HG_CHECK_OK(HG_Set_log_level("warning"));
     calls_open(&server, string, &options, CONFORM_TIMEOUT, no_reader_register);
-    no_reader_open(&client, &server, push, talks);
+    no_reader_connect(&client, &server, talks);
+    no_reader_call_server(&client, no_reader_ids[push]);
+    no_reader_start(&client);
     do
         calls_serve();
     while (!atomic_load(&no_reader_call.moved));
@@ -245,4 +287,61 @@ HG_TEST(pull_from_a_client_that_reads_nothing_ends)
 HG_TEST(pull_from_a_client_that_reads_nothing_and_writes_ends)
 {
     no_reader_run("zmq+tcp://127.0.0.1", false, true);
+}
+
+/* Responses that nobody reads wait at the server, where they count: the limits
+ * are those of the default, or 4 MiB. */
+static void no_reader_flood(const char *string, bool full, bool talks)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct no_reader_client client;
+    struct calls_server server;
+    uint64_t limit = full ? (uint64_t) 400 << 20 : CALLS_SLACK;
+    uint64_t before;
+
+    if (!full)
+        options.max_args_size = options.max_held_bytes = (size_t) 4 << 20;
+    calls_death_ms = talks ? NO_READER_DEATH_MS : 500;
+    calls_open(&server, string, &options, CONFORM_TIMEOUT, no_reader_register);
+    no_reader_connect(&client, &server, talks);
+    before = calls_peak();
+    client.calls = full ? 100000 : 3000;
+    no_reader_start(&client);
+    while (calls_counters().requests_received < client.calls) {
+        if (full && calls_counters().dropped > 0)
+            break; /* its refusals are too many, too */
+        if (!talks && calls_counters().turned_away > 0)
+            break;
+        calls_serve();
+        HG_CHECK(full || calls_counters().held_bytes <= (uint64_t) 8 << 20);
+    }
+    HG_CHECK(calls_counters().turned_away > 0);
+    HG_CHECK(calls_peak() - before < limit);
+    while (!talks && calls_counters().held_bytes > 0)
+        calls_serve(); /* until the connection is dead */
+    no_reader_close(&client);
+    calls_serve();
+    calls_close(&server);
+}
+
+HG_TEST(responses_that_nobody_reads_are_limited)
+{
+    no_reader_flood("zmq+tcp://127.0.0.1", false, true);
+}
+
+HG_TEST(responses_that_nobody_reads_end_with_the_connection)
+{
+    no_reader_flood("zmq+tcp://127.0.0.1", false, false);
+}
+
+HG_TEST(responses_that_nobody_reads_are_limited_on_ipc)
+{
+    no_reader_flood("zmq+ipc://*", false, true);
+}
+
+HG_TEST(responses_that_nobody_reads_are_limited_by_default)
+{
+    if (getenv("HG_TEST_FULL") == NULL)
+        hg_test_skip("takes 5 s; set HG_TEST_FULL");
+    no_reader_flood("zmq+tcp://127.0.0.1", true, true);
 }

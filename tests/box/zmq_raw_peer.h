@@ -24,6 +24,7 @@ enum { /* kinds of message; see hg_na_zmq.c */
     KIND_PROBE,
     KIND_BYE,
     KIND_BYE_ACK,
+    KIND_GRANT,
     KIND_END,
     PLANES = 3 /* of a MESSAGE */
 };
@@ -114,7 +115,7 @@ static inline size_t raw_peer_header(unsigned char *bytes, unsigned kind)
     memset(bytes, 0, 12);
     bytes[0] = 'h';
     bytes[1] = 'z';
-    bytes[2] = 1;
+    bytes[2] = 2;
     bytes[3] = (unsigned char) kind;
     return 12;
 }
@@ -181,7 +182,7 @@ static inline uint64_t raw_peer_refused(na_class_t *na_class, unsigned kind)
     static const char *const names[KIND_END] = {"zmq_bad_other",
         "zmq_bad_hello", "zmq_bad_welcome", "zmq_bad_confirm", "zmq_bad_refuse",
         "zmq_bad_message", "zmq_bad_frame", "zmq_bad_probe", "zmq_bad_bye",
-        "zmq_bad_bye_ack"};
+        "zmq_bad_bye_ack", "zmq_bad_grant"};
 
     return NA_Get_counter(na_class, names[kind]);
 }
@@ -204,6 +205,15 @@ static inline void raw_peer_confirm(struct raw_peer *stranger)
     size_t size = raw_peer_make(stranger, bytes, KIND_CONFIRM);
 
     raw_peer_send(stranger, bytes, size, false);
+}
+
+/* Dial again: a message that is refused before the handshake is finished ends
+ * its connection. */
+static inline void raw_peer_redial(
+    struct raw_peer *stranger, const char *endpoint)
+{
+    raw_peer_hang_up(stranger);
+    raw_peer_dial(stranger, endpoint);
 }
 
 /* Dial, and confirm. */
