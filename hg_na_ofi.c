@@ -583,9 +583,10 @@ static inline NA_PLUG_PERHAPS void na_plug_log_choice(
 
 /* ==== gen/plug/needs.h ==== */
 /*
- * Descriptors and threads that a foreign library is about to need. libzmq, and
- * some providers of libfabric, end the process if they get none, so a class is
- * refused before. Other threads of the process may still take them in between.
+ * Descriptors and threads that a foreign library is about to need. libzmq, MPI
+ * and some providers of libfabric end the process if they get none, so a class
+ * is refused before. Other threads of the process may still take them in
+ * between.
  */
 #ifndef HG_GEN_PLUG_NEEDS_H
 #define HG_GEN_PLUG_NEEDS_H

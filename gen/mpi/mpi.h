@@ -62,6 +62,7 @@
 
 #include "plug/bytes.h"
 #include "plug/list.h"
+#include "plug/needs.h"
 #include "plug/plug.h"
 
 #define NA_MPI_VERSION 1

@@ -12,7 +12,9 @@
 #include "conform/rpc.h"
 #include "mpi/ranks.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -181,6 +183,38 @@ HG_TEST_ROLE(left_open)
 HG_TEST(class_may_be_left_open)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "left_open"), 0);
+}
+
+/* MPI would end the process: it is not even initialized. */
+HG_TEST_ROLE(scarce)
+{
+    static const char few[] = "no descriptors for a class, which needs 16";
+    struct rlimit limit = {256, 256};
+    na_class_t *na_class;
+    int fds[256], n = 0;
+    unsigned k;
+
+    (void) argc;
+    (void) argv;
+    hg_test_expect_log(few);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    while ((fds[n] = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+        n++;
+    HG_CHECK(n > 16);
+    for (k = 0; k < 16; k++) {
+        HG_CHECK(NA_Initialize("mpi+static://", NA_TRUE) == NULL);
+        HG_CHECK_EQ_INT(hg_test_log_count(few), k + 1);
+        (void) close(fds[--n]);
+    }
+    na_class = job_open("mpi+static://", NA_TRUE);
+    while (n > 0)
+        (void) close(fds[--n]);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+HG_TEST(class_without_descriptors_is_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(1, "scarce"), 0);
 }
 
 /* An application that calls MPI_Finalize too early gets a line that names the
