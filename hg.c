@@ -17778,6 +17778,12 @@ static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
+/* Whether its layer belongs to the parent process. */
+static inline bool hg_bulk_is_forked(const struct hg_bulk *bulk)
+{
+    return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
+}
+
 /* HG_NOENTRY (logged): the memory of the handle or of its original was
  * withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);
@@ -18578,12 +18584,6 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 }
 
 /* ---- As an argument ---- */
-
-/* Whether its layer belongs to the parent process. */
-static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
-{
-    return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
-}
 
 static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 {
@@ -24951,6 +24951,9 @@ HG_PRIVATE void *hg_ticket_get(
 /* Get the object of a ticket and invalidate the ticket. */
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
 
+/* In a child of fork: empty the table without a look at its memory. */
+HG_PRIVATE void hg_ticket_forget_all(struct hg_tickets *tickets);
+
 /* Remove any remaining object; NULL: the table is empty and was freed. */
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 
@@ -25034,6 +25037,12 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
     hg_slots_fini(&tickets->slots);
     tickets->salt = hg_ticket_next_salt(tickets->salt);
     return NULL;
+}
+
+HG_PRIVATE void hg_ticket_forget_all(struct hg_tickets *tickets)
+{
+    hg_slots_init(&tickets->slots);
+    tickets->salt = hg_ticket_next_salt(tickets->salt);
 }
 
 /* ==== gen/callback/call.c ==== */
@@ -26639,7 +26648,7 @@ hg_return_t HG_Event_trigger(
  * thread waits or runs a handler.
  *
  * fork: a child has no layer, since threads of the parent may have been using
- * the parent's layer.
+ * the parent's layer. It can start its own.
  *
  * Locking: both pointers are atomic. A mutex serializes start and end.
  */
@@ -26649,6 +26658,9 @@ hg_return_t HG_Event_trigger(
 /* Get the context. NULL, logged unless `function` is NULL: HG_Init was not
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
+
+/* Whether this is the context of the layer. */
+HG_PRIVATE bool hg_layer_is(const struct hg_context *context);
 
 /* Find the class; NULL stands for the class of the request model. HG_FAULT:
  * HG_Init was not called; codes of hg_check_class. All are logged. */
@@ -26666,17 +26678,15 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function);
 
 /* ---- Both ---- */
 
-/* Called by the only thread of a child process whose parent had a layer in use:
- * the child has no layer and can start none. */
-HG_PRIVATE void hg_layer_fork(void);
+/* Set in a child of a process with a layer, until the child has its own. */
+HG_PRIVATE void hg_layer_set_forked(bool forked);
 
-/* Whether hg_layer_fork was called: HG_FAULT, logged once unless `function` is
- * NULL. Checked before a lock is taken, by functions that do not enter a
- * class. */
+/* Whether that is set; logged once unless `function` is NULL. */
 HG_PRIVATE bool hg_layer_is_forked(const char *function);
 
-/* The mutex around start and end. */
-HG_PRIVATE bool hg_layer_try_lock(void);
+/* The mutex around start and end. hg_layer_renew_lock is called by the only
+ * thread of a child. False: another thread of the parent had the mutex. */
+HG_PRIVATE bool hg_layer_renew_lock(void);
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
 
@@ -26691,7 +26701,7 @@ static _Atomic(struct hg_context *) hg_layer_context;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static bool hg_layer_forked; /* set by the only thread of a child */
+static _Atomic bool hg_layer_forked; /* no layer since fork; the parent had */
 static _Atomic bool hg_layer_fork_logged;
 
 /* ---- The RPC layer ---- */
@@ -26713,6 +26723,12 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
     if (HG_UNLIKELY(context == NULL))
         hg_layer_log_none("rpc", function);
     return context;
+}
+
+HG_PRIVATE HG_HOT bool hg_layer_is(const struct hg_context *context)
+{
+    return atomic_load_explicit(&hg_layer_context, memory_order_acquire) ==
+        context;
 }
 
 HG_PRIVATE hg_return_t hg_layer_find_class(
@@ -26747,11 +26763,10 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function)
 
 /* ---- Both ---- */
 
-HG_PRIVATE void hg_layer_fork(void)
+HG_PRIVATE void hg_layer_set_forked(bool forked)
 {
-    hg_layer_forked = true;
-    hg_layer_open(NULL);
-    hg_bulk_set_current(NULL);
+    atomic_store(&hg_layer_forked, forked);
+    atomic_store(&hg_layer_fork_logged, false);
 }
 
 static HG_NOINLINE void hg_layer_log_forked(const char *function)
@@ -26760,20 +26775,28 @@ static HG_NOINLINE void hg_layer_log_forked(const char *function)
         hg_log_keep_text("%s: the layer is of the parent process", function);
     if (function != NULL && !atomic_exchange(&hg_layer_fork_logged, true))
         hg_log_error("rpc",
-            "%s: the layer belongs to the process that forked this one",
+            "%s: the layer belongs to the process that forked this one: call "
+            "HG_Init with a new class",
             function);
 }
 
 HG_PRIVATE bool hg_layer_is_forked(const char *function)
 {
-    if (HG_UNLIKELY(hg_layer_forked))
+    bool forked = atomic_load(&hg_layer_forked);
+
+    if (forked)
         hg_layer_log_forked(function);
-    return hg_layer_forked;
+    return forked;
 }
 
-HG_PRIVATE bool hg_layer_try_lock(void)
+HG_PRIVATE bool hg_layer_renew_lock(void)
 {
-    return pthread_mutex_trylock(&hg_layer_mutex) == 0;
+    if (pthread_mutex_trylock(&hg_layer_mutex) == 0) {
+        hg_unlock(&hg_layer_mutex);
+        return true;
+    }
+    (void) pthread_mutex_init(&hg_layer_mutex, NULL);
+    return false;
 }
 
 HG_PRIVATE void hg_layer_lock(void)
@@ -26852,6 +26875,9 @@ HG_PRIVATE hg_return_t hg_wait_refuse(void);
 /* Whether this thread runs an entry inside a wait. */
 HG_PRIVATE bool hg_wait_in_handler(void);
 
+/* In a child of fork: it is not inside the handler that forked. */
+HG_PRIVATE void hg_wait_forget(void);
+
 /* ==== gen/hg/wait.c ==== */
 /* wait: see wait.h. */
 
@@ -26864,6 +26890,11 @@ static _Thread_local unsigned hg_wait_depth;
 HG_PRIVATE bool hg_wait_in_handler(void)
 {
     return hg_wait_depth > 0;
+}
+
+HG_PRIVATE void hg_wait_forget(void)
+{
+    hg_wait_depth = 0;
 }
 
 HG_PRIVATE unsigned hg_wait_lanes(void)
@@ -27046,6 +27077,9 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request);
 /* Free the requests that the application did not free. No thread waits any
  * more. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
+
+/* In a child of fork: the requests of the parent are unknown. */
+HG_PRIVATE void hg_request_forget_all(void);
 
 /* ==== gen/hg/request.c ==== */
 /* request: see request.h. */
@@ -27468,6 +27502,12 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
     hg_request_salt = hg_ticket_next_salt(hg_request_salt);
 }
 
+HG_PRIVATE void hg_request_forget_all(void)
+{
+    hg_request_salt = hg_ticket_next_salt(hg_request_salt);
+    hg_request_encoding = false;
+}
+
 /* ==== gen/bulk/functions.h ==== */
 /*
  * functions: the public bulk functions of both models.
@@ -27493,6 +27533,9 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
 /* Free the requests that were not waited for. If the transfer is in progress,
  * its request is freed when it ends. */
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context);
+
+/* In a child of fork: the requests of the parent are unknown. */
+HG_PRIVATE void hg_bulk_request_forget_all(void);
 
 /* ==== gen/bulk/functions.c ==== */
 /* functions: see functions.h. */
@@ -27643,7 +27686,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 {
     return handle != NULL && hg_layer_find_bulk(NULL) != NULL &&
-            handle->layer != NULL
+            handle->layer != NULL && !hg_bulk_is_forked(handle)
         ? hg_bulk_serialize_size(handle)
         : 0;
 }
@@ -27987,6 +28030,13 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     hg_leave(context->lock);
 }
 
+/* Another thread may have been changing the table. */
+HG_PRIVATE void hg_bulk_request_forget_all(void)
+{
+    hg_ticket_forget_all(&hg_bulk_request_tickets);
+    hg_bulk_request_spare = NULL;
+}
+
 /* ---- Transfers of the callback model ---- */
 
 static void hg_bulk_call_fork_prepare(void)
@@ -28256,6 +28306,16 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
+/* There is no layer, or the handle is of a class of the callback model, or of
+ * the parent process. */
+static HG_NOINLINE hg_return_t hg_handler_check_other(
+    const struct hg_handle *handle, const char *function)
+{
+    return hg_layer_find(function) != NULL
+        ? na_live_check(handle->context->hg_class->na_class, function)
+        : HG_FAULT;
+}
+
 /* Check that the layer, the handle and the other arguments exist. */
 static HG_HOT hg_return_t hg_handler_check(
     const struct hg_handle *handle, bool others, const char *function)
@@ -28263,7 +28323,9 @@ static HG_HOT hg_return_t hg_handler_check(
     if (HG_UNLIKELY(handle == NULL || !others))
         return hg_layer_refuse(function,
             handle == NULL ? "handle is NULL" : "an argument is NULL");
-    return hg_layer_find(function) != NULL ? HG_SUCCESS : HG_FAULT;
+    return HG_LIKELY(hg_layer_is(handle->context))
+        ? HG_SUCCESS
+        : hg_handler_check_other(handle, function);
 }
 
 /* As hg_handler_check; the function must have an input proc. */
@@ -29517,8 +29579,8 @@ void hg_stub_release(hg_proc_cb_t proc_cb, void *data)
  * it frees handles, which may call procs. `context` is still set then, so that
  * no other thread starts or ends a layer.
  *
- * fork: the layer of the parent cannot be used in the child. If the parent had
- * a layer, the child cannot start one either.
+ * fork: the child forgets the layer of the parent, whose locks and tables are
+ * as other threads had them. It can start its own layer.
  */
 
 struct hg_init_state {
@@ -29533,18 +29595,25 @@ static struct hg_init_state hg_init_state = {
 
 /* ---- Fork ---- */
 
-/* The thread that held the mutex does not exist in the child. */
+/* What the parent's layer allocated is left alone. */
 static void hg_init_fork_child(void)
 {
-    bool rests = hg_layer_try_lock();
+    static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
+    bool was_free = hg_layer_renew_lock();
 
-    if (rests) {
-        rests = hg_init_state.bulk == NULL && hg_init_state.context == NULL;
-        hg_layer_unlock();
-    }
-    if (rests)
+    if (!was_free) /* they may be half written */
+        hg_init_state.options = defaults;
+    if (was_free && hg_init_state.bulk == NULL && hg_init_state.context == NULL)
         return;
-    hg_layer_fork();
+    hg_init_state.context = NULL;
+    hg_init_state.bulk = NULL;
+    hg_init_state.own_bulk = false;
+    hg_layer_open(NULL);
+    hg_bulk_set_current(NULL);
+    hg_request_forget_all();
+    hg_bulk_request_forget_all();
+    hg_wait_forget();
+    hg_layer_set_forked(true);
 }
 
 static void hg_init_watch_forks(void)
@@ -29552,16 +29621,13 @@ static void hg_init_watch_forks(void)
     hg_log_atfork(NULL, NULL, hg_init_fork_child);
 }
 
-/* Lock to start or end a layer. False: HG_FAULT, logged. */
-static bool hg_init_lock(const char *function)
+/* Lock to start or end a layer. */
+static void hg_init_lock(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    if (hg_layer_is_forked(function))
-        return false;
     (void) pthread_once(&once, hg_init_watch_forks);
     hg_layer_lock();
-    return true;
 }
 
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
@@ -29574,8 +29640,7 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (options->size != sizeof(*options))
         return hg_log_misuse(
             "rpc", "HG_Set_options", "size is not that of struct hg_options");
-    if (!hg_init_lock("HG_Set_options"))
-        return HG_FAULT;
+    hg_init_lock();
     if (hg_init_state.context != NULL)
         ret = HG_BUSY;
     else
@@ -29591,8 +29656,7 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
     if (options == NULL || options->size != sizeof(*options))
         return hg_log_misuse(
             "rpc", "HG_Get_options", "size is not that of struct hg_options");
-    if (!hg_init_lock("HG_Get_options"))
-        return HG_FAULT;
+    hg_init_lock();
     hg_class_fill_options(options, &hg_init_state.options);
     hg_layer_unlock();
     return HG_SUCCESS;
@@ -29608,10 +29672,8 @@ static hg_return_t hg_init_enter(
     if (ret != HG_SUCCESS)
         return ret;
     na_live_hold(na_class);
-    if (hg_init_lock(function))
-        return HG_SUCCESS;
-    na_live_release(na_class);
-    return HG_FAULT;
+    hg_init_lock();
+    return HG_SUCCESS;
 }
 
 /* Unlock. The class stays held if `ret` is HG_SUCCESS. */
@@ -29634,6 +29696,7 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     if (ret != HG_SUCCESS)
         return ret;
     hg_init_state.own_bulk = own;
+    hg_layer_set_forked(false);
     hg_bulk_set_current(hg_init_state.bulk);
     return HG_SUCCESS;
 }
@@ -29672,11 +29735,10 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
     const char *why = NULL;
     hg_return_t ret = HG_BUSY;
 
-    if (!hg_init_lock("HG_Bulk_finalize"))
-        return HG_FAULT;
+    hg_init_lock();
     if (hg_init_state.bulk == NULL) {
         ret = HG_FAULT;
-        why = "not initialized";
+        why = hg_layer_is_forked("HG_Bulk_finalize") ? NULL : "not initialized";
     } else if (hg_init_state.context != NULL) {
         why = "call HG_Finalize first";
     } else {
@@ -29761,13 +29823,14 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     struct na_class *na_class = NULL;
     hg_return_t ret;
 
-    if (!hg_init_lock("HG_Finalize"))
-        return HG_FAULT;
+    hg_init_lock();
     context = hg_init_state.context;
     ret = context == NULL ? HG_FAULT : hg_init_close(context);
     if (ret == HG_SUCCESS)
         hg_class = context->hg_class;
     hg_layer_unlock();
+    if (ret == HG_FAULT && hg_layer_is_forked("HG_Finalize"))
+        return ret;
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
             ret == HG_FAULT ? "not initialized"
@@ -29911,6 +29974,16 @@ static struct hg_seed_layers {
     unsigned users;
 } hg_seed_layers;
 
+/* A child of fork has none of its parent's layers. */
+static void hg_seed_check_fork(void)
+{
+    struct hg_seed_layers *layers = &hg_seed_layers;
+    const na_class_t *any = layers->rpc != NULL ? layers->rpc : layers->bulk;
+
+    if (any != NULL && na_class_is_forked(any))
+        memset(layers, 0, sizeof(*layers));
+}
+
 static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
     hg_return_t (*begin)(na_class_t *na_class))
 {
@@ -29931,6 +30004,7 @@ static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
 
 hg_return_t hg_seed_init(na_class_t *na_class)
 {
+    hg_seed_check_fork();
     return hg_seed_use(&hg_seed_layers.rpc, na_class, HG_Init1);
 }
 
@@ -29939,8 +30013,10 @@ hg_return_t hg_seed_bulk_init(na_class_t *na_class)
     struct hg_seed_layers *layers = &hg_seed_layers;
     /* The RPC layer starts the bulk layer on its class, unless it was started
      * before. */
-    bool begun = layers->rpc != NULL && layers->bulk == NULL;
+    bool begun;
 
+    hg_seed_check_fork();
+    begun = layers->rpc != NULL && layers->bulk == NULL;
     return hg_seed_use(
         begun ? &layers->rpc : &layers->bulk, na_class, HG_Bulk_init);
 }
@@ -29950,6 +30026,7 @@ hg_return_t hg_seed_finalize(void)
     struct hg_seed_layers *layers = &hg_seed_layers;
     hg_return_t ret = HG_SUCCESS;
 
+    hg_seed_check_fork();
     if (layers->users > 1) {
         layers->users--;
         return HG_SUCCESS;

@@ -1361,10 +1361,13 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  *   one of these with HG_CANCELED.
  * - No other thread calls a function of this layer during HG_Finalize().
  *
- * In a child of fork every function returns HG_FAULT, also those that end and
- * free, unless the parent had neither this layer nor the bulk layer. Only
- * HG_Bulk_handle_access() works for the memory of bulk handles. A handler that
- * forks must not return in the child.
+ * In a child of fork the parent's layer does not exist: every function returns
+ * HG_FAULT, also those that end and free. The child may start its own layer
+ * with HG_Init(), on a class that it opens. It registers its functions again;
+ * the options of HG_Set_options() still hold. Handles, bulk handles and
+ * addresses of the parent remain unusable, and its requests are unknown
+ * (HG_INVALID_ARG). Only HG_Bulk_handle_access() works for the memory of bulk
+ * handles. A handler that forks must not return in the child.
  *
  * Five names exist in both models with different meanings: HG_Init(),
  * HG_Finalize(), HG_Register(), HG_Forward() and HG_Bulk_transfer(). Each is a
@@ -1530,7 +1533,6 @@ struct hg_options {
  * @retval HG_SUCCESS      the options are set.
  * @retval HG_BUSY         the layer is running.
  * @retval HG_INVALID_ARG  the member `size` is wrong.
- * @retval HG_FAULT        the layer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
 
@@ -1542,7 +1544,6 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options);
  * @param[in,out] options  the caller sets the member `size`.
  * @retval HG_SUCCESS      `options` is filled.
  * @retval HG_INVALID_ARG  NULL, or the member `size` is wrong.
- * @retval HG_FAULT        the layer belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
 
@@ -1562,7 +1563,8 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options);
  *                          data itself.
  * @retval HG_AGAIN         too many classes or contexts.
  * @retval HG_NOMEM         out of memory.
- * @retval HG_FAULT         the parent process had a layer when it forked.
+ * @retval HG_NODEV         the system provides no random numbers.
+ * @retval HG_FAULT         the class belongs to the parent process.
  * @source Mercury design report, "Mercury API (client)"
  */
 HG_EXPORT hg_return_t HG_Init1(na_class_t *na_class);
@@ -2017,7 +2019,8 @@ typedef struct hg_bulk_segment {
  * @retval HG_EXIST        it is running already.
  * @retval HG_INVALID_ARG  NULL, or a class that is closed.
  * @retval HG_NOMEM        out of memory.
- * @retval HG_FAULT        the parent process had a layer when it forked.
+ * @retval HG_NODEV        the system provides no random numbers.
+ * @retval HG_FAULT        the class belongs to the parent process.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
@@ -2151,6 +2154,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
  * @retval HG_INVALID_ARG   an argument is NULL.
  * @retval HG_NOENTRY       the handle that this one was decoded from is freed.
  * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class.
+ * @retval HG_NODEV         the system provides no random numbers.
  * @retval HG_FAULT         the bulk layer, or that of the handle, has ended.
  * @source Mercury design report, "Mercury bulk API"
  */

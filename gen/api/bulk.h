@@ -53,7 +53,8 @@ typedef struct hg_bulk_segment {
  * @retval HG_EXIST        it is running already.
  * @retval HG_INVALID_ARG  NULL, or a class that is closed.
  * @retval HG_NOMEM        out of memory.
- * @retval HG_FAULT        the parent process had a layer when it forked.
+ * @retval HG_NODEV        the system provides no random numbers.
+ * @retval HG_FAULT        the class belongs to the parent process.
  * @source Mercury design report, "Mercury bulk API"
  */
 HG_EXPORT hg_return_t HG_Bulk_init(na_class_t *na_class);
@@ -187,6 +188,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle);
  * @retval HG_INVALID_ARG   an argument is NULL.
  * @retval HG_NOENTRY       the handle that this one was decoded from is freed.
  * @retval HG_OPNOTSUPPORT  peers cannot reach the bulk class.
+ * @retval HG_NODEV         the system provides no random numbers.
  * @retval HG_FAULT         the bulk layer, or that of the handle, has ended.
  * @source Mercury design report, "Mercury bulk API"
  */

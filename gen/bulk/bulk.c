@@ -748,12 +748,6 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
 
 /* ---- As an argument ---- */
 
-/* Whether its layer belongs to the parent process. */
-static bool hg_bulk_is_forked(const struct hg_bulk *bulk)
-{
-    return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
-}
-
 static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
 {
     unsigned char *bytes;

@@ -159,6 +159,12 @@ static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
     return bulk->original != NULL ? bulk->original : bulk;
 }
 
+/* Whether its layer belongs to the parent process. */
+static inline bool hg_bulk_is_forked(const struct hg_bulk *bulk)
+{
+    return bulk->layer != NULL && na_class_is_forked(bulk->layer->na_class);
+}
+
 /* HG_NOENTRY (logged): the memory of the handle or of its original was
  * withdrawn. */
 HG_PRIVATE hg_return_t hg_bulk_check_there(struct hg_bulk *bulk);

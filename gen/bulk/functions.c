@@ -158,7 +158,7 @@ HG_EXPORT size_t HG_Bulk_handle_get_segment_count(hg_bulk_t handle)
 HG_EXPORT size_t HG_Bulk_handle_get_serialize_size(hg_bulk_t handle)
 {
     return handle != NULL && hg_layer_find_bulk(NULL) != NULL &&
-            handle->layer != NULL
+            handle->layer != NULL && !hg_bulk_is_forked(handle)
         ? hg_bulk_serialize_size(handle)
         : 0;
 }
@@ -500,6 +500,13 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     hg_bulk_request_spare = NULL;
     hg_leave(bulk_lock);
     hg_leave(context->lock);
+}
+
+/* Another thread may have been changing the table. */
+HG_PRIVATE void hg_bulk_request_forget_all(void)
+{
+    hg_ticket_forget_all(&hg_bulk_request_tickets);
+    hg_bulk_request_spare = NULL;
 }
 
 /* ---- Transfers of the callback model ---- */

@@ -28,4 +28,7 @@
  * its request is freed when it ends. */
 HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context);
 
+/* In a child of fork: the requests of the parent are unknown. */
+HG_PRIVATE void hg_bulk_request_forget_all(void);
+
 #endif

@@ -14,6 +14,7 @@
 #include "hg/serve.h"
 #include "hg/wait.h"
 #include "hg/watch.h"
+#include "na/live.h"
 
 HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
@@ -35,6 +36,16 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
+/* There is no layer, or the handle is of a class of the callback model, or of
+ * the parent process. */
+static HG_NOINLINE hg_return_t hg_handler_check_other(
+    const struct hg_handle *handle, const char *function)
+{
+    return hg_layer_find(function) != NULL
+        ? na_live_check(handle->context->hg_class->na_class, function)
+        : HG_FAULT;
+}
+
 /* Check that the layer, the handle and the other arguments exist. */
 static HG_HOT hg_return_t hg_handler_check(
     const struct hg_handle *handle, bool others, const char *function)
@@ -42,7 +53,9 @@ static HG_HOT hg_return_t hg_handler_check(
     if (HG_UNLIKELY(handle == NULL || !others))
         return hg_layer_refuse(function,
             handle == NULL ? "handle is NULL" : "an argument is NULL");
-    return hg_layer_find(function) != NULL ? HG_SUCCESS : HG_FAULT;
+    return HG_LIKELY(hg_layer_is(handle->context))
+        ? HG_SUCCESS
+        : hg_handler_check_other(handle, function);
 }
 
 /* As hg_handler_check; the function must have an input proc. */

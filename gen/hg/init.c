@@ -14,8 +14,8 @@
  * it frees handles, which may call procs. `context` is still set then, so that
  * no other thread starts or ends a layer.
  *
- * fork: the layer of the parent cannot be used in the child. If the parent had
- * a layer, the child cannot start one either.
+ * fork: the child forgets the layer of the parent, whose locks and tables are
+ * as other threads had them. It can start its own layer.
  */
 #include "base/lock.h"
 #include "base/log.h"
@@ -39,18 +39,25 @@ static struct hg_init_state hg_init_state = {
 
 /* ---- Fork ---- */
 
-/* The thread that held the mutex does not exist in the child. */
+/* What the parent's layer allocated is left alone. */
 static void hg_init_fork_child(void)
 {
-    bool rests = hg_layer_try_lock();
+    static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;
+    bool was_free = hg_layer_renew_lock();
 
-    if (rests) {
-        rests = hg_init_state.bulk == NULL && hg_init_state.context == NULL;
-        hg_layer_unlock();
-    }
-    if (rests)
+    if (!was_free) /* they may be half written */
+        hg_init_state.options = defaults;
+    if (was_free && hg_init_state.bulk == NULL && hg_init_state.context == NULL)
         return;
-    hg_layer_fork();
+    hg_init_state.context = NULL;
+    hg_init_state.bulk = NULL;
+    hg_init_state.own_bulk = false;
+    hg_layer_open(NULL);
+    hg_bulk_set_current(NULL);
+    hg_request_forget_all();
+    hg_bulk_request_forget_all();
+    hg_wait_forget();
+    hg_layer_set_forked(true);
 }
 
 static void hg_init_watch_forks(void)
@@ -58,16 +65,13 @@ static void hg_init_watch_forks(void)
     hg_log_atfork(NULL, NULL, hg_init_fork_child);
 }
 
-/* Lock to start or end a layer. False: HG_FAULT, logged. */
-static bool hg_init_lock(const char *function)
+/* Lock to start or end a layer. */
+static void hg_init_lock(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    if (hg_layer_is_forked(function))
-        return false;
     (void) pthread_once(&once, hg_init_watch_forks);
     hg_layer_lock();
-    return true;
 }
 
 HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
@@ -80,8 +84,7 @@ HG_EXPORT hg_return_t HG_Set_options(const struct hg_options *options)
     if (options->size != sizeof(*options))
         return hg_log_misuse(
             "rpc", "HG_Set_options", "size is not that of struct hg_options");
-    if (!hg_init_lock("HG_Set_options"))
-        return HG_FAULT;
+    hg_init_lock();
     if (hg_init_state.context != NULL)
         ret = HG_BUSY;
     else
@@ -97,8 +100,7 @@ HG_EXPORT hg_return_t HG_Get_options(struct hg_options *options)
     if (options == NULL || options->size != sizeof(*options))
         return hg_log_misuse(
             "rpc", "HG_Get_options", "size is not that of struct hg_options");
-    if (!hg_init_lock("HG_Get_options"))
-        return HG_FAULT;
+    hg_init_lock();
     hg_class_fill_options(options, &hg_init_state.options);
     hg_layer_unlock();
     return HG_SUCCESS;
@@ -114,10 +116,8 @@ static hg_return_t hg_init_enter(
     if (ret != HG_SUCCESS)
         return ret;
     na_live_hold(na_class);
-    if (hg_init_lock(function))
-        return HG_SUCCESS;
-    na_live_release(na_class);
-    return HG_FAULT;
+    hg_init_lock();
+    return HG_SUCCESS;
 }
 
 /* Unlock. The class stays held if `ret` is HG_SUCCESS. */
@@ -140,6 +140,7 @@ static hg_return_t hg_init_make_bulk(struct na_class *na_class, bool own)
     if (ret != HG_SUCCESS)
         return ret;
     hg_init_state.own_bulk = own;
+    hg_layer_set_forked(false);
     hg_bulk_set_current(hg_init_state.bulk);
     return HG_SUCCESS;
 }
@@ -178,11 +179,10 @@ HG_EXPORT hg_return_t HG_Bulk_finalize(void)
     const char *why = NULL;
     hg_return_t ret = HG_BUSY;
 
-    if (!hg_init_lock("HG_Bulk_finalize"))
-        return HG_FAULT;
+    hg_init_lock();
     if (hg_init_state.bulk == NULL) {
         ret = HG_FAULT;
-        why = "not initialized";
+        why = hg_layer_is_forked("HG_Bulk_finalize") ? NULL : "not initialized";
     } else if (hg_init_state.context != NULL) {
         why = "call HG_Finalize first";
     } else {
@@ -267,13 +267,14 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
     struct na_class *na_class = NULL;
     hg_return_t ret;
 
-    if (!hg_init_lock("HG_Finalize"))
-        return HG_FAULT;
+    hg_init_lock();
     context = hg_init_state.context;
     ret = context == NULL ? HG_FAULT : hg_init_close(context);
     if (ret == HG_SUCCESS)
         hg_class = context->hg_class;
     hg_layer_unlock();
+    if (ret == HG_FAULT && hg_layer_is_forked("HG_Finalize"))
+        return ret;
     if (ret != HG_SUCCESS) {
         hg_log_error("rpc", "HG_Finalize: %s",
             ret == HG_FAULT ? "not initialized"

@@ -11,7 +11,7 @@ static _Atomic(struct hg_context *) hg_layer_context;
 
 static pthread_mutex_t hg_layer_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static bool hg_layer_forked; /* set by the only thread of a child */
+static _Atomic bool hg_layer_forked; /* no layer since fork; the parent had */
 static _Atomic bool hg_layer_fork_logged;
 
 /* ---- The RPC layer ---- */
@@ -33,6 +33,12 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
     if (HG_UNLIKELY(context == NULL))
         hg_layer_log_none("rpc", function);
     return context;
+}
+
+HG_PRIVATE HG_HOT bool hg_layer_is(const struct hg_context *context)
+{
+    return atomic_load_explicit(&hg_layer_context, memory_order_acquire) ==
+        context;
 }
 
 HG_PRIVATE hg_return_t hg_layer_find_class(
@@ -67,11 +73,10 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function)
 
 /* ---- Both ---- */
 
-HG_PRIVATE void hg_layer_fork(void)
+HG_PRIVATE void hg_layer_set_forked(bool forked)
 {
-    hg_layer_forked = true;
-    hg_layer_open(NULL);
-    hg_bulk_set_current(NULL);
+    atomic_store(&hg_layer_forked, forked);
+    atomic_store(&hg_layer_fork_logged, false);
 }
 
 static HG_NOINLINE void hg_layer_log_forked(const char *function)
@@ -80,20 +85,28 @@ static HG_NOINLINE void hg_layer_log_forked(const char *function)
         hg_log_keep_text("%s: the layer is of the parent process", function);
     if (function != NULL && !atomic_exchange(&hg_layer_fork_logged, true))
         hg_log_error("rpc",
-            "%s: the layer belongs to the process that forked this one",
+            "%s: the layer belongs to the process that forked this one: call "
+            "HG_Init with a new class",
             function);
 }
 
 HG_PRIVATE bool hg_layer_is_forked(const char *function)
 {
-    if (HG_UNLIKELY(hg_layer_forked))
+    bool forked = atomic_load(&hg_layer_forked);
+
+    if (forked)
         hg_layer_log_forked(function);
-    return hg_layer_forked;
+    return forked;
 }
 
-HG_PRIVATE bool hg_layer_try_lock(void)
+HG_PRIVATE bool hg_layer_renew_lock(void)
 {
-    return pthread_mutex_trylock(&hg_layer_mutex) == 0;
+    if (pthread_mutex_trylock(&hg_layer_mutex) == 0) {
+        hg_unlock(&hg_layer_mutex);
+        return true;
+    }
+    (void) pthread_mutex_init(&hg_layer_mutex, NULL);
+    return false;
 }
 
 HG_PRIVATE void hg_layer_lock(void)

@@ -8,7 +8,7 @@
  * thread waits or runs a handler.
  *
  * fork: a child has no layer, since threads of the parent may have been using
- * the parent's layer.
+ * the parent's layer. It can start its own.
  *
  * Locking: both pointers are atomic. A mutex serializes start and end.
  */
@@ -22,6 +22,9 @@
 /* Get the context. NULL, logged unless `function` is NULL: HG_Init was not
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
+
+/* Whether this is the context of the layer. */
+HG_PRIVATE bool hg_layer_is(const struct hg_context *context);
 
 /* Find the class; NULL stands for the class of the request model. HG_FAULT:
  * HG_Init was not called; codes of hg_check_class. All are logged. */
@@ -39,17 +42,15 @@ HG_PRIVATE struct hg_bulk_layer *hg_layer_find_bulk(const char *function);
 
 /* ---- Both ---- */
 
-/* Called by the only thread of a child process whose parent had a layer in use:
- * the child has no layer and can start none. */
-HG_PRIVATE void hg_layer_fork(void);
+/* Set in a child of a process with a layer, until the child has its own. */
+HG_PRIVATE void hg_layer_set_forked(bool forked);
 
-/* Whether hg_layer_fork was called: HG_FAULT, logged once unless `function` is
- * NULL. Checked before a lock is taken, by functions that do not enter a
- * class. */
+/* Whether that is set; logged once unless `function` is NULL. */
 HG_PRIVATE bool hg_layer_is_forked(const char *function);
 
-/* The mutex around start and end. */
-HG_PRIVATE bool hg_layer_try_lock(void);
+/* The mutex around start and end. hg_layer_renew_lock is called by the only
+ * thread of a child. False: another thread of the parent had the mutex. */
+HG_PRIVATE bool hg_layer_renew_lock(void);
 HG_PRIVATE void hg_layer_lock(void);
 HG_PRIVATE void hg_layer_unlock(void);
 

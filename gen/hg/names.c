@@ -96,6 +96,16 @@ static struct hg_seed_layers {
     unsigned users;
 } hg_seed_layers;
 
+/* A child of fork has none of its parent's layers. */
+static void hg_seed_check_fork(void)
+{
+    struct hg_seed_layers *layers = &hg_seed_layers;
+    const na_class_t *any = layers->rpc != NULL ? layers->rpc : layers->bulk;
+
+    if (any != NULL && na_class_is_forked(any))
+        memset(layers, 0, sizeof(*layers));
+}
+
 static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
     hg_return_t (*begin)(na_class_t *na_class))
 {
@@ -116,6 +126,7 @@ static hg_return_t hg_seed_use(na_class_t **layer, na_class_t *na_class,
 
 hg_return_t hg_seed_init(na_class_t *na_class)
 {
+    hg_seed_check_fork();
     return hg_seed_use(&hg_seed_layers.rpc, na_class, HG_Init1);
 }
 
@@ -124,8 +135,10 @@ hg_return_t hg_seed_bulk_init(na_class_t *na_class)
     struct hg_seed_layers *layers = &hg_seed_layers;
     /* The RPC layer starts the bulk layer on its class, unless it was started
      * before. */
-    bool begun = layers->rpc != NULL && layers->bulk == NULL;
+    bool begun;
 
+    hg_seed_check_fork();
+    begun = layers->rpc != NULL && layers->bulk == NULL;
     return hg_seed_use(
         begun ? &layers->rpc : &layers->bulk, na_class, HG_Bulk_init);
 }
@@ -135,6 +148,7 @@ hg_return_t hg_seed_finalize(void)
     struct hg_seed_layers *layers = &hg_seed_layers;
     hg_return_t ret = HG_SUCCESS;
 
+    hg_seed_check_fork();
     if (layers->users > 1) {
         layers->users--;
         return HG_SUCCESS;

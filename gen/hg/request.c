@@ -428,3 +428,9 @@ HG_PRIVATE void hg_request_free_all(struct hg_context *context)
     hg_leave(context->lock);
     hg_request_salt = hg_ticket_next_salt(hg_request_salt);
 }
+
+HG_PRIVATE void hg_request_forget_all(void)
+{
+    hg_request_salt = hg_ticket_next_salt(hg_request_salt);
+    hg_request_encoding = false;
+}

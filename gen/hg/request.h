@@ -37,4 +37,7 @@ HG_PRIVATE void hg_request_keep_output(hg_request_t request);
  * more. */
 HG_PRIVATE void hg_request_free_all(struct hg_context *context);
 
+/* In a child of fork: the requests of the parent are unknown. */
+HG_PRIVATE void hg_request_forget_all(void);
+
 #endif

@@ -80,3 +80,9 @@ HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets)
     tickets->salt = hg_ticket_next_salt(tickets->salt);
     return NULL;
 }
+
+HG_PRIVATE void hg_ticket_forget_all(struct hg_tickets *tickets)
+{
+    hg_slots_init(&tickets->slots);
+    tickets->salt = hg_ticket_next_salt(tickets->salt);
+}

@@ -54,6 +54,9 @@ HG_PRIVATE void *hg_ticket_get(
 /* Get the object of a ticket and invalidate the ticket. */
 HG_PRIVATE void *hg_ticket_take(struct hg_tickets *tickets, uintptr_t ticket);
 
+/* In a child of fork: empty the table without a look at its memory. */
+HG_PRIVATE void hg_ticket_forget_all(struct hg_tickets *tickets);
+
 /* Remove any remaining object; NULL: the table is empty and was freed. */
 HG_PRIVATE void *hg_ticket_take_any(struct hg_tickets *tickets);
 

@@ -19,6 +19,11 @@ HG_PRIVATE bool hg_wait_in_handler(void)
     return hg_wait_depth > 0;
 }
 
+HG_PRIVATE void hg_wait_forget(void)
+{
+    hg_wait_depth = 0;
+}
+
 HG_PRIVATE unsigned hg_wait_lanes(void)
 {
     return hg_wait_depth < HG_WAIT_DEPTH_MAX ? NA_LANES_ALL : NA_LANES_DONE;

@@ -63,4 +63,7 @@ HG_PRIVATE hg_return_t hg_wait_refuse(void);
 /* Whether this thread runs an entry inside a wait. */
 HG_PRIVATE bool hg_wait_in_handler(void);
 
+/* In a child of fork: it is not inside the handler that forked. */
+HG_PRIVATE void hg_wait_forget(void);
+
 #endif

@@ -12,6 +12,9 @@
 
 #include "harness.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #define REPORT_MS 10000u
 #define REPORT_FUNCTIONS 43
 
@@ -443,6 +446,46 @@ HG_TEST(client_and_server_share_a_process)
     HG_CHECK_OK(na_addr_free(network_class, self));
     HG_CHECK_OK(na_finalize(network_class));
     HG_CHECK_OK(na_finalize(other));
+}
+
+/* A child of fork opens layers of its own. */
+static bool report_child_runs(void)
+{
+    na_network_class_t *own = NA_Initialize("self://", NA_TRUE);
+    na_addr_t self;
+
+    if (own == NULL || fs_finalize() != HG_FAULT || fs_init(own) != 0 ||
+        NA_Addr_self(own, &self) != 0)
+        return false;
+    report_serve_begin(own);
+    report_client(own, self);
+    report_serve_end();
+    return na_addr_free(own, self) == 0 && fs_finalize() == 0 &&
+        na_finalize(own) == 0;
+}
+
+HG_TEST(child_of_fork_has_layers_of_its_own)
+{
+    na_network_class_t *network_class = NA_Initialize("self://", NA_TRUE);
+    int status = -1;
+    pid_t child;
+
+    HG_CHECK(network_class != NULL);
+    HG_CHECK_OK(fs_init(network_class));
+    HG_CHECK_OK(bds_init(network_class));
+    (void) fflush(NULL);
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0) {
+        HG_Set_log_func(NULL, NULL);
+        (void) HG_Set_log_level("none");
+        _exit(report_child_runs() ? 0 : 1);
+    }
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK_EQ_INT(status, 0);
+    HG_CHECK_OK(bds_finalize());
+    HG_CHECK_OK(fs_finalize());
+    HG_CHECK_OK(na_finalize(network_class));
 }
 
 /* The bulk layer may be initialized first, on its own class, and finalized

@@ -41,6 +41,7 @@ struct fork_ends {
     na_size_t described_size;
     hg_bulk_t bulk;
     hg_request_t request;
+    hg_bulk_request_t transfer; /* not waited for yet */
     char memory[4096];
     _Atomic bool stop;
     _Atomic unsigned turns[2]; /* of the threads */
@@ -227,18 +228,6 @@ static void fork_try_proc(hg_bulk_t bulk, hg_proc_op_t op, hg_return_t want)
     fork_want(hg_proc_free(proc), HG_SUCCESS);
 }
 
-/* The child's own objects. */
-static void fork_try_own(struct fork_ends *ends)
-{
-    na_class_t *own = NA_Initialize("self://", NA_TRUE);
-
-    fork_want(own != NULL, true);
-    fork_want(HG_Init(own), HG_FAULT);
-    fork_want(NA_Finalize(own), NA_SUCCESS);
-    fork_try_proc(ends->bulk, HG_ENCODE, HG_FAULT);
-    fork_try_proc(ends->bulk, HG_FREE, HG_SUCCESS);
-}
-
 static void fork_try_handle(hg_handle_t handle)
 {
     rpc_one_t value = {1};
@@ -264,7 +253,6 @@ static void fork_try_calls(struct fork_ends *ends)
 
     counters.size = sizeof(counters);
     fork_want(HG_Init(ends->end.na_class), HG_FAULT);
-    fork_want(HG_Set_options(NULL), HG_FAULT);
     fork_want(HG_Register("fork no", NULL, NULL, NULL) == 0, true);
     fork_want(HG_Forward(ends->self, fork_inc_id, &value, &value, &request),
         HG_FAULT);
@@ -280,13 +268,103 @@ static void fork_try_calls(struct fork_ends *ends)
     fork_want(HG_Finalize(), HG_FAULT);
 }
 
+/* The parent's objects, while the child has a layer of its own. */
+static void fork_try_strange(struct fork_ends *ends)
+{
+    rpc_one_t value = {1};
+    hg_request_t request = HG_REQUEST_NULL;
+    hg_bulk_request_t transfer = HG_BULK_REQUEST_NULL;
+    char bytes[256];
+
+    fork_try_proc(ends->bulk, HG_ENCODE, HG_FAULT);
+    fork_try_proc(ends->bulk, HG_FREE, HG_SUCCESS);
+    if (atomic_load(&fork_kept) != HG_HANDLE_NULL)
+        fork_try_handle(atomic_load(&fork_kept));
+    fork_want(HG_Forward(ends->self, fork_inc_id, &value, &value, &request),
+        HG_INVALID_ARG);
+    fork_want(HG_Wait(ends->request, 1000, HG_STATUS_IGNORE), HG_INVALID_ARG);
+    fork_want(HG_Wait_all(1, &ends->request, 1000, NULL), HG_INVALID_ARG);
+    fork_want(HG_Request_free(ends->request), HG_INVALID_ARG);
+    fork_want(
+        HG_Bulk_wait(ends->transfer, 1000, HG_STATUS_IGNORE), HG_INVALID_ARG);
+    fork_want((intmax_t) HG_Bulk_handle_get_serialize_size(ends->bulk), 0);
+    fork_want(
+        HG_Bulk_handle_serialize(bytes, sizeof(bytes), ends->bulk), HG_FAULT);
+    fork_want(HG_Bulk_handle_free(ends->bulk), HG_FAULT);
+    fork_want(HG_Bulk_transfer(HG_BULK_PULL, ends->self, ends->bulk, 0,
+                  ends->bulk, 0, 8, &transfer),
+        HG_INVALID_ARG);
+}
+
+/* Calls and bulk data of the child's own layer. `name` is the address of a
+ * server; NULL: the child itself. */
+static void fork_use_own(na_class_t *own, const char *name)
+{
+    hg_bulk_t from = HG_BULK_NULL, to = HG_BULK_NULL;
+    hg_bulk_request_t transfer = HG_BULK_REQUEST_NULL;
+    hg_request_t request = HG_REQUEST_NULL;
+    na_addr_t self = NA_ADDR_NULL, server = NA_ADDR_NULL;
+    rpc_one_t in = {1}, out = {0};
+    size_t size = 70000;
+
+    rpc_register();
+    fork_want(NA_Addr_self(own, &self), NA_SUCCESS);
+    fork_want(name != NULL
+            ? NA_Addr_lookup_wait(own, name, RPC_TIMEOUT, &server)
+            : NA_Addr_dup(own, self, &server),
+        NA_SUCCESS);
+    fork_want(HG_Forward(server, fork_inc_id, &in, &out, &request), HG_SUCCESS);
+    fork_want(HG_Wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE), HG_SUCCESS);
+    fork_want(out.value, 2);
+    fork_want(HG_Request_free(request), HG_SUCCESS);
+    fork_want(HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &from),
+        HG_SUCCESS);
+    fork_want(HG_Bulk_handle_create(1, NULL, &size, HG_BULK_READWRITE, &to),
+        HG_SUCCESS);
+    fork_want(
+        HG_Bulk_transfer(HG_BULK_PULL, self, from, 0, to, 0, size, &transfer),
+        HG_SUCCESS);
+    fork_want(
+        HG_Bulk_wait(transfer, RPC_TIMEOUT, HG_STATUS_IGNORE), HG_SUCCESS);
+    fork_want(HG_Bulk_handle_free(from), HG_SUCCESS);
+    fork_want(HG_Bulk_handle_free(to), HG_SUCCESS);
+    fork_want(NA_Addr_free(own, server), NA_SUCCESS);
+    fork_want(NA_Addr_free(own, self), NA_SUCCESS);
+}
+
+/* The child's own layer, opened twice: on self, or with the address of a server
+ * on the transport. */
+static void fork_try_own(struct fork_ends *ends, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+        na_class_t *own;
+
+        info.lookup_ms = hg_test_lookup_ms();
+        info.progress_thread = i == 1 ? NA_TRUE : NA_FALSE;
+        own = NA_Initialize_opt(
+            name != NULL ? hg_test_listen_string() : "self://", NA_TRUE, &info);
+        fork_want(own != NULL, true);
+        fork_want(HG_Init(own), HG_SUCCESS);
+        fork_want(HG_Init(own), HG_EXIST);
+        fork_use_own(own, name);
+        if (ends != NULL)
+            fork_try_strange(ends);
+        fork_want(HG_Handler_process(0, HG_STATUS_IGNORE), HG_TIMEOUT);
+        fork_want(HG_Finalize(), HG_SUCCESS);
+        fork_want(HG_Finalize(), HG_FAULT);
+        fork_want(NA_Finalize(own), NA_SUCCESS);
+    }
+}
+
 /* Try everything; exits the child with the number of the first wrong result, or
  * 0. With a sanitizer the child allocates no memory, since another thread may
  * have locked the sanitizer's allocator, and exits at once, since memory would
  * seem leaked. */
 static void fork_be_child(struct fork_ends *ends)
 {
-    (void) alarm(FORK_SECONDS);
     HG_Set_log_func(fork_log, NULL);
     fork_try_class(ends);
     fork_try_addrs(ends);
@@ -300,7 +378,7 @@ static void fork_be_child(struct fork_ends *ends)
     fork_want((intmax_t) atomic_load(&fork_logged), 2);
     if (!hg_test_is_plain())
         _exit((int) fork_wrong);
-    fork_try_own(ends);
+    fork_try_own(ends, NULL);
     exit((int) fork_wrong);
 }
 
@@ -398,6 +476,8 @@ static void fork_open(struct fork_ends *ends)
         cls, &ends->remote, ends->described, ends->described_size));
     HG_CHECK_OK(
         HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &ends->bulk));
+    HG_CHECK_OK(HG_Bulk_transfer(HG_BULK_PULL, ends->self, ends->bulk, 0,
+        ends->bulk, 0, 8, &ends->transfer));
     HG_CHECK_OK(
         HG_Forward(ends->self, fork_keep_id, &value, &value, &ends->request));
     while (atomic_load(&fork_kept) == HG_HANDLE_NULL)
@@ -411,6 +491,7 @@ static void fork_close(struct fork_ends *ends)
     HG_CHECK_OK(HG_Handler_free(atomic_load(&fork_kept)));
     HG_CHECK_RET(rpc_wait(ends->request), HG_CANCELED);
     HG_CHECK_OK(HG_Request_free(ends->request));
+    HG_CHECK_OK(HG_Bulk_wait(ends->transfer, RPC_TIMEOUT, HG_STATUS_IGNORE));
     HG_CHECK_OK(HG_Bulk_handle_free(ends->bulk));
     HG_CHECK_OK(NA_Mem_handle_free(cls, ends->remote));
     HG_CHECK_OK(NA_Mem_handle_free(cls, ends->mem));
@@ -419,19 +500,35 @@ static void fork_close(struct fork_ends *ends)
     rpc_close(&ends->end);
 }
 
-static void fork_once(struct fork_ends *ends)
+/* Wait for a child that exits with the number of its first wrong result. */
+static void fork_join(pid_t child)
 {
     int status = -1;
+
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK(WIFEXITED(status));
+    HG_CHECK_EQ_INT(WEXITSTATUS(status), 0);
+}
+
+static pid_t fork_fork(void)
+{
     pid_t child;
 
     (void) fflush(NULL);
     child = fork();
     HG_CHECK(child >= 0);
     if (child == 0)
+        (void) alarm(FORK_SECONDS);
+    return child;
+}
+
+static void fork_once(struct fork_ends *ends)
+{
+    pid_t child = fork_fork();
+
+    if (child == 0)
         fork_be_child(ends);
-    HG_CHECK(waitpid(child, &status, 0) == child);
-    HG_CHECK(WIFEXITED(status));
-    HG_CHECK_EQ_INT(WEXITSTATUS(status), 0);
+    fork_join(child);
 }
 
 /* Both threads continue after each child. */
@@ -461,21 +558,120 @@ HG_TEST_SECONDS(child_is_refused_whatever_other_threads_do, 120)
     fork_close(&ends);
 }
 
+/* MPI does not work in a child. */
+static bool fork_may_call(void)
+{
+    return !hg_test_is_mpi();
+}
+
+/* A layer of the child on the transport, as a worker of a pool of processes has
+ * it; and of its own child. */
+static void fork_be_worker(struct fork_ends *ends, const char *name)
+{
+    na_class_t *own;
+    pid_t child;
+
+    HG_Set_log_func(fork_log, NULL);
+    fork_try_own(ends, name);
+    own = NA_Initialize("self://", NA_TRUE);
+    fork_want(own != NULL, true);
+    fork_want(HG_Bulk_init(own), HG_SUCCESS);
+    child = fork_fork();
+    if (child == 0) {
+        fork_want(HG_Bulk_finalize(), HG_FAULT);
+        fork_try_own(NULL, NULL);
+        _exit((int) fork_wrong);
+    }
+    fork_join(child);
+    fork_want(HG_Bulk_finalize(), HG_SUCCESS);
+    fork_want(NA_Finalize(own), NA_SUCCESS);
+    _exit((int) fork_wrong);
+}
+
+HG_TEST_WHERE(child_calls_with_its_own_layer, fork_may_call)
+{
+    static struct fork_ends ends;
+    char name[NA_MAX_ADDR_LEN];
+    rpc_one_t value = {1};
+    pid_t child;
+
+    fork_open(&ends);
+    HG_CHECK_OK(NA_Addr_to_string(
+        ends.end.na_class, name, sizeof(name), ends.end.target));
+    child = fork_fork();
+    if (child == 0)
+        fork_be_worker(&ends, hg_test_crosses_processes() ? name : NULL);
+    fork_join(child);
+    HG_CHECK_OK(rpc_call(&ends.end, fork_inc_id, &value, &value));
+    HG_CHECK_EQ_INT(value.value, 2);
+    fork_close(&ends);
+}
+
+/* The options are the parent's. */
+HG_TEST(child_keeps_the_options_of_its_parent)
+{
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct rpc_end end;
+    pid_t child;
+
+    options.max_unanswered = 7;
+    rpc_start(&end, &options, false);
+    child = fork_fork();
+    if (child == 0) {
+        na_class_t *own = NA_Initialize("self://", NA_TRUE);
+        struct hg_options got = HG_OPTIONS_INITIALIZER;
+
+        fork_want(HG_Init(own), HG_SUCCESS);
+        fork_want(HG_Get_options(&got), HG_SUCCESS);
+        fork_want((intmax_t) got.max_unanswered, 7);
+        _exit((int) fork_wrong);
+    }
+    fork_join(child);
+    rpc_end(&end);
+}
+
+static hg_return_t fork_in_handler(hg_handle_t handle)
+{
+    pid_t child = fork_fork();
+
+    if (child == 0) {
+        fork_try_own(NULL, NULL);
+        _exit((int) fork_wrong);
+    }
+    fork_join(child);
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
+/* The child of a handler is not inside a handler. */
+HG_TEST(child_of_a_handler_serves_with_its_own_layer)
+{
+    struct rpc_end end;
+    na_addr_t self;
+    hg_request_t request;
+
+    rpc_start(&end, NULL, false);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &self));
+    HG_CHECK_OK(HG_Forward(self,
+        MERCURY_REGISTER("fork here", void, void, fork_in_handler), NULL, NULL,
+        &request));
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, self));
+    rpc_end(&end);
+}
+
 /* A child of a process whose layer was finalized may initialize one. */
 HG_TEST(child_of_a_process_without_a_layer_may_initialize_one)
 {
     struct rpc_end end;
     na_class_t *own;
-    int status = -1;
     pid_t child;
 
     rpc_open(&end);
     rpc_close(&end);
-    (void) fflush(NULL);
-    child = fork();
-    HG_CHECK(child >= 0);
+    child = fork_fork();
     if (child == 0) {
-        (void) alarm(FORK_SECONDS);
         own = NA_Initialize("self://", NA_TRUE);
         fork_want(own != NULL, true);
         fork_want(HG_Init(own), HG_SUCCESS);
@@ -483,8 +679,7 @@ HG_TEST(child_of_a_process_without_a_layer_may_initialize_one)
         fork_want(NA_Finalize(own), NA_SUCCESS);
         _exit((int) fork_wrong);
     }
-    HG_CHECK(waitpid(child, &status, 0) == child);
-    HG_CHECK_EQ_INT(status, 0);
+    fork_join(child);
 }
 
 struct fork_opener {
@@ -513,23 +708,17 @@ static void *fork_open_and_close(void *arg)
 /* Fork, and open and close a class in the child. */
 static void fork_child_opens(void)
 {
-    int status = -1;
-    pid_t child;
+    pid_t child = fork_fork();
 
-    (void) fflush(NULL);
-    child = fork();
-    HG_CHECK(child >= 0);
     if (child == 0) {
         na_class_t *own;
 
-        (void) alarm(FORK_SECONDS);
         own = NA_Initialize(hg_test_listen_string(), NA_TRUE);
         fork_want(own != NULL, true);
         fork_want(NA_Finalize(own), NA_SUCCESS);
         _exit((int) fork_wrong);
     }
-    HG_CHECK(waitpid(child, &status, 0) == child);
-    HG_CHECK_EQ_INT(status, 0);
+    fork_join(child);
 }
 
 /* A child of a process with threads cannot allocate memory under a sanitizer.

@@ -90,7 +90,9 @@ static void forked_be_child(struct forked_parent *parent)
     forked_want(NA_Register_plugin(na_self_table()) == NA_SUCCESS);
     own = NA_Initialize("self://", NA_TRUE);
     forked_want(own != NULL);
-    forked_want(HG_Init(own) == HG_FAULT);
+    forked_want(HG_Init(own) == HG_SUCCESS);
+    forked_want(HG_Bulk_handle_free(parent->bulk) == HG_FAULT);
+    forked_want(HG_Finalize() == HG_SUCCESS);
     forked_want(NA_Finalize(own) == NA_SUCCESS);
     /* Bypasses the thread sanitizer, which takes the parent's thread for a
      * leak. */
