@@ -13,6 +13,7 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,16 +21,18 @@
 #include <unistd.h>
 
 #define NAMES_SHORT_MS 150u /* a time limit that passes */
+#define NAMES_NUMBERS 20    /* of a host, at most */
 
 /* ---- The name server ---- */
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool silent;           /* host "silent" */
-    unsigned asked;        /* queries so far */
-    unsigned asking;       /* threads in getaddrinfo */
-    const char *moving[5]; /* numbers of the host "moving", up to NULL */
+    bool silent;     /* host "silent" */
+    unsigned asked;  /* queries so far */
+    unsigned asking; /* threads in getaddrinfo */
+    /* Numbers of the host "moving", up to NULL. */
+    const char *moving[NAMES_NUMBERS + 1];
 } names = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, true, 0, 0,
     {"127.0.0.1", NULL}};
 
@@ -126,6 +129,42 @@ static void names_move(const char *first, const char *second)
     (void) pthread_mutex_unlock(&names.lock);
 }
 
+/* ---- A system that lacks something ---- */
+
+/* Checkers have a pthread_create and a calloc of their own. */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define NAMES_CAN_FAIL 1
+
+static _Atomic bool names_no_thread;
+static _Atomic bool names_no_memory;
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+    void *(*run)(void *), void *arg)
+{
+    int (*real)(
+        pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
+    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+
+    HG_CHECK(symbol != NULL);
+    memcpy(&real, &symbol, sizeof(real));
+    return atomic_load(&names_no_thread) ? EAGAIN
+                                         : real(thread, attr, run, arg);
+}
+
+/* Large blocks: a query, not what the harness allocates. */
+void *calloc(size_t count, size_t size)
+{
+    extern void *__libc_calloc(size_t, size_t);
+
+    return atomic_load(&names_no_memory) && count * size > 1024
+        ? NULL
+        : __libc_calloc(count, size);
+}
+#else
+#define NAMES_CAN_FAIL 0
+#endif
+
 /* ---- Endpoints ---- */
 
 /* A class with a first address behind "://"; `family` of the class. */
@@ -146,6 +185,20 @@ static void names_open_at(
     end->context = NA_Context_create(end->na_class);
     HG_CHECK(end->context != NULL);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+/* Skip the case in make check. */
+static void names_need_full(const char *why)
+{
+    if (getenv("HG_TEST_FULL") == NULL)
+        hg_test_skip("%s; set HG_TEST_FULL", why);
+}
+
+/* For cases that do the same over libfabric, where a class opens slowly. */
+static void names_need_zmq_or_full(void)
+{
+    if (hg_test_is_ofi())
+        names_need_full("takes 0.5 s over libfabric");
 }
 
 static void names_open(struct conform_end *end)
@@ -260,6 +313,7 @@ HG_TEST_WHERE(host_name_lookup_ends_by_lookup_ms, hg_test_crosses_hosts)
     struct conform_call lookup;
     struct conform_end end;
 
+    names_need_zmq_or_full();
     names_is_main = true;
     info.lookup_ms = NAMES_SHORT_MS;
     conform_open(&end, &info);
@@ -314,6 +368,7 @@ HG_TEST_WHERE(many_silent_names_are_looked_up, hg_test_crosses_hosts)
     char host[32];
     unsigned i;
 
+    names_need_zmq_or_full();
     names_open(&one);
     names_open(&two);
     for (i = 0; i < 20; i++) {
@@ -345,6 +400,7 @@ HG_TEST_WHERE(fork_does_not_wait_for_a_name_server, hg_test_crosses_hosts)
     int status;
     pid_t child;
 
+    names_need_zmq_or_full();
     names_open(&one);
     names_open(&two);
     names_look_up(&one, &lookup, names_of("silent", &two));
@@ -418,6 +474,7 @@ HG_TEST_WHERE(
 {
     struct conform_end client, server;
 
+    names_need_zmq_or_full();
     names_open(&client);
     names_open(&server);
     names_move("127.0.0.9", "127.0.0.1");
@@ -448,6 +505,7 @@ HG_TEST_WHERE(dead_numbers_fail_once_all_were_tried, hg_test_crosses_hosts)
     struct conform_call lookup;
     struct conform_end end;
 
+    names_need_zmq_or_full();
     names_is_main = true;
     info.lookup_ms = NAMES_SHORT_MS;
     conform_open(&end, &info);
@@ -563,6 +621,7 @@ HG_TEST_WHERE(unknown_host_is_reported, hg_test_crosses_hosts)
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
 
+    names_need_zmq_or_full();
     names_open(&end);
     hg_test_expect_log("cannot be reached: Name or service not known");
     HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, names_of("nohost", &end),
@@ -610,6 +669,205 @@ HG_TEST_WHERE(own_host_name_is_recognized, hg_test_crosses_hosts)
     conform_close(&end);
 }
 
+/* More numbers than are tried, and for libfabric some that no host has. */
+HG_TEST_WHERE(too_many_numbers_are_left_out, hg_test_crosses_hosts)
+{
+    struct conform_end client, server;
+    unsigned i;
+
+    names_open(&client);
+    names_open(&server);
+    for (i = 0; i < NAMES_NUMBERS; i++)
+        names.moving[i] = i == 10 ? "127.0.0.1" : "0.0.0.0";
+    names.moving[NAMES_NUMBERS] = NULL;
+    names_check_reached(&client, &server, "moving");
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* ---- Failures ---- */
+
+/* A class, or false. */
+static bool names_try_open(struct conform_end *end)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char string[NA_MAX_ADDR_LEN];
+
+    info.lookup_ms = hg_test_scaled_ms(200);
+    (void) snprintf(
+        string, sizeof(string), "%s://127.0.0.1", hg_test_transport());
+    end->self = NA_ADDR_NULL;
+    end->context = NULL;
+    end->na_class = NA_Initialize_opt(string, NA_TRUE, &info);
+    if (end->na_class != NULL)
+        end->context = NA_Context_create(end->na_class);
+    return end->context != NULL &&
+        NA_Addr_self(end->na_class, &end->self) == NA_SUCCESS;
+}
+
+static void names_try_close(struct conform_end *end)
+{
+    if (end->self != NA_ADDR_NULL)
+        HG_CHECK_OK(NA_Addr_free(end->na_class, end->self));
+    if (end->context != NULL)
+        HG_CHECK_OK(NA_Context_destroy(end->na_class, end->context));
+    if (end->na_class != NULL)
+        HG_CHECK_OK(NA_Finalize(end->na_class));
+}
+
+/* Look up a host with two numbers, the second alive. Nonzero: it failed. */
+static int names_play(void *arg)
+{
+    struct conform_end server, client;
+    struct conform_call call;
+    na_return_t ret = NA_NOMEM;
+
+    (void) arg;
+    memset(&client, 0, sizeof(client));
+    memset(&call, 0, sizeof(call));
+    if (names_try_open(&server) && names_try_open(&client))
+        ret = NA_Addr_lookup(client.na_class, client.context, conform_ended,
+            &call, names_of("moving", &server), &call.id);
+    if (ret == NA_SUCCESS)
+        ret = names_wait(&client, &server, &call);
+    if (ret == NA_SUCCESS)
+        conform_free_addr(&client, &call);
+    names_try_close(&client);
+    names_try_close(&server);
+    return (int) ret;
+}
+
+HG_TEST_WHERE(host_name_is_looked_up_without_memory, hg_test_crosses_hosts)
+{
+    names_need_full("takes 3 s over ZeroMQ, 10 s over libfabric");
+    names_is_main = true;
+    hg_test_alloc_install();
+    names_move("127.0.0.9", "127.0.0.1");
+    HG_CHECK(hg_test_oom_loop(names_play, NULL) > 5);
+}
+
+#if NAMES_CAN_FAIL
+/* No thread starts, then no memory of libc. */
+HG_TEST_WHERE(host_name_is_not_resolved_without_a_thread, hg_test_crosses_hosts)
+{
+    struct conform_call lookup;
+    struct conform_end end;
+
+    names_need_zmq_or_full();
+    names_open(&end);
+    hg_test_expect_log("no thread to resolve the host name moving: ");
+    atomic_store(&names_no_thread, true);
+    memset(&lookup, 0, sizeof(lookup));
+    if (NA_Addr_lookup(end.na_class, end.context, conform_ended, &lookup,
+            names_of("moving", &end), &lookup.id) == NA_SUCCESS)
+        HG_CHECK_RET(conform_wait(&end, &lookup), NA_NOMEM);
+    atomic_store(&names_no_thread, false);
+    hg_test_expect_log("no memory to resolve the host name moving");
+    atomic_store(&names_no_memory, true);
+    memset(&lookup, 0, sizeof(lookup));
+    if (NA_Addr_lookup(end.na_class, end.context, conform_ended, &lookup,
+            names_of("moving", &end), &lookup.id) == NA_SUCCESS)
+        HG_CHECK_RET(conform_wait(&end, &lookup), NA_NOMEM);
+    atomic_store(&names_no_memory, false);
+    names_check_reached(&end, &end, "127.0.0.1");
+    names_look_up(&end, &lookup, names_of("moving", &end));
+    HG_CHECK_OK(conform_wait(&end, &lookup));
+    conform_free_addr(&end, &lookup);
+    conform_close(&end);
+}
+#endif
+
+/* ---- Calls ---- */
+
+static hg_id_t names_inc_id, names_ask_id, names_end_id;
+static hg_request_t names_pending = HG_REQUEST_NULL;
+static na_class_t *names_class;
+
+/* A server that calls a host which is not resolved yet. */
+static hg_return_t names_ask(hg_handle_t handle)
+{
+    char string[64];
+    rpc_one_t one = {1};
+    na_addr_t addr;
+
+    (void) snprintf(
+        string, sizeof(string), "%s://silent:1", hg_test_transport());
+    HG_CHECK_OK(NA_Addr_resolve(names_class, string, &addr));
+    HG_CHECK_OK(HG_Forward(addr, names_inc_id, &one, &one, &names_pending));
+    HG_CHECK_OK(NA_Addr_free(names_class, addr));
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
+/* Abandon the call to that host. */
+static hg_return_t names_end(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Request_free(names_pending));
+    HG_CHECK(names_is_silent());
+    names_answer();
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
+    names_inc_id = MERCURY_REGISTER("names inc", rpc_one_t, rpc_one_t, rpc_inc);
+    names_ask_id = MERCURY_REGISTER("names ask", void, void, names_ask);
+    names_end_id = MERCURY_REGISTER("names end", void, void, names_end);
+}
+
+HG_TEST_ROLE(names_server)
+{
+    struct rpc_end end;
+
+    HG_CHECK(argc == 0 && argv != NULL);
+    hg_test_allow_log("silent:1 cannot be reached"); /* after that */
+    rpc_start(&end, NULL, false);
+    names_class = end.na_class;
+    rpc_serve(&end);
+    rpc_end(&end);
+}
+
+HG_TEST_WHERE(server_that_waits_for_a_name_server_serves, hg_test_crosses_hosts)
+{
+    rpc_one_t in = {1}, out;
+    struct rpc_end end;
+    int i;
+
+    rpc_start(&end, NULL, false);
+    end.peer = hg_test_spawn("names_server", (char *) NULL);
+    rpc_find_peer(&end);
+    HG_CHECK_OK(rpc_call(&end, names_ask_id, NULL, NULL));
+    for (i = 0; i < 20; i++) {
+        in.value = i;
+        HG_CHECK_OK(rpc_call(&end, names_inc_id, &in, &out));
+        HG_CHECK_EQ_INT(out.value, i + 1);
+    }
+    HG_CHECK_OK(rpc_call(&end, names_end_id, NULL, NULL));
+    rpc_close(&end);
+}
+
+HG_TEST_WHERE(call_ends_at_its_deadline_before_its_host_is_resolved,
+    hg_test_crosses_hosts)
+{
+    rpc_one_t one = {1};
+    hg_request_t request;
+    struct rpc_end end;
+    char string[64];
+    na_addr_t addr;
+
+    names_is_main = true;
+    rpc_start(&end, NULL, false);
+    (void) snprintf(
+        string, sizeof(string), "%s://silent:1", hg_test_transport());
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, string, &addr));
+    HG_CHECK_OK(HG_Forward_timed(
+        addr, names_inc_id, &one, &one, NAMES_SHORT_MS, &request));
+    HG_CHECK_RET(rpc_wait(request), HG_TIMEOUT);
+    HG_CHECK(names_is_silent());
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    rpc_end(&end);
+    HG_CHECK(names_is_silent());
+    names_answer();
 }
