@@ -2832,8 +2832,11 @@ static void na_zmq_accepted(
     uint64_t limit;
     size_t i;
 
-    if (record == NULL)
-        return; /* its HELLO gets no answer */
+    if (record == NULL) {
+        if (na_zmq_is_accepted(self, fd))
+            (void) shutdown(fd, SHUT_RDWR);
+        return;
+    }
     record->accepted = self->base.core->now_ns();
     record->round = self->round;
     if (record->accepted + self->hello_limit < self->hello_check)
