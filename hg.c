@@ -4942,7 +4942,9 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         struct na_msg_in in = {source, data, size, tag, plane, target};
 
-        if (ret == NA_NOENTRY) {
+        if (source->stranger && plane != NA_MSG_RPC) {
+            ret = NA_PERMISSION;
+        } else if (ret == NA_NOENTRY) {
             struct na_op *op = na_msg_find_receive(&core->inbox, &in);
 
             if (op != NULL)
@@ -23142,6 +23144,8 @@ static const char *hg_serve_reason(
                 buf, size, "malformed, or not version %d", HG_HEADER_MAJOR);
         return buf;
     case HG_CHECKSUM_ERROR: return "it was damaged in transit";
+    case HG_PERMISSION:
+        return "it does not listen, and has not looked up the caller";
     case HG_CANCELED: return "its input did not arrive in time";
     default: return NULL;
     }
@@ -23939,6 +23943,20 @@ static na_return_t hg_context_file(struct hg_context *context,
     return NA_SUCCESS;
 }
 
+/* A message of a peer that looked up a class that does not listen. */
+static hg_return_t hg_context_refuse_stranger(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    if (header->type != HG_HEADER_REQUEST)
+        return HG_SUCCESS;
+    hg_handle_count(context, HG_COUNT_REFUSED);
+    hg_log_warning("rpc",
+        "refused a call of %s: this class does not listen, and has not looked "
+        "it up",
+        source->name != NULL ? source->name : "a peer");
+    return HG_PERMISSION;
+}
+
 /* Sink of the RPC plane. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
@@ -23957,7 +23975,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
-    }
+    } else if (HG_UNLIKELY(source->stranger))
+        ret = hg_context_refuse_stranger(context, source, &header);
     return hg_context_file(context, source, &header, ret);
 }
 

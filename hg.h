@@ -1935,8 +1935,10 @@ struct hg_counters {
     uint64_t errors_sent;        /**< responses with a code, no output */
     uint64_t inputs_fetched;     /**< inputs too large for a message */
     uint64_t outputs_fetched;    /**< outputs too large for a message */
-    uint64_t refused;            /**< malformed messages and arguments */
-    uint64_t late;               /**< responses that nobody waited for */
+    uint64_t refused;     /**< malformed messages and arguments; and calls to a
+                           class that does not listen, of a peer that it has
+                           not looked up: HG_PERMISSION */
+    uint64_t late;        /**< responses that nobody waited for */
     uint64_t turned_away; /**< calls and outputs beyond a limit: HG_AGAIN */
     uint64_t dropped;     /**< calls of peers that were disconnected for them */
     uint64_t expired;  /**< arrived calls past their deadline, not executed */
@@ -8088,6 +8090,10 @@ struct na_addr {
     struct na_class *na_class;
     const char *name; /**< its address string; NULL while unknown */
     na_bool_t self;   /**< it is the class itself */
+    /** (transport) A peer that looked up a class which does not listen, and was
+     * not looked up itself: its calls are refused, and its other
+     * messages are dropped. Set before the first one arrives. */
+    na_bool_t stranger;
 };
 
 /** A memory handle, of local or of remote memory. */

@@ -4107,6 +4107,7 @@ static const char *na_mpi_hello(
             addr = fresh;
             fresh = NULL;
             addr->from_peer = true;
+            addr->base.stranger = !self->base.listen; /* it sends frames */
             if (packet->channel != &self->channel)
                 packet->channel->peer = addr;
             na_mpi_enter(self, addr);

@@ -113,7 +113,7 @@ CHECK_CASES := $(STEPS) $(OFI) \
         na_wait)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
-        bulk_class system host_names interfaces firewall)) \
+        rpc_client bulk_class system host_names interfaces firewall)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 

@@ -602,8 +602,10 @@ struct hg_counters {
     uint64_t errors_sent;        /**< responses with a code, no output */
     uint64_t inputs_fetched;     /**< inputs too large for a message */
     uint64_t outputs_fetched;    /**< outputs too large for a message */
-    uint64_t refused;            /**< malformed messages and arguments */
-    uint64_t late;               /**< responses that nobody waited for */
+    uint64_t refused;     /**< malformed messages and arguments; and calls to a
+                           class that does not listen, of a peer that it has
+                           not looked up: HG_PERMISSION */
+    uint64_t late;        /**< responses that nobody waited for */
     uint64_t turned_away; /**< calls and outputs beyond a limit: HG_AGAIN */
     uint64_t dropped;     /**< calls of peers that were disconnected for them */
     uint64_t expired;  /**< arrived calls past their deadline, not executed */

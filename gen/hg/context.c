@@ -35,6 +35,20 @@ static na_return_t hg_context_file(struct hg_context *context,
     return NA_SUCCESS;
 }
 
+/* A message of a peer that looked up a class that does not listen. */
+static hg_return_t hg_context_refuse_stranger(struct hg_context *context,
+    const struct na_addr *source, const struct hg_header *header)
+{
+    if (header->type != HG_HEADER_REQUEST)
+        return HG_SUCCESS;
+    hg_handle_count(context, HG_COUNT_REFUSED);
+    hg_log_warning("rpc",
+        "refused a call of %s: this class does not listen, and has not looked "
+        "it up",
+        source->name != NULL ? source->name : "a peer");
+    return HG_PERMISSION;
+}
+
 /* Sink of the RPC plane. */
 static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
     na_tag_t tag, const void *data, na_size_t size)
@@ -53,7 +67,8 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
-    }
+    } else if (HG_UNLIKELY(source->stranger))
+        ret = hg_context_refuse_stranger(context, source, &header);
     return hg_context_file(context, source, &header, ret);
 }
 

@@ -150,6 +150,8 @@ static const char *hg_serve_reason(
                 buf, size, "malformed, or not version %d", HG_HEADER_MAJOR);
         return buf;
     case HG_CHECKSUM_ERROR: return "it was damaged in transit";
+    case HG_PERMISSION:
+        return "it does not listen, and has not looked up the caller";
     case HG_CANCELED: return "its input did not arrive in time";
     default: return NULL;
     }

@@ -132,6 +132,24 @@ static void na_ofi_replace(
     } while (old != NULL);
 }
 
+/* Whether this class has looked up a peer that looked up this class: the token
+ * of that peer was sent to the same endpoint. The class's lock is held. */
+static bool na_ofi_is_known(
+    struct na_ofi_class *self, const struct na_ofi_addr *addr)
+{
+    struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        const struct na_ofi_addr *other =
+            NA_OFI_OF(link, struct na_ofi_addr, link);
+
+        if (!other->accepted && other->at == addr->at &&
+            atomic_load(&other->state) == NA_OFI_READY)
+            return true;
+    }
+    return false;
+}
+
 /* The sender of a message, with a reference; NULL: unknown. A sender that uses
  * this class's token has completed the handshake. */
 static struct na_ofi_addr *na_ofi_sender(
@@ -148,6 +166,8 @@ static struct na_ofi_addr *na_ofi_sender(
         self->base.core->addr_ref(&addr->base);
         proven = atomic_load(&addr->state) == NA_OFI_ACCEPTED;
         if (proven) {
+            addr->base.stranger =
+                !self->base.listen && !na_ofi_is_known(self, addr);
             atomic_store(&addr->state, NA_OFI_READY);
             atomic_store(&addr->open, true);
             addr->deadline = NA_OFI_NEVER;

@@ -970,3 +970,40 @@ HG_TEST(link_is_checked)
     HG_CHECK_EQ_U64(raw_peer_refused(&linked.server), before);
     linked_close(&linked);
 }
+
+/* ---- A class that does not listen ---- */
+
+/* It answers a peer that looks it up, which may move its bulk data, but takes
+ * no messages from it. */
+HG_TEST(class_that_does_not_listen_takes_no_messages_of_strangers)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
+    unsigned char bytes[HEADER];
+    struct attacked client;
+    struct raw_peer stranger;
+    char name[NA_MAX_ADDR_LEN];
+    unsigned plane;
+
+    hg_test_expect_log("dropped a message of 0 bytes");
+    memset(&client, 0, sizeof(client));
+    HG_CHECK_OK(HG_Set_log_level("debug"));
+    info.death_ms = 2000;
+    endpoint_open_info(&client.end, "ofi+tcp://127.0.0.1", NA_FALSE, &info);
+    endpoint_name(&client.end, client.end.self, name);
+    raw_peer_init(&stranger, attacked_turn, &client);
+    raw_peer_dial(&stranger, name);
+    raw_peer_greet(&stranger);
+    for (plane = 0; plane < 2; plane++) { /* the third is that of calls */
+        (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
+        bytes[4] = (unsigned char) plane;
+        raw_peer_send(&stranger, bytes, HEADER);
+    }
+    while (NA_Get_counter(client.end.na_class, "msg_dropped") < 2) {
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&stranger);
+    }
+    HG_CHECK_EQ_U64(hg_test_log_count("dropped a message of 0 bytes"), 2);
+    raw_peer_fini(&stranger);
+    conform_close(&client.end);
+}
