@@ -30128,6 +30128,51 @@ hg_return_t hg_seed_complete(hg_handle_t handle, const void *out_struct)
     return ret != HG_SUCCESS ? ret : freed;
 }
 
+/* ---- The request model's symbols ---- */
+
+/* These names have another meaning in version 2. Bindings of other languages
+ * call the symbol that says which one it is; hg(7) has the table. C programs
+ * need no declaration. */
+
+HG_EXPORT const char *HG_Error_to_string1(hg_return_t ret)
+{
+    return HG_Error_to_string(ret);
+}
+
+HG_EXPORT hg_return_t HG_Version_get1(
+    unsigned int *major_p, unsigned int *minor_p, unsigned int *patch_p)
+{
+    return HG_Version_get(major_p, minor_p, patch_p);
+}
+
+HG_EXPORT hg_return_t HG_Set_log_level1(const char *level)
+{
+    return HG_Set_log_level(level);
+}
+
+HG_EXPORT hg_return_t HG_Set_log_subsys1(const char *subsys)
+{
+    return HG_Set_log_subsys(subsys);
+}
+
+HG_EXPORT void HG_Set_log_func1(
+    void (*func)(int level, const char *subsys, const char *line, void *arg),
+    void *arg)
+{
+    HG_Set_log_func(func, arg);
+}
+
+HG_EXPORT hg_return_t hg_proc_create1(
+    void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc_p)
+{
+    return hg_proc_create(buf, size, op, proc_p);
+}
+
+HG_EXPORT hg_return_t hg_proc_free1(hg_proc_t proc)
+{
+    return hg_proc_free(proc);
+}
+
 /* ---- Mercury's symbols ---- */
 
 /* Configure scripts look for HG_Init in libmercury, and bindings of other

@@ -1372,6 +1372,12 @@ HG_EXPORT hg_return_t HG_Bulk_push_timed(hg_handle_t call, hg_bulk_t bulk,
  * Five names exist in both models with different meanings: HG_Init(),
  * HG_Finalize(), HG_Register(), HG_Forward() and HG_Bulk_transfer(). Each is a
  * macro for the function with 1 at the end, or with 2 if HG_API_VERSION is 2.
+ *
+ * Without the macros, as by dlsym, the symbols `HG_Init`, `HG_Finalize`,
+ * `HG_Register`, `HG_Forward` and `HG_Bulk_transfer` are those of Mercury, the
+ * functions with 2. HG_Init2() called like HG_Init1() returns NULL, which is 0
+ * and looks like HG_SUCCESS. A binding of another language uses the names with
+ * a digit. hg(7) lists the symbols of all functions of this model.
  * @{
  */
 #if HG_API_VERSION == 1
@@ -5978,7 +5984,8 @@ HG_EXPORT hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
  * 2.4. Both models have some functions with different signatures. Their names
  * end with a digit here, and version 2 maps the plain name to the function of
  * the callback model: HG_Version_get() to HG_Version_get2(), hg_proc_create()
- * to hg_proc_create2(). The other names are those of Mercury's headers:
+ * to hg_proc_create2(). hg(7) has a table of them, also for bindings of other
+ * languages. The other names are those of Mercury's headers:
  * versions, names of codes, types, attributes and macros for proc functions.
  * See hg-from-mercury(7).
  *

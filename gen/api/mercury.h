@@ -7,7 +7,8 @@
  * 2.4. Both models have some functions with different signatures. Their names
  * end with a digit here, and version 2 maps the plain name to the function of
  * the callback model: HG_Version_get() to HG_Version_get2(), hg_proc_create()
- * to hg_proc_create2(). The other names are those of Mercury's headers:
+ * to hg_proc_create2(). hg(7) has a table of them, also for bindings of other
+ * languages. The other names are those of Mercury's headers:
  * versions, names of codes, types, attributes and macros for proc functions.
  * See hg-from-mercury(7).
  *

@@ -39,6 +39,12 @@
  * Five names exist in both models with different meanings: HG_Init(),
  * HG_Finalize(), HG_Register(), HG_Forward() and HG_Bulk_transfer(). Each is a
  * macro for the function with 1 at the end, or with 2 if HG_API_VERSION is 2.
+ *
+ * Without the macros, as by dlsym, the symbols `HG_Init`, `HG_Finalize`,
+ * `HG_Register`, `HG_Forward` and `HG_Bulk_transfer` are those of Mercury, the
+ * functions with 2. HG_Init2() called like HG_Init1() returns NULL, which is 0
+ * and looks like HG_SUCCESS. A binding of another language uses the names with
+ * a digit. hg(7) lists the symbols of all functions of this model.
  * @{
  */
 #if HG_API_VERSION == 1
