@@ -17157,6 +17157,9 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  *
  * A stub registers the names of its types as a text. A fingerprint of the text
  * travels with each call, so that a target detects a caller with other types.
+ * MERCURY_REGISTER() registers the names of its types, too, without a
+ * fingerprint. The addresses of procs are not compared: each file that includes
+ * the header of a type has its own.
  *
  * Locking: the class's lock around registration, data and histograms. Lookups
  * take no lock: entries and versions are complete before they can be found.
@@ -17179,7 +17182,8 @@ struct hg_rpc {
 struct hg_registry_version {
     struct hg_registry_version *next; /* older */
     struct hg_rpc rpc;
-    char name[]; /* behind its NUL: the types, if there is a fingerprint */
+    const char *types; /* NULL: unknown */
+    char name[];       /* behind its NUL: the types */
 };
 
 struct hg_registry_entry {
@@ -17212,9 +17216,11 @@ HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
 /* Register or replace a function. `name` and `types` (the types of input and
  * output as a text) are copied; NULL: none or unknown. With `keep_callback` a
- * NULL callback keeps the current one. `entry` and `fingerprint` of *rpc are
- * ignored. HG_NOMEM; HG_EXIST: another name has the id, the types differ, or
- * the name is reserved. All are logged. */
+ * NULL callback keeps the current one. `entry` of *rpc is ignored. If its
+ * `fingerprint` is not 0, that of the types travels with calls. HG_NOMEM;
+ * HG_EXIST: another name has the id, a stub has other types, or the name is
+ * reserved. All are logged. Other types of a function that is not a stub are
+ * logged as a warning. */
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc,
     bool keep_callback);
@@ -17224,8 +17230,13 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
 HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
     const char *name, const char *types, const struct hg_rpc *rpc);
 
-/* The types as a text, owned by the registry; NULL: unknown. */
+/* The types of a stub as a text, owned by the registry; NULL: no stub. */
 HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
+
+/* Whether a handler that is not of a stub is registered. Other types than those
+ * of the stub `name` are logged as a warning. */
+HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
+    hg_id_t id, const char *name, const char *types);
 
 /* Copy the registered function. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(
@@ -17320,12 +17331,19 @@ static struct hg_registry_entry *hg_registry_look(
     return entry;
 }
 
+/* The version registered in the entry, or NULL. */
+static const struct hg_registry_version *hg_registry_current(
+    struct hg_registry_entry *entry)
+{
+    return entry != NULL
+        ? atomic_load_explicit(&entry->now, memory_order_acquire)
+        : NULL;
+}
+
 /* The function registered in the entry, or NULL. */
 static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
 {
-    const struct hg_registry_version *now = entry != NULL
-        ? atomic_load_explicit(&entry->now, memory_order_acquire)
-        : NULL;
+    const struct hg_registry_version *now = hg_registry_current(entry);
 
     return now != NULL ? &now->rpc : NULL;
 }
@@ -17342,14 +17360,16 @@ HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc)
     return rpc->fingerprint != 0 ? rpc->name + strlen(rpc->name) + 1 : NULL;
 }
 
-static bool hg_registry_is_same(const struct hg_rpc *before,
+static bool hg_registry_is_same(const struct hg_registry_version *before,
     const struct hg_rpc *now, const char *name, const char *types)
 {
-    return now->in_proc == before->in_proc &&
-        now->out_proc == before->out_proc &&
-        now->callback == before->callback &&
-        hg_registry_is_same_text(before->name, name) &&
-        hg_registry_is_same_text(hg_registry_types(before), types);
+    const struct hg_rpc *rpc = &before->rpc;
+
+    return now->in_proc == rpc->in_proc && now->out_proc == rpc->out_proc &&
+        now->callback == rpc->callback &&
+        (now->fingerprint != 0) == (rpc->fingerprint != 0) &&
+        hg_registry_is_same_text(rpc->name, name) &&
+        hg_registry_is_same_text(before->types, types);
 }
 
 /* Find the version of an entry with these properties, or create it. The lock is
@@ -17362,9 +17382,8 @@ static const struct hg_registry_version *hg_registry_version(
     size_t types_size = types != NULL ? strlen(types) + 1 : 0;
     struct hg_registry_version *version = entry->versions;
 
-    assert(types == NULL || name != NULL);
-    while (version != NULL &&
-        !hg_registry_is_same(&version->rpc, rpc, name, types))
+    assert(types == NULL ? rpc->fingerprint == 0 : name != NULL);
+    while (version != NULL && !hg_registry_is_same(version, rpc, name, types))
         version = version->next;
     if (version != NULL)
         return version;
@@ -17376,8 +17395,9 @@ static const struct hg_registry_version *hg_registry_version(
     version->rpc.id = entry->id;
     version->rpc.entry = entry;
     version->rpc.name = name != NULL ? version->name : NULL;
-    version->rpc.fingerprint =
-        types != NULL ? hg_registry_fingerprint(types) : 0;
+    version->types = types != NULL ? version->name + name_size : NULL;
+    if (rpc->fingerprint != 0)
+        version->rpc.fingerprint = hg_registry_fingerprint(types);
     if (name != NULL)
         memcpy(version->name, name, name_size);
     if (types != NULL)
@@ -17405,15 +17425,46 @@ static struct hg_registry_entry *hg_registry_new_entry(
     return entry;
 }
 
+/* Whether the types are the structs that the stub `name` generates. */
+static bool hg_registry_is_of_stub(const char *types, const char *name)
+{
+    size_t size = strlen(name);
+
+    return strlen(types) == 2 * size + strlen("_in_t -> _out_t") &&
+        strncmp(types, name, size) == 0 &&
+        strncmp(types + size, "_in_t -> ", 9) == 0 &&
+        strncmp(types + size + 9, name, size) == 0 &&
+        strcmp(types + 2 * size + 9, "_out_t") == 0;
+}
+
+/* Log that a registration has other types than the current one, which may be
+ * NULL: from now on calls of one use the procs of the other. */
+static void hg_registry_compare(const struct hg_registry_version *before,
+    const char *name, const char *types, bool stub)
+{
+    bool was_stub = before != NULL && before->rpc.fingerprint != 0;
+
+    if (before == NULL || before->types == NULL || types == NULL ||
+        strcmp(before->types, types) == 0 ||
+        (stub && !was_stub && hg_registry_is_of_stub(before->types, name)) ||
+        (was_stub && !stub && hg_registry_is_of_stub(types, name)))
+        return;
+    hg_log_warning("rpc",
+        "'%s' is registered with the types %s, and was with other types: %s",
+        name, types, before->types);
+}
+
 /* Make it the registered version. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
     struct hg_registry_entry *entry = hg_registry_look(registry, id);
+    const struct hg_registry_version *newest;
     const struct hg_registry_version *version;
 
     if (entry == NULL)
         entry = hg_registry_new_entry(registry, id);
+    newest = entry != NULL ? entry->versions : NULL;
     version =
         entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
     if (version == NULL) {
@@ -17421,6 +17472,9 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
             name != NULL ? name : "", id);
         return HG_NOMEM;
     }
+    if (entry->versions != newest) /* otherwise it was logged before */
+        hg_registry_compare(
+            hg_registry_current(entry), name, types, rpc->fingerprint != 0);
     atomic_store_explicit(&entry->now, version, memory_order_release);
     return HG_SUCCESS;
 }
@@ -17437,7 +17491,8 @@ static hg_return_t hg_registry_check(const struct hg_rpc *before,
     if (other_name != NULL && name != NULL && strcmp(other_name, name) != 0)
         hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
             other_name);
-    else if (other != NULL && types != NULL && strcmp(other, types) != 0)
+    else if (other != NULL && rpc->fingerprint != 0 &&
+        strcmp(other, types) != 0)
         hg_log_error("rpc",
             "'%s' with the types %s is already registered with other types: "
             "%s",
@@ -17480,6 +17535,18 @@ HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
     return hg_registry_put(registry, id, name, types, rpc, true) == HG_SUCCESS
         ? id
         : 0;
+}
+
+HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
+    hg_id_t id, const char *name, const char *types)
+{
+    const struct hg_registry_version *now =
+        hg_registry_current(hg_registry_look(registry, id));
+
+    if (now == NULL || now->rpc.callback == NULL || now->rpc.fingerprint != 0)
+        return false;
+    hg_registry_compare(now, name, types, true);
+    return true;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
@@ -26243,6 +26310,14 @@ void *HG_Context_get_data(const hg_context_t *context)
 hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
+    return hg_gen_register2(
+        hg_class, func_name, NULL, in_proc_cb, out_proc_cb, rpc_cb);
+}
+
+hg_id_t hg_gen_register2(hg_class_t *hg_class, const char *func_name,
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb)
+{
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id;
 
@@ -26253,7 +26328,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
         return 0;
     }
     id = hg_registry_id(func_name);
-    return hg_registry_put(&hg_class->registry, id, func_name, NULL, &rpc,
+    return hg_registry_put(&hg_class->registry, id, func_name, types, &rpc,
                false) == HG_SUCCESS
         ? id
         : 0;
@@ -29474,8 +29549,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb)
 {
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
-    struct hg_rpc before;
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 1};
     hg_id_t id;
 
     if (hg_check_class(hg_class, "the stub") != HG_SUCCESS)
@@ -29483,8 +29557,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     id = hg_registry_id(func_name);
     /* A handler that the application registered keeps its procs. */
     if (rpc_cb == NULL &&
-        hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
-        before.callback != NULL && before.fingerprint == 0)
+        hg_registry_has_handler(&hg_class->registry, id, func_name, types))
         return id;
     return hg_registry_add(&hg_class->registry, func_name, types, &rpc);
 }
@@ -29875,6 +29948,12 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
+    return hg_gen_register1(func_name, NULL, in_proc_cb, out_proc_cb, rpc_cb);
+}
+
+HG_EXPORT hg_id_t hg_gen_register1(const char *func_name, const char *types,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
     struct hg_context *context = hg_layer_find("HG_Register");
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id = 0;
@@ -29885,7 +29964,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
         (void) hg_log_misuse("rpc", "HG_Register", "the name is NULL or empty");
     else
         id = hg_registry_add(
-            &context->hg_class->registry, func_name, NULL, &rpc);
+            &context->hg_class->registry, func_name, types, &rpc);
     return id;
 }
 

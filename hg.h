@@ -1004,6 +1004,13 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * In the callback model it takes the class first: MERCURY_REGISTER(hg_class,
  * name, in_type, out_type, rpc_cb).
  *
+ * It is HG_Register1() or HG_Register_name(), and also registers the names of
+ * the types. A second registration of a name replaces the first. If the names
+ * of the types differ, one warning with both is logged. Functions that are
+ * registered without this macro are not compared, since their types have no
+ * names. A stub does not replace another stub with other types:
+ * see MERCURY_GEN_RPC_STUB().
+ *
  * @param name      the name, a string.
  * @param in_type   the type of the input, or void.
  * @param out_type  the type of the output, or void.
@@ -1013,11 +1020,12 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  */
 #if HG_API_VERSION == 1
 #define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+    hg_gen_register1(name, #in_type " -> " #out_type, hg_proc_##in_type, \
+        hg_proc_##out_type, rpc_cb)
 #else
 #define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
-    hg_gen_register( \
-        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+    hg_gen_register2(hg_class, name, #in_type " -> " #out_type, \
+        hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
 
 #if !HG_API_STRICT
@@ -1031,8 +1039,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
-        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
+    hg_gen_register1(name, #in_type " -> " #out_type, hg_proc_##in_type, \
+        hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
 
 /**
  * Register a function at a server, in the request model.
@@ -1045,7 +1053,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+    hg_gen_register1(name, #in_type " -> " #out_type, hg_proc_##in_type, \
+        hg_proc_##out_type, rpc_cb)
 #endif
 /** @} */
 
@@ -1140,7 +1149,8 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * equals hg_bulk_t. A typedef or struct with the same name and another layout
  * is not detected: the server decodes wrong values, or the call ends with a
  * decoding error. When a layout changes, rename the type or the function.
- * Functions of HG_Register() or MERCURY_REGISTER() are not compared.
+ * Functions of HG_Register() or MERCURY_REGISTER() are not compared with the
+ * other side.
  *
  * **Memory** does not travel with the call: the function moves it. These types
  * of inputs describe memory. The function gets an hg_memory_t for each, and
@@ -7068,15 +7078,15 @@ HG_EXPORT hg_return_t hg_gen_threw(hg_proc_t proc, const char *what);
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 #endif
 
-#if HG_API_VERSION == 2
-/* A function, because a server may ignore the id: an expression would warn. */
-HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
-    const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
-    hg_rpc_cb_t rpc_cb)
-{
-    return HG_Register_name(hg_class, name, in_proc_cb, out_proc_cb, rpc_cb);
-}
+/* HG_Register1() and HG_Register_name() with the types as a text (copied). A
+ * server may ignore the id. */
+#if !HG_API_STRICT
+HG_EXPORT hg_id_t hg_gen_register1(const char *func_name, const char *types,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
 #endif
+HG_EXPORT hg_id_t hg_gen_register2(hg_class_t *hg_class, const char *func_name,
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb);
 
 /* ==== gen/api/stub_body.h ==== */
 /* ==== Bodies of MERCURY_GEN_RPC_STUB ==================================== */

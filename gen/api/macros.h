@@ -186,12 +186,12 @@ HG_EXPORT hg_return_t hg_gen_threw(hg_proc_t proc, const char *what);
 #define IOFSL_SHIPPER_GEN_PROC MERCURY_GEN_PROC
 #endif
 
-#if HG_API_VERSION == 2
-/* A function, because a server may ignore the id: an expression would warn. */
-HG_GEN_UNUSED static inline hg_id_t hg_gen_register(hg_class_t *hg_class,
-    const char *name, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
-    hg_rpc_cb_t rpc_cb)
-{
-    return HG_Register_name(hg_class, name, in_proc_cb, out_proc_cb, rpc_cb);
-}
+/* HG_Register1() and HG_Register_name() with the types as a text (copied). A
+ * server may ignore the id. */
+#if !HG_API_STRICT
+HG_EXPORT hg_id_t hg_gen_register1(const char *func_name, const char *types,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb);
 #endif
+HG_EXPORT hg_id_t hg_gen_register2(hg_class_t *hg_class, const char *func_name,
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb);

@@ -63,6 +63,13 @@
  * In the callback model it takes the class first: MERCURY_REGISTER(hg_class,
  * name, in_type, out_type, rpc_cb).
  *
+ * It is HG_Register1() or HG_Register_name(), and also registers the names of
+ * the types. A second registration of a name replaces the first. If the names
+ * of the types differ, one warning with both is logged. Functions that are
+ * registered without this macro are not compared, since their types have no
+ * names. A stub does not replace another stub with other types:
+ * see MERCURY_GEN_RPC_STUB().
+ *
  * @param name      the name, a string.
  * @param in_type   the type of the input, or void.
  * @param out_type  the type of the output, or void.
@@ -72,11 +79,12 @@
  */
 #if HG_API_VERSION == 1
 #define MERCURY_REGISTER(name, in_type, out_type, rpc_cb) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+    hg_gen_register1(name, #in_type " -> " #out_type, hg_proc_##in_type, \
+        hg_proc_##out_type, rpc_cb)
 #else
 #define MERCURY_REGISTER(hg_class, name, in_type, out_type, rpc_cb) \
-    hg_gen_register( \
-        hg_class, name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+    hg_gen_register2(hg_class, name, #in_type " -> " #out_type, \
+        hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
 #endif
 
 #if !HG_API_STRICT
@@ -90,8 +98,8 @@
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_REGISTER(name, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, \
-        HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
+    hg_gen_register1(name, #in_type " -> " #out_type, hg_proc_##in_type, \
+        hg_proc_##out_type, HG_CAST(hg_rpc_cb_t, HG_NULLPTR))
 
 /**
  * Register a function at a server, in the request model.
@@ -104,7 +112,8 @@
  * @source Mercury paper (2013), Section IV-A
  */
 #define HG_HANDLER_REGISTER(name, rpc_cb, in_type, out_type) \
-    HG_Register1(name, hg_proc_##in_type, hg_proc_##out_type, rpc_cb)
+    hg_gen_register1(name, #in_type " -> " #out_type, hg_proc_##in_type, \
+        hg_proc_##out_type, rpc_cb)
 #endif
 /** @} */
 
@@ -199,7 +208,8 @@
  * equals hg_bulk_t. A typedef or struct with the same name and another layout
  * is not detected: the server decodes wrong values, or the call ends with a
  * decoding error. When a layout changes, rename the type or the function.
- * Functions of HG_Register() or MERCURY_REGISTER() are not compared.
+ * Functions of HG_Register() or MERCURY_REGISTER() are not compared with the
+ * other side.
  *
  * **Memory** does not travel with the call: the function moves it. These types
  * of inputs describe memory. The function gets an hg_memory_t for each, and

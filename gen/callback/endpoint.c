@@ -633,6 +633,14 @@ void *HG_Context_get_data(const hg_context_t *context)
 hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
     hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
+    return hg_gen_register2(
+        hg_class, func_name, NULL, in_proc_cb, out_proc_cb, rpc_cb);
+}
+
+hg_id_t hg_gen_register2(hg_class_t *hg_class, const char *func_name,
+    const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
+    hg_rpc_cb_t rpc_cb)
+{
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id;
 
@@ -643,7 +651,7 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
         return 0;
     }
     id = hg_registry_id(func_name);
-    return hg_registry_put(&hg_class->registry, id, func_name, NULL, &rpc,
+    return hg_registry_put(&hg_class->registry, id, func_name, types, &rpc,
                false) == HG_SUCCESS
         ? id
         : 0;

@@ -300,6 +300,12 @@ HG_EXPORT hg_return_t HG_Finalize1(void)
 HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
     hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
 {
+    return hg_gen_register1(func_name, NULL, in_proc_cb, out_proc_cb, rpc_cb);
+}
+
+HG_EXPORT hg_id_t hg_gen_register1(const char *func_name, const char *types,
+    hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb, hg_rpc_cb_t rpc_cb)
+{
     struct hg_context *context = hg_layer_find("HG_Register");
     struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
     hg_id_t id = 0;
@@ -310,7 +316,7 @@ HG_EXPORT hg_id_t HG_Register1(const char *func_name, hg_proc_cb_t in_proc_cb,
         (void) hg_log_misuse("rpc", "HG_Register", "the name is NULL or empty");
     else
         id = hg_registry_add(
-            &context->hg_class->registry, func_name, NULL, &rpc);
+            &context->hg_class->registry, func_name, types, &rpc);
     return id;
 }
 

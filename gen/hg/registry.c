@@ -83,12 +83,19 @@ static struct hg_registry_entry *hg_registry_look(
     return entry;
 }
 
+/* The version registered in the entry, or NULL. */
+static const struct hg_registry_version *hg_registry_current(
+    struct hg_registry_entry *entry)
+{
+    return entry != NULL
+        ? atomic_load_explicit(&entry->now, memory_order_acquire)
+        : NULL;
+}
+
 /* The function registered in the entry, or NULL. */
 static const struct hg_rpc *hg_registry_now(struct hg_registry_entry *entry)
 {
-    const struct hg_registry_version *now = entry != NULL
-        ? atomic_load_explicit(&entry->now, memory_order_acquire)
-        : NULL;
+    const struct hg_registry_version *now = hg_registry_current(entry);
 
     return now != NULL ? &now->rpc : NULL;
 }
@@ -105,14 +112,16 @@ HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc)
     return rpc->fingerprint != 0 ? rpc->name + strlen(rpc->name) + 1 : NULL;
 }
 
-static bool hg_registry_is_same(const struct hg_rpc *before,
+static bool hg_registry_is_same(const struct hg_registry_version *before,
     const struct hg_rpc *now, const char *name, const char *types)
 {
-    return now->in_proc == before->in_proc &&
-        now->out_proc == before->out_proc &&
-        now->callback == before->callback &&
-        hg_registry_is_same_text(before->name, name) &&
-        hg_registry_is_same_text(hg_registry_types(before), types);
+    const struct hg_rpc *rpc = &before->rpc;
+
+    return now->in_proc == rpc->in_proc && now->out_proc == rpc->out_proc &&
+        now->callback == rpc->callback &&
+        (now->fingerprint != 0) == (rpc->fingerprint != 0) &&
+        hg_registry_is_same_text(rpc->name, name) &&
+        hg_registry_is_same_text(before->types, types);
 }
 
 /* Find the version of an entry with these properties, or create it. The lock is
@@ -125,9 +134,8 @@ static const struct hg_registry_version *hg_registry_version(
     size_t types_size = types != NULL ? strlen(types) + 1 : 0;
     struct hg_registry_version *version = entry->versions;
 
-    assert(types == NULL || name != NULL);
-    while (version != NULL &&
-        !hg_registry_is_same(&version->rpc, rpc, name, types))
+    assert(types == NULL ? rpc->fingerprint == 0 : name != NULL);
+    while (version != NULL && !hg_registry_is_same(version, rpc, name, types))
         version = version->next;
     if (version != NULL)
         return version;
@@ -139,8 +147,9 @@ static const struct hg_registry_version *hg_registry_version(
     version->rpc.id = entry->id;
     version->rpc.entry = entry;
     version->rpc.name = name != NULL ? version->name : NULL;
-    version->rpc.fingerprint =
-        types != NULL ? hg_registry_fingerprint(types) : 0;
+    version->types = types != NULL ? version->name + name_size : NULL;
+    if (rpc->fingerprint != 0)
+        version->rpc.fingerprint = hg_registry_fingerprint(types);
     if (name != NULL)
         memcpy(version->name, name, name_size);
     if (types != NULL)
@@ -168,15 +177,46 @@ static struct hg_registry_entry *hg_registry_new_entry(
     return entry;
 }
 
+/* Whether the types are the structs that the stub `name` generates. */
+static bool hg_registry_is_of_stub(const char *types, const char *name)
+{
+    size_t size = strlen(name);
+
+    return strlen(types) == 2 * size + strlen("_in_t -> _out_t") &&
+        strncmp(types, name, size) == 0 &&
+        strncmp(types + size, "_in_t -> ", 9) == 0 &&
+        strncmp(types + size + 9, name, size) == 0 &&
+        strcmp(types + 2 * size + 9, "_out_t") == 0;
+}
+
+/* Log that a registration has other types than the current one, which may be
+ * NULL: from now on calls of one use the procs of the other. */
+static void hg_registry_compare(const struct hg_registry_version *before,
+    const char *name, const char *types, bool stub)
+{
+    bool was_stub = before != NULL && before->rpc.fingerprint != 0;
+
+    if (before == NULL || before->types == NULL || types == NULL ||
+        strcmp(before->types, types) == 0 ||
+        (stub && !was_stub && hg_registry_is_of_stub(before->types, name)) ||
+        (was_stub && !stub && hg_registry_is_of_stub(types, name)))
+        return;
+    hg_log_warning("rpc",
+        "'%s' is registered with the types %s, and was with other types: %s",
+        name, types, before->types);
+}
+
 /* Make it the registered version. The lock is held. HG_NOMEM (logged). */
 static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc)
 {
     struct hg_registry_entry *entry = hg_registry_look(registry, id);
+    const struct hg_registry_version *newest;
     const struct hg_registry_version *version;
 
     if (entry == NULL)
         entry = hg_registry_new_entry(registry, id);
+    newest = entry != NULL ? entry->versions : NULL;
     version =
         entry != NULL ? hg_registry_version(entry, name, types, rpc) : NULL;
     if (version == NULL) {
@@ -184,6 +224,9 @@ static hg_return_t hg_registry_insert(struct hg_registry *registry, hg_id_t id,
             name != NULL ? name : "", id);
         return HG_NOMEM;
     }
+    if (entry->versions != newest) /* otherwise it was logged before */
+        hg_registry_compare(
+            hg_registry_current(entry), name, types, rpc->fingerprint != 0);
     atomic_store_explicit(&entry->now, version, memory_order_release);
     return HG_SUCCESS;
 }
@@ -200,7 +243,8 @@ static hg_return_t hg_registry_check(const struct hg_rpc *before,
     if (other_name != NULL && name != NULL && strcmp(other_name, name) != 0)
         hg_log_error("rpc", "'%s' has the same id as '%s': rename one", name,
             other_name);
-    else if (other != NULL && types != NULL && strcmp(other, types) != 0)
+    else if (other != NULL && rpc->fingerprint != 0 &&
+        strcmp(other, types) != 0)
         hg_log_error("rpc",
             "'%s' with the types %s is already registered with other types: "
             "%s",
@@ -243,6 +287,18 @@ HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
     return hg_registry_put(registry, id, name, types, rpc, true) == HG_SUCCESS
         ? id
         : 0;
+}
+
+HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
+    hg_id_t id, const char *name, const char *types)
+{
+    const struct hg_registry_version *now =
+        hg_registry_current(hg_registry_look(registry, id));
+
+    if (now == NULL || now->rpc.callback == NULL || now->rpc.fingerprint != 0)
+        return false;
+    hg_registry_compare(now, name, types, true);
+    return true;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_registry_find(

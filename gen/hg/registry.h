@@ -14,6 +14,9 @@
  *
  * A stub registers the names of its types as a text. A fingerprint of the text
  * travels with each call, so that a target detects a caller with other types.
+ * MERCURY_REGISTER() registers the names of its types, too, without a
+ * fingerprint. The addresses of procs are not compared: each file that includes
+ * the header of a type has its own.
  *
  * Locking: the class's lock around registration, data and histograms. Lookups
  * take no lock: entries and versions are complete before they can be found.
@@ -40,7 +43,8 @@ struct hg_rpc {
 struct hg_registry_version {
     struct hg_registry_version *next; /* older */
     struct hg_rpc rpc;
-    char name[]; /* behind its NUL: the types, if there is a fingerprint */
+    const char *types; /* NULL: unknown */
+    char name[];       /* behind its NUL: the types */
 };
 
 struct hg_registry_entry {
@@ -73,9 +77,11 @@ HG_PRIVATE hg_id_t hg_registry_id(const char *name);
 
 /* Register or replace a function. `name` and `types` (the types of input and
  * output as a text) are copied; NULL: none or unknown. With `keep_callback` a
- * NULL callback keeps the current one. `entry` and `fingerprint` of *rpc are
- * ignored. HG_NOMEM; HG_EXIST: another name has the id, the types differ, or
- * the name is reserved. All are logged. */
+ * NULL callback keeps the current one. `entry` of *rpc is ignored. If its
+ * `fingerprint` is not 0, that of the types travels with calls. HG_NOMEM;
+ * HG_EXIST: another name has the id, a stub has other types, or the name is
+ * reserved. All are logged. Other types of a function that is not a stub are
+ * logged as a warning. */
 HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
     const char *name, const char *types, const struct hg_rpc *rpc,
     bool keep_callback);
@@ -85,8 +91,13 @@ HG_PRIVATE hg_return_t hg_registry_put(struct hg_registry *registry, hg_id_t id,
 HG_PRIVATE hg_id_t hg_registry_add(struct hg_registry *registry,
     const char *name, const char *types, const struct hg_rpc *rpc);
 
-/* The types as a text, owned by the registry; NULL: unknown. */
+/* The types of a stub as a text, owned by the registry; NULL: no stub. */
 HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
+
+/* Whether a handler that is not of a stub is registered. Other types than those
+ * of the stub `name` are logged as a warning. */
+HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
+    hg_id_t id, const char *name, const char *types);
 
 /* Copy the registered function. HG_NOENTRY. */
 HG_PRIVATE hg_return_t hg_registry_find(

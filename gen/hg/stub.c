@@ -110,8 +110,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     const char *types, hg_proc_cb_t in_proc_cb, hg_proc_cb_t out_proc_cb,
     hg_rpc_cb_t rpc_cb)
 {
-    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 0};
-    struct hg_rpc before;
+    struct hg_rpc rpc = {0, in_proc_cb, out_proc_cb, rpc_cb, NULL, NULL, 1};
     hg_id_t id;
 
     if (hg_check_class(hg_class, "the stub") != HG_SUCCESS)
@@ -119,8 +118,7 @@ hg_id_t hg_stub_register(hg_class_t *hg_class, const char *func_name,
     id = hg_registry_id(func_name);
     /* A handler that the application registered keeps its procs. */
     if (rpc_cb == NULL &&
-        hg_registry_find(&hg_class->registry, id, &before) == HG_SUCCESS &&
-        before.callback != NULL && before.fingerprint == 0)
+        hg_registry_has_handler(&hg_class->registry, id, func_name, types))
         return id;
     return hg_registry_add(&hg_class->registry, func_name, types, &rpc);
 }

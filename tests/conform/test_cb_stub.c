@@ -510,6 +510,18 @@ HG_TEST(stub_may_respond_with_an_error)
     cb_close(&end);
 }
 
+/* Two modules of a process register a name with other types. */
+HG_TEST_WHERE(other_types_of_a_name_are_logged, hg_test_is_self)
+{
+    struct cb_end end;
+
+    hg_test_expect_log("'nest' is registered with the types void -> cb_one_t,"
+                       " and was with other types: cb_one_t -> cb_one_t");
+    cb_open(&end);
+    HG_CHECK(MERCURY_REGISTER(end.hg_class, "nest", void, cb_one_t, NULL) != 0);
+    cb_close(&end);
+}
+
 static void stub_turn_target(void *arg)
 {
     (void) cb_turn(((const struct cb_end *) arg)->context, 1);

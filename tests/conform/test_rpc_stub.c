@@ -387,6 +387,27 @@ HG_TEST(current_call_is_the_innermost)
     rpc_close(&end);
 }
 
+/* Two modules of a process register a name with other types. */
+HG_TEST_WHERE(other_types_of_a_name_are_logged, hg_test_is_self)
+{
+    struct rpc_end end;
+
+    hg_test_expect_log("'twice' is registered with the types void -> rpc_one_t,"
+                       " and was with other types: rpc_one_t -> void");
+    hg_test_expect_log("the types rpc_one_t -> rpc_one_t, and was with other "
+                       "types: (int32_t, int32_t) -> (int32_t)");
+    hg_test_expect_log("the types (int32_t) -> (int32_t), and was with other "
+                       "types: void -> void");
+    rpc_open(&end);
+    HG_CHECK(MERCURY_REGISTER("twice", rpc_one_t, void, NULL) != 0);
+    HG_CHECK(MERCURY_REGISTER("twice", void, rpc_one_t, NULL) != 0);
+    HG_CHECK(MERCURY_REGISTER("stubs_add", rpc_one_t, rpc_one_t, rpc_inc) != 0);
+    HG_CHECK(MERCURY_REGISTER("stub_nested", void, void, stub_plain) != 0);
+    /* The handler stays. */
+    HG_CHECK(stub_nested_register() != 0);
+    rpc_close(&end);
+}
+
 static void stub_turn_layer(void *unused)
 {
     (void) unused;

@@ -354,12 +354,26 @@ HG_TEST(registry_holds_many_names)
     registry_end(&registry);
 }
 
+static const char *registry_line; /* a warning that is expected */
+static unsigned registry_lines;   /* so many of it, or of another line */
+
+static void registry_log(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    (void) subsys;
+    (void) arg;
+    HG_CHECK_EQ_INT(level, HG_LOG_LEVEL_WARNING);
+    HG_CHECK(strstr(line, registry_line) != NULL);
+    registry_lines++;
+}
+
 /* The text is copied, its hash is never 0, and two definitions with other types
  * are refused until one is removed. */
 HG_TEST(registry_keeps_type_hashes)
 {
     char types[] = "(int32_t) -> (float)";
-    struct hg_rpc rpc = {0, header_proc, header_proc, NULL, NULL, NULL, 0};
+    struct hg_rpc rpc = {0, header_proc, header_proc, NULL, NULL, NULL, 1};
+    struct hg_rpc plain = {0, header_proc, header_proc, NULL, NULL, NULL, 0};
     struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
     struct hg_registry registry;
     uint32_t fingerprint;
@@ -385,10 +399,52 @@ HG_TEST(registry_keeps_type_hashes)
     HG_CHECK(found.fingerprint != 0 && found.fingerprint != fingerprint);
 
     /* Registered by hand: it has no types, and any definition may follow. */
-    HG_CHECK(hg_registry_add(&registry, "typed", NULL, &rpc) == id);
+    HG_CHECK(hg_registry_add(&registry, "typed", NULL, &plain) == id);
     HG_CHECK_OK(hg_registry_find(&registry, id, &found));
     HG_CHECK(hg_registry_types(&found) == NULL && found.fingerprint == 0);
     HG_CHECK(hg_registry_add(&registry, "typed", "()", &rpc) == id);
+    registry_end(&registry);
+}
+
+/* Register with types, and return whether one line names both types. */
+static bool registry_warns(struct hg_registry *registry, bool stub,
+    const char *types, const char *before)
+{
+    struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL, stub};
+    char line[200];
+
+    (void) snprintf(line, sizeof(line),
+        "'typed' is registered with the types %s, and was with other types: %s",
+        types, before);
+    registry_line = line;
+    registry_lines = 0;
+    HG_CHECK(hg_registry_add(registry, "typed", types, &rpc) != 0);
+    HG_CHECK(registry_lines <= 1);
+    return registry_lines == 1;
+}
+
+/* Two modules of a process register a name with other types: one warning, once.
+ * The structs of a stub are not other types. */
+HG_TEST(registry_warns_of_other_types)
+{
+    struct hg_registry registry;
+
+    HG_Set_log_level("debug"); /* no line is omitted */
+    HG_Set_log_func(registry_log, NULL);
+    registry_begin(&registry);
+    HG_CHECK(!registry_warns(&registry, false, "a_t -> b_t", ""));
+    HG_CHECK(!registry_warns(&registry, false, "a_t -> b_t", ""));
+    HG_CHECK(registry_warns(&registry, false, "c_t -> b_t", "a_t -> b_t"));
+    HG_CHECK(!registry_warns(&registry, false, "c_t -> b_t", "a_t -> b_t"));
+    HG_CHECK(registry_warns(&registry, true, "(int32_t) -> ()", "c_t -> b_t"));
+    HG_CHECK(!registry_warns(
+        &registry, false, "typed_in_t -> typed_out_t", "(int32_t) -> ()"));
+    HG_CHECK(!registry_warns(
+        &registry, true, "(int32_t) -> ()", "typed_in_t -> typed_out_t"));
+    HG_CHECK(registry_warns(
+        &registry, false, "typed_in_t -> typed_outs", "(int32_t) -> ()"));
+    HG_CHECK(registry_warns(
+        &registry, false, "void -> void", "typed_in_t -> typed_outs"));
     registry_end(&registry);
 }
 
