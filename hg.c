@@ -287,6 +287,13 @@ HG_PRIVATE void hg_log_drop_text(void);
  * on, after the name of the function. NULL: stop. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 
+/* The last error that this thread has logged, and room for the longest one. */
+#define HG_LOG_TEXT_MAX 512
+HG_PRIVATE const char *hg_log_last_error(void);
+
+/* Store a line that another thread has logged, as hg_log_keep_errors does. */
+HG_PRIVATE void hg_log_adopt_error(const char *line);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
@@ -327,7 +334,6 @@ HG_PRIVATE void hg_log_keep_errors(const char *function);
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
 /* Size of the text of HG_Get_last_error_text(), including the NUL. */
-#define HG_LOG_TEXT_MAX 512
 /* Size of the list of subsystems, including the NUL. */
 #define HG_LOG_FILTER_MAX 256
 /* Call sites whose lines are counted separately; a power of two. */
@@ -380,6 +386,7 @@ static struct hg_log_site hg_log_sites[HG_LOG_SITES];
 static atomic_uint hg_log_lost; /* lines dropped because stderr was full */
 static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
+static _Thread_local char hg_log_last[HG_LOG_TEXT_MAX];
 static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
 
 static void hg_log_lock(void)
@@ -710,13 +717,11 @@ static bool hg_log_admits(int level, const char *subsys)
 static void hg_log_keep_error(const char *format, va_list args)
 {
     va_list copy;
-    int n = snprintf(hg_log_text, sizeof(hg_log_text), "%s: ", hg_log_keeper);
 
-    assert(n > 0 && n < HG_LOG_TEXT_MAX);
     va_copy(copy, args);
-    (void) vsnprintf(
-        hg_log_text + n, sizeof(hg_log_text) - (size_t) n, format, copy);
+    (void) vsnprintf(hg_log_last, sizeof(hg_log_last), format, copy);
     va_end(copy);
+    hg_log_adopt_error(hg_log_last);
 }
 
 HG_PRIVATE void hg_log_vline(
@@ -730,7 +735,7 @@ HG_PRIVATE void hg_log_vline(
     if (hg_log_on(level))
         hg_log_counts[level]++;
     errno = saved_errno; /* for %m */
-    if (level == HG_LOG_LEVEL_ERROR && hg_log_keeper != NULL)
+    if (level == HG_LOG_LEVEL_ERROR)
         hg_log_keep_error(format, args);
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
@@ -837,6 +842,17 @@ HG_PRIVATE void hg_log_keep_errors(const char *function)
     if (function != NULL)
         hg_log_drop_text();
     hg_log_keeper = function;
+}
+
+HG_PRIVATE const char *hg_log_last_error(void)
+{
+    return hg_log_last;
+}
+
+HG_PRIVATE void hg_log_adopt_error(const char *line)
+{
+    if (hg_log_keeper != NULL)
+        hg_log_keep_text("%s: %s", hg_log_keeper, line);
 }
 
 HG_PRIVATE void hg_log_drop_text(void)
@@ -3256,7 +3272,8 @@ struct na_op_core {
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
     char *name; /* lookup: a copy of the application's name, followed by the
-                 name that the part looks up */
+                 name that the part looks up; if it has failed, the error, or
+                 "" */
     _Alignas(max_align_t) struct na_op pub;
 };
 
@@ -4407,6 +4424,41 @@ static void na_op_fill_info(
     }
 }
 
+/* Whether a line of the log is about the host or the name that was looked
+ * up. */
+static bool na_op_is_about(const char *line, const char *name)
+{
+    const char *mark = strstr(name, "://");
+    const char *rest = mark != NULL ? mark + 3 : name;
+    size_t size = rest[0] == '[' ? strlen(rest) : strcspn(rest, ":");
+
+    while (*line != '\0' && strncmp(line, rest, size) != 0)
+        line++;
+    return *line != '\0' && size > 0;
+}
+
+/* A lookup has failed, perhaps in another thread than the one that waits for
+ * it: keep the line that this thread has logged about it. */
+static void na_op_keep_error(struct na_op_core *op)
+{
+    const char *line = hg_log_last_error();
+    bool is = op->pub.name != NULL && na_op_is_about(line, op->pub.name);
+
+    if (op->name != NULL)
+        (void) snprintf(op->name, HG_LOG_TEXT_MAX, "%s", is ? line : "");
+    op->pub.name = NULL;
+}
+
+/* A lookup ends: label its address, or tell the thread why it failed. */
+static void na_op_end_lookup(struct na_op_core *op)
+{
+    if (op->ret != NA_SUCCESS && op->name != NULL && op->name[0] != '\0')
+        hg_log_adopt_error(op->name);
+    if (op->ret == NA_SUCCESS &&
+        na_class_core_of(op->home->pub.na_class)->next != NULL)
+        (void) na_addr_set_label(op->pub.result_addr, op->name);
+}
+
 /* Entry of the completion queue: call the callback, then recycle the operation.
  * Callbacks in the internal lane belong to the library and run with the lock
  * held. */
@@ -4417,9 +4469,8 @@ static void na_op_run(struct na_completion *done)
     struct na_cb_info info;
 
     assert(op->state == NA_OP_DONE);
-    if (op->pub.type == NA_CB_LOOKUP && op->ret == NA_SUCCESS &&
-        na_class_core_of(op->home->pub.na_class)->next != NULL)
-        (void) na_addr_set_label(op->pub.result_addr, op->name);
+    if (op->pub.type == NA_CB_LOOKUP)
+        na_op_end_lookup(op);
     na_op_fill_info(op, &info);
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
         op->lane != NA_LANE_INTERNAL)
@@ -4579,6 +4630,8 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     assert(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
+    if (HG_UNLIKELY(ret != NA_SUCCESS) && op->type == NA_CB_LOOKUP)
+        na_op_keep_error(core);
     if (ret != NA_SUCCESS && op->result_addr != NULL) {
         na_addr_unref(op->result_addr);
         op->result_addr = NULL;
@@ -11322,10 +11375,13 @@ static na_return_t na_sm_conn_map(
 static na_return_t na_sm_conn_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
+    char name[sizeof("hg-pair sm://") + sizeof(addr->where.where.sun_path)];
     int fd = -1;
-    na_return_t ret = na_sm_page_create("hg-pair", sizeof(struct na_sm_shared),
-        false, &addr->maps[NA_SM_FD_PAIR], &fd);
+    na_return_t ret;
 
+    (void) snprintf(name, sizeof(name), "hg-pair %s", addr->base.name);
+    ret = na_sm_page_create(name, sizeof(struct na_sm_shared), false,
+        &addr->maps[NA_SM_FD_PAIR], &fd);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_conn_send(self, addr, NA_SM_HELLO, fd);
@@ -11359,7 +11415,7 @@ static na_return_t na_sm_conn_dial(
 
     addr->fd = na_sm_socket();
     if (addr->fd < 0)
-        return hg_log_no_fd("sm", "a connection");
+        return hg_log_no_fd("sm", addr->base.name);
     ret = na_sm_connect(&addr->where, addr->fd);
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
@@ -11487,7 +11543,8 @@ HG_PRIVATE unsigned na_sm_conn_read(
         return 0;
     if (ret == NA_OVERFLOW) {
         errno = EMFILE;
-        ret = hg_log_no_fd("sm", "the memory of a peer");
+        ret = hg_log_no_fd(
+            "sm", addr->dialled ? addr->base.name : "the memory of a peer");
     }
     if (ret == NA_SUCCESS)
         ret = na_sm_conn_handle(self, addr, &packet);
@@ -14525,12 +14582,13 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return na_op_started(NA_NOMEM, op_id);
-    op->name = (char *) hg_mem_alloc(strlen(name) + 1 + NA_MAX_ADDR_LEN);
+    op->name = (char *) hg_mem_alloc(strlen(name) + 1 + HG_LOG_TEXT_MAX);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
         ret = NA_NOMEM;
         goto put_op;
     }
+    _Static_assert(HG_LOG_TEXT_MAX >= NA_MAX_ADDR_LEN, "room for a name");
     wanted = op->name + strlen(name) + 1;
     memcpy(op->name, name, strlen(name) + 1);
     hg_enter(core->lock);

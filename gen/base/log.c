@@ -28,7 +28,6 @@
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
 /* Size of the text of HG_Get_last_error_text(), including the NUL. */
-#define HG_LOG_TEXT_MAX 512
 /* Size of the list of subsystems, including the NUL. */
 #define HG_LOG_FILTER_MAX 256
 /* Call sites whose lines are counted separately; a power of two. */
@@ -81,6 +80,7 @@ static struct hg_log_site hg_log_sites[HG_LOG_SITES];
 static atomic_uint hg_log_lost; /* lines dropped because stderr was full */
 static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
+static _Thread_local char hg_log_last[HG_LOG_TEXT_MAX];
 static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
 
 static void hg_log_lock(void)
@@ -411,13 +411,11 @@ static bool hg_log_admits(int level, const char *subsys)
 static void hg_log_keep_error(const char *format, va_list args)
 {
     va_list copy;
-    int n = snprintf(hg_log_text, sizeof(hg_log_text), "%s: ", hg_log_keeper);
 
-    assert(n > 0 && n < HG_LOG_TEXT_MAX);
     va_copy(copy, args);
-    (void) vsnprintf(
-        hg_log_text + n, sizeof(hg_log_text) - (size_t) n, format, copy);
+    (void) vsnprintf(hg_log_last, sizeof(hg_log_last), format, copy);
     va_end(copy);
+    hg_log_adopt_error(hg_log_last);
 }
 
 HG_PRIVATE void hg_log_vline(
@@ -431,7 +429,7 @@ HG_PRIVATE void hg_log_vline(
     if (hg_log_on(level))
         hg_log_counts[level]++;
     errno = saved_errno; /* for %m */
-    if (level == HG_LOG_LEVEL_ERROR && hg_log_keeper != NULL)
+    if (level == HG_LOG_LEVEL_ERROR)
         hg_log_keep_error(format, args);
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
@@ -538,6 +536,17 @@ HG_PRIVATE void hg_log_keep_errors(const char *function)
     if (function != NULL)
         hg_log_drop_text();
     hg_log_keeper = function;
+}
+
+HG_PRIVATE const char *hg_log_last_error(void)
+{
+    return hg_log_last;
+}
+
+HG_PRIVATE void hg_log_adopt_error(const char *line)
+{
+    if (hg_log_keeper != NULL)
+        hg_log_keep_text("%s: %s", hg_log_keeper, line);
 }
 
 HG_PRIVATE void hg_log_drop_text(void)

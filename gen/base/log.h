@@ -74,6 +74,13 @@ HG_PRIVATE void hg_log_drop_text(void);
  * on, after the name of the function. NULL: stop. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 
+/* The last error that this thread has logged, and room for the longest one. */
+#define HG_LOG_TEXT_MAX 512
+HG_PRIVATE const char *hg_log_last_error(void);
+
+/* Store a line that another thread has logged, as hg_log_keep_errors does. */
+HG_PRIVATE void hg_log_adopt_error(const char *line);
+
 #define HG_LOG_AT(level, ...) \
     (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)

@@ -62,7 +62,8 @@ struct na_op_core {
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
     char *name; /* lookup: a copy of the application's name, followed by the
-                 name that the part looks up */
+                 name that the part looks up; if it has failed, the error, or
+                 "" */
     _Alignas(max_align_t) struct na_op pub;
 };
 

@@ -54,12 +54,13 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
     if (op == NULL)
         return na_op_started(NA_NOMEM, op_id);
-    op->name = (char *) hg_mem_alloc(strlen(name) + 1 + NA_MAX_ADDR_LEN);
+    op->name = (char *) hg_mem_alloc(strlen(name) + 1 + HG_LOG_TEXT_MAX);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
         ret = NA_NOMEM;
         goto put_op;
     }
+    _Static_assert(HG_LOG_TEXT_MAX >= NA_MAX_ADDR_LEN, "room for a name");
     wanted = op->name + strlen(name) + 1;
     memcpy(op->name, name, strlen(name) + 1);
     hg_enter(core->lock);

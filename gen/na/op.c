@@ -74,6 +74,41 @@ static void na_op_fill_info(
     }
 }
 
+/* Whether a line of the log is about the host or the name that was looked
+ * up. */
+static bool na_op_is_about(const char *line, const char *name)
+{
+    const char *mark = strstr(name, "://");
+    const char *rest = mark != NULL ? mark + 3 : name;
+    size_t size = rest[0] == '[' ? strlen(rest) : strcspn(rest, ":");
+
+    while (*line != '\0' && strncmp(line, rest, size) != 0)
+        line++;
+    return *line != '\0' && size > 0;
+}
+
+/* A lookup has failed, perhaps in another thread than the one that waits for
+ * it: keep the line that this thread has logged about it. */
+static void na_op_keep_error(struct na_op_core *op)
+{
+    const char *line = hg_log_last_error();
+    bool is = op->pub.name != NULL && na_op_is_about(line, op->pub.name);
+
+    if (op->name != NULL)
+        (void) snprintf(op->name, HG_LOG_TEXT_MAX, "%s", is ? line : "");
+    op->pub.name = NULL;
+}
+
+/* A lookup ends: label its address, or tell the thread why it failed. */
+static void na_op_end_lookup(struct na_op_core *op)
+{
+    if (op->ret != NA_SUCCESS && op->name != NULL && op->name[0] != '\0')
+        hg_log_adopt_error(op->name);
+    if (op->ret == NA_SUCCESS &&
+        na_class_core_of(op->home->pub.na_class)->next != NULL)
+        (void) na_addr_set_label(op->pub.result_addr, op->name);
+}
+
 /* Entry of the completion queue: call the callback, then recycle the operation.
  * Callbacks in the internal lane belong to the library and run with the lock
  * held. */
@@ -84,9 +119,8 @@ static void na_op_run(struct na_completion *done)
     struct na_cb_info info;
 
     assert(op->state == NA_OP_DONE);
-    if (op->pub.type == NA_CB_LOOKUP && op->ret == NA_SUCCESS &&
-        na_class_core_of(op->home->pub.na_class)->next != NULL)
-        (void) na_addr_set_label(op->pub.result_addr, op->name);
+    if (op->pub.type == NA_CB_LOOKUP)
+        na_op_end_lookup(op);
     na_op_fill_info(op, &info);
     if (op->ret == NA_SUCCESS && op->pub.result_addr != NULL &&
         op->lane != NA_LANE_INTERNAL)
@@ -246,6 +280,8 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     assert(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
+    if (HG_UNLIKELY(ret != NA_SUCCESS) && op->type == NA_CB_LOOKUP)
+        na_op_keep_error(core);
     if (ret != NA_SUCCESS && op->result_addr != NULL) {
         na_addr_unref(op->result_addr);
         op->result_addr = NULL;

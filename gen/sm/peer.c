@@ -506,10 +506,13 @@ static na_return_t na_sm_conn_map(
 static na_return_t na_sm_conn_hello(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
+    char name[sizeof("hg-pair sm://") + sizeof(addr->where.where.sun_path)];
     int fd = -1;
-    na_return_t ret = na_sm_page_create("hg-pair", sizeof(struct na_sm_shared),
-        false, &addr->maps[NA_SM_FD_PAIR], &fd);
+    na_return_t ret;
 
+    (void) snprintf(name, sizeof(name), "hg-pair %s", addr->base.name);
+    ret = na_sm_page_create(name, sizeof(struct na_sm_shared), false,
+        &addr->maps[NA_SM_FD_PAIR], &fd);
     if (ret != NA_SUCCESS)
         return ret;
     ret = na_sm_conn_send(self, addr, NA_SM_HELLO, fd);
@@ -543,7 +546,7 @@ static na_return_t na_sm_conn_dial(
 
     addr->fd = na_sm_socket();
     if (addr->fd < 0)
-        return hg_log_no_fd("sm", "a connection");
+        return hg_log_no_fd("sm", addr->base.name);
     ret = na_sm_connect(&addr->where, addr->fd);
     addr->why = ret == NA_HOSTUNREACH || ret == NA_ACCESS ? errno : 0;
     if (ret != NA_SUCCESS)
@@ -671,7 +674,8 @@ HG_PRIVATE unsigned na_sm_conn_read(
         return 0;
     if (ret == NA_OVERFLOW) {
         errno = EMFILE;
-        ret = hg_log_no_fd("sm", "the memory of a peer");
+        ret = hg_log_no_fd(
+            "sm", addr->dialled ? addr->base.name : "the memory of a peer");
     }
     if (ret == NA_SUCCESS)
         ret = na_sm_conn_handle(self, addr, &packet);

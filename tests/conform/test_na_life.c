@@ -740,3 +740,39 @@ HG_TEST(every_code_has_a_text)
     HG_CHECK_EQ_STR(NA_Error_to_string(-1), "unknown error");
     HG_CHECK_EQ_STR(NA_Error_to_string(9999), "unknown error");
 }
+
+/* ---- Why a lookup fails ---- */
+
+static bool life_has_peers(void)
+{
+    return hg_test_crosses_processes() && !hg_test_is_mpi();
+}
+
+/* The text is complete, also if the progress thread of the class, or another
+ * thread of the transport, has noticed that nobody listens. */
+HG_TEST_WHERE(failed_lookup_says_why_whichever_thread_notices, life_has_peers)
+{
+    unsigned rounds = hg_test_is_ofi() ? 1 : 100; /* each takes lookup_ms */
+    struct na_init_info info;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN];
+
+    conform_open(&end, NULL);
+    HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
+    conform_close(&end); /* its name is free */
+    hg_test_expect_log("cannot be reached");
+    conform_info(&info);
+    info.progress_thread = NA_TRUE;
+    info.lookup_ms = hg_test_scaled_ms(500);
+    conform_open(&end, &info);
+    for (; rounds > 0; rounds--) {
+        HG_CHECK_RET(
+            NA_Addr_lookup_wait(end.na_class, name, CONFORM_TIMEOUT, &addr),
+            NA_HOSTUNREACH);
+        if (strstr(HG_Get_last_error_text(), " cannot be reached: ") == NULL)
+            hg_test_fail(
+                HG_TEST_HERE, "the text is %s", HG_Get_last_error_text());
+    }
+    conform_close(&end);
+}

@@ -33,13 +33,15 @@ static int scarce_wrong(const char *why, unsigned count)
 static int scarce_open(
     const char *string, na_bool_t listen, const char *server, unsigned count)
 {
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
     na_addr_t addr;
     na_return_t ret = NA_SUCCESS;
 
     hg_test_allow_log("descriptor");
     hg_test_allow_log("");
-    na_class = NA_Initialize(string, listen);
+    info.progress_thread = NA_TRUE;
+    na_class = NA_Initialize_opt(string, listen, &info);
     if (na_class == NULL &&
         hg_test_log_count("descriptor") + hg_test_log_count("") != 1)
         return scarce_wrong("not one line about a refused class", count);
