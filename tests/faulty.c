@@ -8,7 +8,9 @@
 #include "harness.h"
 #include "hg.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 HG_TEST(passes)
@@ -107,6 +109,29 @@ HG_TEST(ignores_sigterm)
     }
     for (;;)
         pause();
+}
+
+/* Computes for 1.5 s, but tests/selftest keeps the processor busy: this case
+ * gets little of it. */
+HG_TEST(waits_for_a_processor)
+{
+    struct timespec now, begun;
+    cpu_set_t all, first;
+    size_t i = 0;
+
+    HG_CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+    while (!CPU_ISSET(i, &all))
+        i++;
+    CPU_ZERO(&first);
+    CPU_SET(i, &first);
+    HG_CHECK(sched_setaffinity(0, sizeof(first), &first) == 0);
+    HG_CHECK(nice(19) == 19);
+    HG_CHECK(clock_gettime(CLOCK_MONOTONIC, &begun) == 0);
+    do
+        HG_CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    while ((now.tv_sec - begun.tv_sec) * 1000 +
+            (now.tv_nsec - begun.tv_nsec) / 1000000 <
+        1500);
 }
 
 /* A child that outlives the case, in its process group or in its own

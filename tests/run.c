@@ -18,9 +18,15 @@
  * as is the whole group after its timeout. Only processes started here are ever
  * signalled. The case writes into one file, which is shown only when it fails.
  *
- * The last line is `N passed, N failed, N skipped`.
+ * The time of a case is the processor time of its processes, and the time in
+ * which all their threads sleep. The time in which they wait for a processor
+ * does not count: a busy machine stops no case.
+ *
+ * A long run prints how far it is. The last line is
+ * `N passed, N failed, N skipped`.
  */
 #define _GNU_SOURCE 1
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -40,7 +46,10 @@
 #define RUN_SKIPPED 77
 #define RUN_MAX_JOBS 64
 #define RUN_MAX_WORDS 32
-#define RUN_GRACE_SECS 2 /* between SIGTERM and SIGKILL */
+#define RUN_GRACE_SECS 2   /* between SIGTERM and SIGKILL */
+#define RUN_TICK_SECS 1.0  /* between two looks at the time of a case */
+#define RUN_MIN_SECS 0.02  /* the shortest */
+#define RUN_TELL_SECS 10.0 /* between two lines about the progress */
 
 struct run_case {
     const char *program;
@@ -66,6 +75,7 @@ static struct run_case *run_cases;
 static size_t run_case_count;
 static struct run_slot run_slots[RUN_MAX_JOBS];
 static unsigned run_passed, run_failed, run_skipped, run_faults;
+static double run_begun, run_told; /* when cases began, and the last line */
 
 static double run_now(void)
 {
@@ -106,28 +116,124 @@ static void run_exec_case(const struct run_case *entry)
     _exit(127);
 }
 
-/* Wait until `pid` ends (true), or a stop signal or the timeout comes (false).
- * The signals are blocked. */
-static bool run_wait_until(
-    pid_t pid, const sigset_t *signals, double end, int *status_p)
+/* ---- The time of a case ---- */
+
+struct run_usage {
+    double cpu;    /* seconds */
+    bool runnable; /* a thread runs, or waits for a processor */
+};
+
+/* Read the state and the times from a file stat(5) of /proc. Returns the
+ * state. */
+static char run_read_stat(const char *path, double *cpu_p)
 {
-    struct timespec left;
-    double seconds;
+    unsigned long times[4] = {0}; /* and those of children that have ended */
+    char line[1024] = "", state = '?';
+    FILE *file = fopen(path, "r");
+    const char *rest;
+
+    if (file == NULL)
+        return state;
+    if (fgets(line, sizeof(line), file) != NULL &&
+        (rest = strrchr(line, ')')) != NULL)
+        (void) sscanf(rest + 1,
+            " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %lu %lu",
+            &state, &times[0], &times[1], &times[2], &times[3]);
+    fclose(file);
+    *cpu_p += (double) (times[0] + times[1] + times[2] + times[3]) /
+        (double) sysconf(_SC_CLK_TCK);
+    return state;
+}
+
+static void run_measure(long pid, struct run_usage *usage);
+
+/* Add the children of a thread, and those of its children. */
+static void run_measure_children(
+    long pid, const char *thread, struct run_usage *usage)
+{
+    char path[320];
+    FILE *children;
+    long child;
+
+    (void) snprintf(
+        path, sizeof(path), "/proc/%ld/task/%s/children", pid, thread);
+    children = fopen(path, "r");
+    while (children != NULL && fscanf(children, "%ld", &child) == 1)
+        run_measure(child, usage);
+    if (children != NULL)
+        fclose(children);
+}
+
+static void run_measure(long pid, struct run_usage *usage)
+{
+    char path[320];
+    struct dirent *thread;
+    double unused = 0;
+    DIR *threads;
+
+    (void) snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+    (void) run_read_stat(path, &usage->cpu);
+    (void) snprintf(path, sizeof(path), "/proc/%ld/task", pid);
+    threads = opendir(path);
+    while (threads != NULL && (thread = readdir(threads)) != NULL) {
+        if (thread->d_name[0] == '.')
+            continue;
+        (void) snprintf(
+            path, sizeof(path), "/proc/%ld/task/%s/stat", pid, thread->d_name);
+        if (run_read_stat(path, &unused) == 'R')
+            usage->runnable = true;
+        run_measure_children(pid, thread->d_name, usage);
+    }
+    if (threads != NULL)
+        closedir(threads);
+}
+
+/* The part of the last `seconds` that counts. `cpu` is the processor time of
+ * the case before them, and then after them. */
+static double run_spent(double seconds, double *cpu)
+{
+    struct run_usage usage = {0, false};
+    char self[32];
+    double used;
+
+    (void) snprintf(self, sizeof(self), "%ld", (long) getpid());
+    run_measure_children(getpid(), self, &usage);
+    used = usage.cpu - *cpu;
+    *cpu = usage.cpu;
+    if (!usage.runnable || used > seconds)
+        return seconds;
+    return used > 0 ? used : 0;
+}
+
+/* Wait until `pid` ends (true), or until a stop signal comes or the case has
+ * used its time (false). The signals are blocked. */
+static bool run_wait_until(
+    pid_t pid, const sigset_t *signals, double seconds, int *status_p)
+{
+    double since = run_now(), cpu = 0, tick, left;
+    struct timespec pause;
     int got;
 
-    for (;;) {
-        if (waitpid(pid, status_p, WNOHANG) == pid)
-            return true;
-        seconds = end - run_now();
-        if (seconds <= 0)
-            return false;
-        left.tv_sec = (time_t) seconds;
-        left.tv_nsec = (long) ((seconds - (double) left.tv_sec) * 1e9);
-        got = sigtimedwait(signals, NULL, &left);
+    while (waitpid(pid, status_p, WNOHANG) != pid) {
+        tick = seconds < RUN_TICK_SECS ? seconds : RUN_TICK_SECS;
+        left = since + (tick > RUN_MIN_SECS ? tick : RUN_MIN_SECS) - run_now();
+        if (left <= 0) {
+            seconds -= run_spent(run_now() - since, &cpu);
+            since = run_now();
+            if (seconds <= 0)
+                return false;
+            continue;
+        }
+        pause.tv_sec = (time_t) left;
+        pause.tv_nsec = (long) ((left - (double) pause.tv_sec) * 1e9);
+        got = sigtimedwait(signals, NULL, &pause);
         if (got == SIGTERM || got == SIGINT)
             return false;
     }
+    return true;
 }
+
+/* ---- The end of a case ---- */
 
 /* Kill every child of ours, all orphans of the case, and reap them. Returns how
  * many there were. */
@@ -254,16 +360,15 @@ static int run_supervise(const struct run_case *entry)
         run_exec_case(entry);
     }
     setpgid(pid, pid);
-    if (run_wait_until(pid, &signals,
-            run_now() + (double) (seconds * run_options.scale), &status)) {
+    if (run_wait_until(
+            pid, &signals, (double) (seconds * run_options.scale), &status)) {
         verdict = run_judge(status);
     } else {
         fprintf(
             stderr, "run: stopped after %u s\n", seconds * run_options.scale);
         /* Its peers report their operations in flight, too. */
         kill(-pid, SIGTERM);
-        if (!run_wait_until(
-                pid, &signals, run_now() + RUN_GRACE_SECS, &status)) {
+        if (!run_wait_until(pid, &signals, RUN_GRACE_SECS, &status)) {
             kill(-pid, SIGKILL);
             waitpid(pid, NULL, 0);
         }
@@ -372,6 +477,21 @@ static void run_start(struct run_slot *slot, const struct run_case *entry)
     _exit(run_supervise(entry));
 }
 
+/* The cases are mixed, so that they take equally long on average. */
+static void run_tell(void)
+{
+    unsigned done = run_passed + run_failed + run_skipped;
+    double now = run_now();
+
+    if (now - run_told < RUN_TELL_SECS || done == 0 || done == run_case_count)
+        return;
+    run_told = now;
+    printf("%u of %zu cases, %u failed, about %.0f s left\n", done,
+        run_case_count, run_failed,
+        (now - run_begun) * (double) (run_case_count - done) / done);
+    fflush(stdout);
+}
+
 static double run_seconds(const struct timeval *time)
 {
     return (double) time->tv_sec + (double) time->tv_usec / 1e6;
@@ -391,6 +511,7 @@ static void run_finish_one(void)
         if (run_slots[i].entry != NULL && run_slots[i].supervisor == pid)
             run_report(&run_slots[i], status,
                 run_seconds(&used.ru_utime) + run_seconds(&used.ru_stime));
+    run_tell();
 }
 
 /* Neighbors in the list often all compute, or all wait. Steps of about 0.618 of
@@ -412,6 +533,7 @@ static void run_all(void)
     size_t next = 0, stride = run_stride();
     unsigned i, busy;
 
+    run_begun = run_told = run_now();
     do {
         busy = 0;
         for (i = 0; i < run_options.jobs; i++) {
