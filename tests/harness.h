@@ -146,6 +146,10 @@ unsigned hg_test_log_count(const char *part);
  * limits of things that must happen, not for things that must not. */
 unsigned hg_test_scaled_ms(unsigned ms);
 
+/* How long a test waits, in ms, for what must happen: long enough for a busy
+ * machine, and less than the watchdog's limit. */
+#define HG_TEST_WAIT_MS hg_test_scaled_ms(50000u)
+
 /* A value for the option lookup_ms: libfabric and MPI do not report an address
  * without a listener, so a lookup there takes all of it. 0: the default. */
 unsigned hg_test_lookup_ms(void);

@@ -23,7 +23,7 @@
 #define HG_API_VERSION 2
 #include "../../examples/forward/forward.h"
 
-#define FORWARD_WAIT_MS 30000u
+#define FORWARD_WAIT_MS HG_TEST_WAIT_MS
 
 /* ---- The server ---- */
 

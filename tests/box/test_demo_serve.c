@@ -8,7 +8,7 @@
 
 #include "harness.h"
 
-#define SERVE_WAIT_MS 10000
+#define SERVE_WAIT_MS HG_TEST_WAIT_MS
 #define SERVE_SIZE 100000
 
 /* A client, in the server's process or in its own. */

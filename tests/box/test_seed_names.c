@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define REPORT_MS 10000u
+#define REPORT_MS HG_TEST_WAIT_MS
 #define REPORT_FUNCTIONS 43
 
 /* ---- Prototypes ---- */

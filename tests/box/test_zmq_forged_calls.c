@@ -46,7 +46,7 @@ static void calls_begin(struct calls_server *server, const char *string)
 
     hg_test_allow_log("");
     options.max_args_size = 1 << 20;
-    calls_open(server, string, &options, CONFORM_TIMEOUT, calls_register);
+    calls_open(server, string, &options, calls_register);
     calls_class = server->na_class;
 }
 

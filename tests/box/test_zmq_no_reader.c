@@ -248,7 +248,7 @@ static void no_reader_run(const char *string, bool push, bool talks)
     options.bulk_ms = NO_READER_BULK_MS;
     calls_death_ms = NO_READER_DEATH_MS;
     HG_CHECK_OK(HG_Set_log_level("warning"));
-    calls_open(&server, string, &options, CONFORM_TIMEOUT, no_reader_register);
+    calls_open(&server, string, &options, no_reader_register);
     no_reader_connect(&client, &server, talks);
     no_reader_call_server(&client, no_reader_ids[push]);
     no_reader_start(&client);
@@ -302,7 +302,7 @@ static void no_reader_flood(const char *string, bool full, bool talks)
     if (!full)
         options.max_args_size = options.max_held_bytes = (size_t) 4 << 20;
     calls_death_ms = talks ? NO_READER_DEATH_MS : 500;
-    calls_open(&server, string, &options, CONFORM_TIMEOUT, no_reader_register);
+    calls_open(&server, string, &options, no_reader_register);
     no_reader_connect(&client, &server, talks);
     before = calls_peak();
     client.calls = full ? 100000 : 3000;

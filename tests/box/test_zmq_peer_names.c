@@ -106,7 +106,7 @@ HG_TEST(host_named_by_a_peer_is_not_resolved)
     HG_CHECK_OK(HG_Bulk_bind_transfer(end.context, names_moved, &ret,
         HG_BULK_PULL, forged, 0, local, 0, size, HG_OP_ID_IGNORE));
     while (ret == HG_RETURN_MAX) {
-        HG_CHECK(turns++ < hg_test_scaled_ms(10000));
+        HG_CHECK(turns++ < HG_TEST_WAIT_MS);
         (void) HG_Progress(end.context, 1);
         (void) HG_Trigger(end.context, 0, 1, NULL);
     }
@@ -121,7 +121,7 @@ HG_TEST(host_named_by_a_peer_is_not_resolved)
     HG_CHECK_OK(HG_Create(end.context, addr, id, &handle));
     HG_CHECK_OK(HG_Forward(handle, names_moved, &ret, NULL));
     for (turns = 0; ret == HG_RETURN_MAX; turns++) {
-        HG_CHECK(turns < hg_test_scaled_ms(10000));
+        HG_CHECK(turns < HG_TEST_WAIT_MS);
         (void) HG_Progress(end.context, 1);
         (void) HG_Trigger(end.context, 0, 1, NULL);
     }
@@ -164,7 +164,7 @@ HG_TEST(class_is_called_by_another_of_its_names)
     HG_CHECK_OK(HG_Create(end.context, addr, id, &handle));
     HG_CHECK_OK(HG_Forward(handle, names_moved, &ret, NULL));
     while (ret == HG_RETURN_MAX) {
-        HG_CHECK(turns++ < hg_test_scaled_ms(10000));
+        HG_CHECK(turns++ < HG_TEST_WAIT_MS);
         (void) HG_Progress(end.context, 1);
         (void) HG_Trigger(end.context, 0, 1, NULL);
     }

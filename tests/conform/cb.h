@@ -24,8 +24,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define CB_TIMEOUT hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
-#define CB_CONTEXTS 4u                       /* of an endpoint, at most */
+#define CB_TIMEOUT HG_TEST_WAIT_MS
+#define CB_CONTEXTS 4u /* of an endpoint, at most */
 
 struct cb_end {
     na_class_t *na_class;

@@ -46,8 +46,8 @@ pipe_done_t chain_pass(hg_const_string_t third, uint32_t timeout,
     pipe_done_t done = {77, 0, 0, 0};
     na_addr_t addr;
 
-    HG_CHECK_OK(NA_Addr_lookup_wait(
-        chain_class, third, hg_test_scaled_ms(10000), &addr));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(chain_class, third, HG_TEST_WAIT_MS, &addr));
     *code = (int32_t) chain_forward(
         memory.call, addr, timeout, job, memory.bulk, &done);
     *moved = chain_moved(memory.call);
@@ -80,7 +80,7 @@ static hg_return_t chain_code;
 static void chain_find(pipe_end_t *end, const char *address)
 {
     HG_CHECK_OK(NA_Addr_lookup_wait(
-        end->na_class, address, hg_test_scaled_ms(10000), &end->target));
+        end->na_class, address, HG_TEST_WAIT_MS, &end->target));
 }
 
 static void chain_open_with(

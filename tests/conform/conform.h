@@ -17,8 +17,7 @@
 
 #include <stdatomic.h>
 
-/* Ms; less than the watchdog's. */
-#define CONFORM_TIMEOUT hg_test_scaled_ms(10000u)
+#define CONFORM_TIMEOUT HG_TEST_WAIT_MS
 
 struct conform_end {
     na_class_t *na_class;

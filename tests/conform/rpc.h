@@ -20,7 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define RPC_TIMEOUT hg_test_scaled_ms(10000u) /* ms; less than the watchdog's */
+#define RPC_TIMEOUT HG_TEST_WAIT_MS
 
 struct rpc_end {
     na_class_t *na_class;

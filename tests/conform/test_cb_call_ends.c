@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#define ENDS_TIMEOUT hg_test_scaled_ms(10000u) /* ms */
+#define ENDS_TIMEOUT HG_TEST_WAIT_MS
 
 MERCURY_GEN_PROC(ends_count_t, ((uint32_t) (executed))((uint32_t) (told)))
 MERCURY_GEN_PROC(ends_left_t, ((uint32_t) (left)))

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FORK_SECONDS 10u /* a child that takes longer hangs */
+#define FORK_SECONDS 50u /* a child that takes longer hangs */
 
 static hg_id_t fork_inc_id, fork_keep_id;
 static _Atomic(hg_handle_t) fork_kept;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FORK_SECONDS 10u /* a child that takes longer hangs */
+#define FORK_SECONDS 50u /* a child that takes longer hangs */
 #define FORK_FDS 1024
 
 static hg_id_t fork_inc_id, fork_keep_id;

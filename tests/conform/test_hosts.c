@@ -15,7 +15,7 @@ static void hosts_disconnects(hg_request_t request, uint64_t cut)
 
     HG_CHECK_RET(rpc_wait(request), HG_DISCONNECT);
     took = hosts_now_ms() - cut;
-    if (took > HOSTS_DEATH_MS + HOSTS_MARGIN_MS)
+    if (took > HOSTS_LATE * HOSTS_DEATH_MS)
         hg_test_fail(HG_TEST_HERE, "%" PRIu64 " ms after the cut", took);
     HG_CHECK_OK(HG_Request_free(request));
 }
@@ -34,7 +34,7 @@ static void hosts_is_gone(const struct rpc_end *end, const char *address)
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end->na_class, address, RPC_TIMEOUT, &addr),
         NA_HOSTUNREACH);
-    HG_CHECK(hosts_now_ms() - started <= HOSTS_LOOKUP_MS + HOSTS_MARGIN_MS);
+    HG_CHECK(hosts_now_ms() - started <= HOSTS_LATE * HOSTS_LOOKUP_MS);
 }
 
 /* The link is up again. */
@@ -116,7 +116,7 @@ HG_TEST_WHERE(hosts_without_a_link_end_their_transfers, hg_test_crosses_hosts)
     free(bytes);
     line = hg_test_read_peer(end.peer);
     HG_CHECK_RET(strtol(line, &took, 10), HG_DISCONNECT);
-    HG_CHECK(strtoul(took, NULL, 10) <= HOSTS_DEATH_MS + HOSTS_MARGIN_MS);
+    HG_CHECK(strtoul(took, NULL, 10) <= HOSTS_LATE * HOSTS_DEATH_MS);
     free(line);
     hosts_is_gone(&end, address);
     HOSTS_THERE_DO(&end, "ip link set there up");

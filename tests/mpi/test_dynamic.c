@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#define DYNAMIC_TIMEOUT hg_test_scaled_ms(20000u)
+#define DYNAMIC_TIMEOUT HG_TEST_WAIT_MS
 #define DYNAMIC_CLIENTS 6u /* in a job */
 #define DYNAMIC_PEERS 3u   /* in a job */
 

@@ -30,7 +30,7 @@
 #define IDLE_WARM 400 /* rounds: hints of silent peers are lowered */
 #define IDLE_OF_A_PROCESS 200
 #define IDLE_PROCESSES 5
-#define IDLE_TIMEOUT hg_test_scaled_ms(30000u) /* ms */
+#define IDLE_TIMEOUT HG_TEST_WAIT_MS
 
 /* The counted spans, in this order: calls awake, calls asleep, a check of the
  * sockets, a check of all rings. */

@@ -20,7 +20,7 @@
 #define STEPS_CALLS 3
 #define STEPS_SITES 512
 /* Ms; less than the watchdog's. */
-#define STEPS_TIMEOUT hg_test_scaled_ms(10000u)
+#define STEPS_TIMEOUT HG_TEST_WAIT_MS
 
 enum { STEPS_HELLO = 7, STEPS_DOWN = 8, STEPS_UP = 9 };
 

@@ -1167,7 +1167,7 @@ HG_TEST(bulk_class_without_a_descriptor_is_polled)
         !NA_Poll_try_wait(side.bulk_class, side.context->transfers.context) ||
         !NA_Poll_try_wait(side.rpc_class, side.context->na_context))
         bulk_turn_separate(&side);
-    deadline = hg_clock_after_ms(hg_test_scaled_ms(5000));
+    deadline = hg_clock_after_ms(HG_TEST_WAIT_MS);
     HG_CHECK_OK(hg_context_sleep(side.context, deadline));
     HG_CHECK(hg_clock_now() < deadline);
     bulk_close_separate(&side);

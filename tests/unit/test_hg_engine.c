@@ -1974,7 +1974,7 @@ static hg_return_t engine_echo_driven(hg_handle_t handle)
     unsigned ms = 0;
 
     do {
-        HG_CHECK(ms++ < 10000);
+        HG_CHECK(ms++ < HG_TEST_WAIT_MS);
         (void) poll(NULL, 0, 1);
     } while (!engine_is_driven(handle->context));
     return engine_echo(handle);

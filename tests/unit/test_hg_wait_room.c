@@ -9,7 +9,7 @@
 #include "harness.h"
 
 /* Ms; less than the watchdog's. */
-#define ROOM_TIMEOUT hg_test_scaled_ms(20000u)
+#define ROOM_TIMEOUT HG_TEST_WAIT_MS
 #define ROOM_PUSHERS 3u
 #define ROOM_CALLS 200u /* of each */
 

@@ -1653,7 +1653,7 @@ static void core_storm_run(struct core_storm *storm)
         if (call->started && call->ends == 0)
             (void) NA_Cancel(storm->na_class, storm->context, call->id);
     }
-    deadline = hg_clock_after_ms(10000);
+    deadline = hg_clock_after_ms(HG_TEST_WAIT_MS);
     while (core_storm_turn(storm) > 0)
         HG_CHECK(hg_clock_now() < deadline);
     for (i = 0; i < CORE_OPS; i++) {

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define FORKED_SECONDS 10u /* a child that takes longer hangs */
+#define FORKED_SECONDS 50u /* a child that takes longer hangs */
 
 struct forked_parent {
     na_class_t *na_class;
