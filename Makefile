@@ -81,7 +81,7 @@ hg_forward_sources := examples/forward/hg_forward.c \
     examples/usage.c
 
 .DELETE_ON_ERROR:
-.PHONY: all lib tools check check-run check-full asan ubsan tsan valgrind coverage \
+.PHONY: all lib tools check check-programs check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-man install-mercury-compat uninstall dist clean help deps programs checked \
         ranked mpi demo demo-forward examples bench bench-forward counts FORCE
@@ -534,17 +534,25 @@ export CC BUILD
 # $(call make_flavour,name,CFLAGS,target): build the target in that flavour.
 make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
     CFLAGS='$2' $3
-# A separate make: it finds what deps installed, and uses all cores.
+# Separate makes: they find what deps installed, and use all cores. While the
+# first one compiles, each command prints a dot.
+CHECK_MAKE = $(MAKE) --no-print-directory \
+    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 check: $(filter deps,$(MAKECMDGOALS))
 check: ## lint and all tests, also under ASan+UBSan
-	+$(Q)$(MAKE) --no-print-directory \
-	    $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) check-run
+	@echo 'check: about 4 minutes on 2 cores; the first one compiles:'
+	+$(Q)$(CHECK_MAKE) $(if $(Q),-s Q='@printf .;') check-programs
+	+$(Q)$(CHECK_MAKE) check-run
 
 # The longest compiles come first.
-check-run: $(BUILD)/run check-asan-programs $(call programs_of,$(CHECK_CASES)) \
+check-programs: $(BUILD)/run check-asan-programs \
+        $(call programs_of,$(CHECK_CASES)) \
         $(EXAMPLES) $(FORWARD) $(PERF) $(COUNTS) $(BUILD)/tests/faulty \
         $(FORWARD_OPS) \
         check-port-programs $(MPIS:%=check-%-programs)
+	@echo
+
+check-run:
 	$(Q)$(RUN) $(SCRIPTS) $(COUNTS) $(CHECK_CASES) \
 	    $(ASAN_CASES:$(BUILD)/%=$(BUILD)/asan/%) \
 	    $(PORT_CASES:$(BUILD)/%=$(BUILD)/port/%) $(CHECK_MPI)
