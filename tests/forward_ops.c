@@ -33,6 +33,9 @@
  *     lines ID COUNT TEXT     appends COUNT lines, one a write(2)
  *     count ID COUNT TYPE     adds 1 COUNT times to the number in a file, each
  *                             time under a lock: f(cntl) or l, flock(2)
+ *
+ * `forward_ops refuse ERRNO PROGRAM...` starts a program in which openat2(2)
+ * fails with ERRNO, a number.
  */
 #define _GNU_SOURCE 1
 #include <dirent.h>
@@ -51,6 +54,8 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "support/refuse.h"
 
 #define OPS_WORDS 8
 #define OPS_FILES 10
@@ -691,9 +696,19 @@ static void ops_run(char *line)
     (void) snprintf(ops_answer, sizeof(ops_answer), "not a command");
 }
 
-int main(void)
+static int ops_refuse(char **words)
+{
+    if (refuse_openat2((int) strtol(words[2], NULL, 10)))
+        (void) execvp(words[3], words + 3);
+    return 126;
+}
+
+int main(int argc, char **argv)
 {
     static char line[sizeof(ops_data)];
+
+    if (argc > 3 && strcmp(argv[1], "refuse") == 0)
+        return ops_refuse(argv);
 
     while (fgets(line, sizeof(line), stdin) != NULL) {
         ops_run(line);

@@ -157,17 +157,14 @@ static void forwardd_raise_limit(void)
  * 1 after a line on stderr. */
 static int forwardd_open_folder(const char *folder)
 {
-    int fd;
+    int fd, error;
 
     server.root = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (server.root < 0)
         return forwardd_report(folder, errno);
-    fd = path_open(server.root, ".", O_PATH, 0);
-    if (fd == -ENOSYS)
-        return forwardd_report("openat2, which needs Linux 5.6", ENOSYS);
-    if (fd < 0)
-        return forwardd_report(folder, -fd);
-    (void) close(fd);
+    error = path_check_root(server.root);
+    if (error != 0)
+        return forwardd_report(folder, -error);
     fd = path_reopen(server.root, O_PATH);
     if (fd < 0)
         return forwardd_report("/proc/self/fd", -fd);

@@ -17,7 +17,7 @@
  *     server_workers      the threads
  *
  * Nothing that a client sends is trusted. A name is one component, and is
- * resolved relative to a descriptor of the server, with openat2(2) or with a
+ * resolved relative to a descriptor of the server, by path_open or with a
  * function that does not follow links. A number is looked up in the tables of
  * the session, and a session belongs to one connection.
  */

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,19 +28,87 @@ int path_check(const char *name)
     return 0;
 }
 
-int path_open(int dir, const char *path, uint64_t flags, uint32_t mode)
+/* There is no openat2. Set before threads start. */
+static bool path_walks;
+
+static int path_open_at_once(
+    int dir, const char *path, uint64_t flags, uint32_t mode)
 {
     struct open_how how;
-    long fd;
 
     memset(&how, 0, sizeof(how));
-    how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+    how.flags = flags;
     how.mode = mode;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+    return (int) syscall(SYS_openat2, dir, path, &how, sizeof(how));
+}
+
+/* Open a name, which may be empty, of `length` bytes. */
+static int path_step(
+    int dir, const char *at, size_t length, uint64_t flags, uint32_t mode)
+{
+    char name[FWD_NAME_MAX + 1];
+
+    if (length > FWD_NAME_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(name, at, length);
+    name[length] = '\0';
+    if (strcmp(name, "..") == 0) {
+        errno = EXDEV;
+        return -1;
+    }
+    return openat(dir, name, (int) flags, mode);
+}
+
+/* Without openat2: each folder is opened beneath the one before, and is no
+ * link. So a link or folder that another program moves into the path does not
+ * lead outside. */
+static int path_walk(int dir, const char *path, uint64_t flags, uint32_t mode)
+{
+    const uint64_t folder = O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+    int at = dir;
+
+    for (;;) {
+        size_t length = strcspn(path, "/");
+        bool last = path[length] == '\0';
+        int next = path_step(at, path, length, last ? flags : folder, mode);
+        int error = errno;
+
+        if (at != dir)
+            (void) close(at);
+        errno = error;
+        if (last || next < 0)
+            return next;
+        at = next;
+        path += length + 1;
+    }
+}
+
+int path_open(int dir, const char *path, uint64_t flags, uint32_t mode)
+{
+    int fd;
+
+    flags |= O_CLOEXEC | O_NOFOLLOW;
     do
-        fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+        fd = (path_walks ? path_walk : path_open_at_once)(
+            dir, path, flags, mode);
     while (fd < 0 && errno == EINTR);
-    return fd < 0 ? -errno : (int) fd;
+    return fd < 0 ? -errno : fd;
+}
+
+int path_check_root(int root)
+{
+    int fd = path_open(root, ".", O_PATH, 0);
+
+    if (fd == -ENOSYS || fd == -EPERM) {
+        path_walks = true;
+        fd = path_open(root, ".", O_PATH, 0);
+    }
+    if (fd >= 0)
+        (void) close(fd);
+    return fd < 0 ? fd : 0;
 }
 
 int path_reopen(int fd, int flags)

@@ -18,6 +18,11 @@ int path_check(const char *name);
  * `path` is a checked name, or several of them. */
 int path_open(int dir, const char *path, uint64_t flags, uint32_t mode);
 
+/* Check that path_open can open the folder that is served, and choose how: by
+ * openat2, or name by name. Linux before 5.6 does not have openat2, and filters
+ * of containers refuse it. Call before threads start. */
+int path_check_root(int root);
+
 /* Open the file behind a descriptor again, with other flags. */
 int path_reopen(int fd, int flags);
 

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "support/refuse.h"
 
 #define HG_API_VERSION 2
 #include "../../examples/forward/forward.h"
@@ -30,6 +31,7 @@
 struct forward_server {
     pid_t pid;
     rlim_t descriptors; /* the hard limit; 0: that of the test */
+    int refused;        /* the errno of openat2 there; 0: it works */
     int out;            /* what it prints */
     char folder[4096];
     char address[NA_MAX_ADDR_LEN];
@@ -99,6 +101,8 @@ static inline void forward_start_at(
 
         if (server->descriptors > 0)
             (void) setrlimit(RLIMIT_NOFILE, &limit);
+        if (server->refused != 0 && !refuse_openat2(server->refused))
+            _exit(126);
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void) dup2(fds[1], 1);
         (void) execv(program, words);

@@ -22,7 +22,8 @@ struct hostile {
     char outside[4200];   /* a file beside the folder */
 };
 
-/* The folder has a file, a link out of it, and a directory. */
+/* The folder has a file, a link out of it, and a directory, which has another
+ * one with both. */
 static void hostile_fill(struct hostile *all)
 {
     char *path = forward_path(&all->server, "out");
@@ -34,17 +35,27 @@ static void hostile_fill(struct hostile *all)
     path = forward_path(&all->server, "d");
     HG_CHECK(mkdir(path, 0755) == 0);
     free(path);
+    path = forward_path(&all->server, "d/e");
+    HG_CHECK(mkdir(path, 0755) == 0);
+    free(path);
+    path = forward_path(&all->server, "d/e/up");
+    HG_CHECK(symlink("../../..", path) == 0);
+    free(path);
     forward_put(&all->server, "file", "text", 4);
+    forward_put(&all->server, "d/e/file", "text", 4);
     forward_put(&all->server, "../secret", "secret", 6);
     (void) snprintf(
         all->outside, sizeof(all->outside), "%s/secret", hg_test_dir());
 }
+
+static int hostile_refused; /* the errno of openat2 at the server, or 0 */
 
 static void hostile_open(struct hostile *all, const char *address)
 {
     fwd_entry_t entry;
 
     memset(all, 0, sizeof(*all));
+    all->server.refused = hostile_refused;
     forward_make_folder(&all->server);
     hostile_fill(all);
     forward_start_at(&all->server, address, "--threads", "8", NULL);
@@ -139,7 +150,7 @@ static void try_name(
     }
 }
 
-HG_TEST(bad_names_get_an_errno)
+static void try_bad_names(void)
 {
     static const char *const names[] = {NULL, "", ".", "..", "/", "a/b",
         "../secret", "/etc/passwd", "d/../../secret", "./file"};
@@ -161,11 +172,12 @@ HG_TEST(bad_names_get_an_errno)
     hostile_end(&all);
 }
 
-HG_TEST(paths_do_not_leave_the_folder)
+static void try_paths(void)
 {
     static const char *const paths[] = {"..", "../secret", "/etc/passwd",
         "d/../../secret", "/", "out/secret", "out/.", "d/../out/secret",
-        "file/", "none/x"};
+        "file/", "none/x", "d/e/../../../secret", "d/e/up/secret"};
+    static const char *const good[] = {"", "d", "d/e", "d/e/file", "d/e/up"};
     struct hostile all;
     char *longest = (char *) malloc(100000);
     fwd_entry_t entry;
@@ -173,11 +185,15 @@ HG_TEST(paths_do_not_leave_the_folder)
 
     HG_CHECK(longest != NULL);
     hostile_begin(&all);
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        HG_CHECK_EQ_INT(forward_find(&all.bad, good[i], &entry), 0);
     for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         HG_CHECK(forward_find(&all.bad, paths[i], &entry) > 0);
     HG_CHECK_EQ_INT(forward_find(&all.bad, NULL, &entry), EINVAL);
     memset(longest, 'x', 99999);
     longest[99999] = '\0';
+    HG_CHECK_EQ_INT(forward_find(&all.bad, longest, &entry), ENAMETOOLONG);
+    longest[FWD_PATH_MAX] = '\0'; /* a single name */
     HG_CHECK_EQ_INT(forward_find(&all.bad, longest, &entry), ENAMETOOLONG);
     for (i = 1; i < 99999; i += 2)
         longest[i] = '/';
@@ -189,7 +205,7 @@ HG_TEST(paths_do_not_leave_the_folder)
 
 /* A link out of the folder is a node like others; nothing is done to what it
  * leads to. */
-HG_TEST(links_are_not_followed)
+static void try_links(void)
 {
     struct hostile all;
     struct forward_client *bad = &all.bad;
@@ -223,6 +239,40 @@ HG_TEST(links_are_not_followed)
         forward_link(bad, link.node, bad->root, "out2", 0, &entry), 0);
     HG_CHECK(S_ISLNK(entry.attr.mode)); /* of the link itself */
     hostile_end(&all);
+}
+
+HG_TEST(bad_names_get_an_errno)
+{
+    try_bad_names();
+}
+
+HG_TEST(paths_do_not_leave_the_folder)
+{
+    try_paths();
+}
+
+HG_TEST(links_are_not_followed)
+{
+    try_links();
+}
+
+/* A container refuses openat2, or the kernel does not have it. */
+HG_TEST(bad_names_get_an_errno_without_openat2)
+{
+    hostile_refused = EPERM;
+    try_bad_names();
+}
+
+HG_TEST(paths_do_not_leave_the_folder_without_openat2)
+{
+    hostile_refused = ENOSYS;
+    try_paths();
+}
+
+HG_TEST(links_are_not_followed_without_openat2)
+{
+    hostile_refused = EPERM;
+    try_links();
 }
 
 /* ---- Bytes that no client of this library sends ---- */
