@@ -14,7 +14,8 @@
 #include "server_sessions.h"
 #include "server_workers.h"
 
-#define NAMES_RENAME_FLAGS ((uint32_t) (RENAME_NOREPLACE | RENAME_EXCHANGE))
+#define NAMES_RENAME_FLAGS \
+    ((uint32_t) (RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
 
 /* ---- lookup and find ---- */
 
@@ -268,8 +269,9 @@ static int names_rename_nodes(
     struct stat status;
     int error;
 
-    /* Nothing tells whether the first call has exchanged the two. */
-    if (in->again != 0 && (in->flags & RENAME_EXCHANGE) != 0)
+    /* Nothing tells whether the first call has done it: both names exist. */
+    if (in->again != 0 &&
+        (in->flags & (RENAME_EXCHANGE | RENAME_WHITEOUT)) != 0)
         return EIO;
     if (renameat2(
             parent->fd, in->name, new_parent->fd, in->new_name, in->flags) == 0)
