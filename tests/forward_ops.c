@@ -23,7 +23,7 @@
  *     link PATH PATH    symlink TARGET PATH    readlink PATH
  *     rename PATH PATH FLAGS    unlink PATH    rmdir PATH    cut PATH SIZE
  *     times PATH ATIME MTIME    seconds.nanoseconds, now or omit
- *     access PATH MODE    owner PATH UID GID
+ *     access PATH MODE    owner PATH UID GID    enter PATH
  *     setx PATH NAME VALUE FLAGS    getx PATH NAME SIZE    listx PATH
  *     removex PATH NAME    list PATH    statfs PATH
  *     entries PATH SIZE   how many, read with a buffer of SIZE bytes
@@ -339,6 +339,11 @@ static void ops_stat(char **words)
         attr.st_mtim.tv_nsec);
 }
 
+static void ops_enter(char **words)
+{
+    ops_done(chdir(words[1]));
+}
+
 static void ops_mkdir(char **words)
 {
     ops_done(mkdir(words[1], (mode_t) ops_number(words[2])));
@@ -650,6 +655,7 @@ static const struct ops_command {
     {"flock", 3, ops_flock},
     {"catch", 3, ops_catch},
     {"stat", 2, ops_stat},
+    {"enter", 2, ops_enter},
     {"mkdir", 3, ops_mkdir},
     {"mknod", 3, ops_mknod},
     {"chmod", 3, ops_chmod},

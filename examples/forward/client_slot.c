@@ -43,13 +43,16 @@ static unsigned slot_abandoned_count;
 
 static struct remote_call slot_find_call = {
     "fwd.find", hg_proc_fwd_find_in_t, hg_proc_fwd_entry_out_t, 0};
+static struct remote_call slot_lookup_call = {
+    "fwd.lookup", hg_proc_fwd_name_in_t, hg_proc_fwd_entry_out_t, 0};
 static struct remote_call slot_open_call = {
     "fwd.open", hg_proc_fwd_open_in_t, hg_proc_fwd_open_out_t, 0};
 
 bool slot_init(unsigned timeout)
 {
     slot_timeout = timeout;
-    return remote_register(&slot_find_call) && remote_register(&slot_open_call);
+    return remote_register(&slot_find_call) &&
+        remote_register(&slot_lookup_call) && remote_register(&slot_open_call);
 }
 
 /* ---- Buffers ---- */
@@ -176,10 +179,22 @@ struct slot *slot_begin(
     return slot;
 }
 
+static void slot_set_finding(struct slot *slot, struct node *node)
+{
+    struct node *before = slot->finding;
+
+    if (node != NULL)
+        node_ref(node);
+    slot->finding = node;
+    if (before != NULL)
+        node_unref(before);
+}
+
 static void slot_end(struct slot *slot)
 {
     unsigned i;
 
+    slot_set_finding(slot, NULL);
     for (i = 0; i < 2; i++)
         if (slot->nodes[i] != NULL)
             node_unref(slot->nodes[i]);
@@ -337,6 +352,8 @@ static void slot_forgotten(struct slot *slot)
     }
     if (slot->opening != NULL) {
         slot_find_again(slot->opening->node, slot->used[0]);
+    } else if (slot->finding != NULL && slot->used[0] != 0) {
+        slot_find_again(slot->finding->parent, slot->used[0]);
     } else if (slot->finding == NULL && slot->files[0] == NULL) {
         slot_find_again(slot->nodes[0], slot->used[0]);
         slot_find_again(slot->nodes[1], slot->used[1]);
@@ -491,18 +508,32 @@ static void slot_call(
     slot_unanswered(slot, ret);
 }
 
-/* Find a node of an earlier session by its path. */
+/* Find a node of an earlier session by its path. If that is too long for one
+ * call, find the folder first, and then the name in it. */
 static void slot_find(struct slot *slot, struct node *node)
 {
     char path[FWD_PATH_MAX + 1];
     fwd_find_in_t in = {remote_session(), path};
+    int error;
 
-    if (node_path(node, path) != 0) {
-        slot_fail(slot, ESTALE);
+    while ((error = node_path(node, path)) == ENAMETOOLONG &&
+        node->parent->epoch != remote_epoch())
+        node = node->parent;
+    if (error != 0 && error != ENAMETOOLONG) {
+        slot_fail(slot, error);
         return;
     }
-    slot->finding = node;
-    slot_call(slot, &slot_find_call, &in);
+    slot_set_finding(slot, node);
+    slot->used[0] = 0;
+    if (error == 0) {
+        slot_call(slot, &slot_find_call, &in);
+    } else {
+        fwd_name_in_t name = {
+            remote_session(), node->parent->remote, node->name};
+
+        slot->used[0] = node->parent->remote;
+        slot_call(slot, &slot_lookup_call, &name);
+    }
 }
 
 /* Open a file of an earlier session again. */
@@ -530,7 +561,7 @@ static bool slot_is_ready(struct slot *slot)
     struct file *file;
     unsigned i;
 
-    slot->finding = NULL;
+    slot_set_finding(slot, NULL);
     slot->opening = NULL;
     /* A closed file may still have the lock, or the number of this owner. */
     if (slot->after_unlocks && slot->files[0]->node->unlocking > 0) {

@@ -128,8 +128,8 @@ struct slot {
     /* The call in flight. */
     hg_handle_t handle;
     uint64_t epoch;       /* of its session */
-    uint64_t used[2];     /* the numbers of `nodes` that it was sent with */
-    struct node *finding; /* not NULL: the call is fwd.find for this node */
+    uint64_t used[2];     /* the numbers of nodes that it was sent with */
+    struct node *finding; /* not NULL: the call finds this node; referenced */
     struct file *opening; /* not NULL: it is fwd.open for this file */
 
     uint64_t deadline;
