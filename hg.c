@@ -24965,8 +24965,9 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
         return HG_NOENTRY;
     }
     if (!hg_watch_times(hg_class, &rpc, question->number == 0, &times)) {
-        (void) hg_serve_respond_error(
-            handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
+        (void) hg_serve_respond_error(handle, HG_OPNOTSUPPORT,
+            "call times are not counted: the server does not set the option "
+            "histograms of struct hg_options or struct hg_init_info");
         return HG_OPNOTSUPPORT;
     }
     hg_inspect_print_times(out, &times);
@@ -28714,7 +28715,9 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     }
     if (hg_watch_times(hg_class, &rpc, target, histogram_p))
         return HG_SUCCESS;
-    hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
+    hg_log_error("rpc",
+        "HG_Get_histogram: call times are not counted: the option histograms "
+        "of struct hg_options or struct hg_init_info is not set");
     return HG_OPNOTSUPPORT;
 }
 

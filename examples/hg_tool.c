@@ -40,7 +40,8 @@ static const char tool_help[] =
     "  -h, --help         print this text\n"
     "  --version          print the version of hg_tool\n"
     "\n"
-    "The server counts call times only if it sets the option histograms.\n"
+    "The server counts call times only if it sets the option histograms of\n"
+    "struct hg_options or struct hg_init_info.\n"
     "Each call has a timeout of 5 seconds.\n"
     "\n"
     "Examples:\n"
@@ -56,6 +57,19 @@ static hg_return_t tool_fail(hg_return_t ret, const char *text)
     return ret;
 }
 
+static const char tool_off[] =
+    "the server does not respond to hg_tool: it sets the option no_builtins of "
+    "struct hg_options or struct hg_init_info";
+
+/* Whether the server does not have the built-in function itself. */
+static bool tool_is_unknown(hg_id_t id, hg_return_t ret, const char *text)
+{
+    char number[17];
+
+    (void) snprintf(number, sizeof(number), "%016" PRIx64, id);
+    return ret == HG_NOENTRY && strstr(text, number) != NULL;
+}
+
 /* Make one call. If it succeeds, the caller frees the request; the text of the
  * answer lives until then. */
 static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
@@ -68,7 +82,9 @@ static hg_return_t tool_ask(const struct peer *peer, hg_id_t id,
         return tool_fail(ret, HG_Get_last_error_text());
     ret = peer_wait(*request);
     if (ret != HG_SUCCESS) {
-        ret = tool_fail(ret, HG_Get_error_text(*request));
+        const char *text = HG_Get_error_text(*request);
+
+        ret = tool_fail(ret, tool_is_unknown(id, ret, text) ? tool_off : text);
         (void) HG_Request_free(*request);
     }
     return ret;

@@ -134,7 +134,9 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     }
     if (hg_watch_times(hg_class, &rpc, target, histogram_p))
         return HG_SUCCESS;
-    hg_log_error("rpc", "HG_Get_histogram: histograms were not asked for");
+    hg_log_error("rpc",
+        "HG_Get_histogram: call times are not counted: the option histograms "
+        "of struct hg_options or struct hg_init_info is not set");
     return HG_OPNOTSUPPORT;
 }
 

@@ -349,8 +349,9 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
         return HG_NOENTRY;
     }
     if (!hg_watch_times(hg_class, &rpc, question->number == 0, &times)) {
-        (void) hg_serve_respond_error(
-            handle, HG_OPNOTSUPPORT, "how long calls take is not counted");
+        (void) hg_serve_respond_error(handle, HG_OPNOTSUPPORT,
+            "call times are not counted: the server does not set the option "
+            "histograms of struct hg_options or struct hg_init_info");
         return HG_OPNOTSUPPORT;
     }
     hg_inspect_print_times(out, &times);
