@@ -18,7 +18,7 @@
 #ifndef HG_TESTS_PERF_HG_PERF_H
 #define HG_TESTS_PERF_HG_PERF_H
 
-#define HG_NA_PLUGIN_API
+#define HG_NA_PLUGIN_API 1
 #include "hg.h"
 
 #include <signal.h>

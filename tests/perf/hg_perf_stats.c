@@ -17,6 +17,10 @@
 
 #define PERF_ROWS_MAX 48
 
+/* A ratio that is so many times better than its target says that something kept
+ * the base from running, such as other programs. */
+#define PERF_TOO_GOOD 10
+
 struct perf_row {
     struct perf_figure figure;
     const char *base_name; /* NULL: no ratio */
@@ -68,13 +72,20 @@ double perf_series_median(const struct perf_series *series)
     return perf_quantile(sorted, series->count, 0.5);
 }
 
-static const char *perf_aim(const struct perf_figure *figure, double value)
+static const char *perf_aim(const struct perf_row *row)
 {
-    if (figure->at_most > 0)
-        return value <= figure->at_most ? "met" : "missed";
-    if (figure->at_least > 0)
-        return value >= figure->at_least ? "met" : "missed";
-    return "none";
+    const double low = row->figure.at_least;
+    const double high = row->figure.at_most;
+    const double ratio = row->quartiles[1];
+    const double value = row->base_name != NULL ? ratio : row->ours;
+
+    if (low <= 0 && high <= 0)
+        return "none";
+    if (row->base_name != NULL &&
+        ((high > 0 && ratio < high / PERF_TOO_GOOD) ||
+            (low > 0 && ratio > low * PERF_TOO_GOOD)))
+        return "not_measured";
+    return (high > 0 ? value <= high : value >= low) ? "met" : "missed";
 }
 
 /* "<= 1.15", or "-". */
@@ -92,9 +103,6 @@ static const char *perf_bound(
 
 static void perf_add_row(const struct perf_row *row, unsigned rounds)
 {
-    const double judged =
-        row->base_name != NULL ? row->quartiles[1] : row->ours;
-
     assert(perf_row_count < PERF_ROWS_MAX);
     perf_rows[perf_row_count++] = *row;
     printf("hg_perf figure=%s ours=%.4g unit=%s rounds=%u", row->figure.name,
@@ -107,7 +115,7 @@ static void perf_add_row(const struct perf_row *row, unsigned rounds)
         printf(" at_most=%g", row->figure.at_most);
     if (row->figure.at_least > 0)
         printf(" at_least=%g", row->figure.at_least);
-    printf(" aim=%s\n", perf_aim(&row->figure, judged));
+    printf(" aim=%s\n", perf_aim(row));
     fflush(stdout);
 }
 
@@ -171,12 +179,12 @@ int perf_print_table(void)
             printf("%12.4g %-7s %7.3f  %6.3f – %6.3f %-8s %-6s %s\n", row->base,
                 row->figure.unit, row->quartiles[1], row->quartiles[0],
                 row->quartiles[2],
-                perf_bound(&row->figure, bound, sizeof(bound)),
-                perf_aim(&row->figure, row->quartiles[1]), row->base_name);
+                perf_bound(&row->figure, bound, sizeof(bound)), perf_aim(row),
+                row->base_name);
         else
             printf("%12s %-7s %7s  %-15s %-8s %s\n", "", row->figure.unit, "",
                 "", perf_bound(&row->figure, bound, sizeof(bound)),
-                perf_aim(&row->figure, row->ours));
+                perf_aim(row));
     }
     return 0;
 }
