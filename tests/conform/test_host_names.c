@@ -780,6 +780,7 @@ HG_TEST_WHERE(host_name_is_not_resolved_without_a_thread, hg_test_crosses_hosts)
 /* ---- Calls ---- */
 
 static hg_id_t names_inc_id, names_ask_id, names_end_id;
+static hg_id_t names_lend_id, names_free_id;
 static hg_request_t names_pending = HG_REQUEST_NULL;
 static na_class_t *names_class;
 
@@ -809,8 +810,39 @@ static hg_return_t names_end(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* Memory that is described with the address of this class, a number. */
+static char names_memory[64];
+static hg_bulk_t names_lent;
+
+MERCURY_GEN_PROC(names_lend_t, ((hg_bulk_t) (bulk)))
+
+static hg_return_t names_lend(hg_handle_t handle)
+{
+    size_t size = sizeof(names_memory);
+    void *ptr = names_memory;
+    names_lend_t out;
+
+    memset(names_memory, 'm', sizeof(names_memory));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READ_ONLY, &names_lent));
+    HG_CHECK_OK(HG_Bulk_handle_bind(names_lent));
+    out.bulk = names_lent;
+    HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+    return HG_Handler_free(handle);
+}
+
+static hg_return_t names_free(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Bulk_handle_free(names_lent));
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
+    names_lend_id =
+        MERCURY_REGISTER("names lend", void, names_lend_t, names_lend);
+    names_free_id = MERCURY_REGISTER("names free", void, void, names_free);
     names_inc_id = MERCURY_REGISTER("names inc", rpc_one_t, rpc_one_t, rpc_inc);
     names_ask_id = MERCURY_REGISTER("names ask", void, void, names_ask);
     names_end_id = MERCURY_REGISTER("names end", void, void, names_end);
@@ -844,6 +876,54 @@ HG_TEST_WHERE(server_that_waits_for_a_name_server_serves, hg_test_crosses_hosts)
         HG_CHECK_EQ_INT(out.value, i + 1);
     }
     HG_CHECK_OK(rpc_call(&end, names_end_id, NULL, NULL));
+    rpc_close(&end);
+}
+
+/* Start a server, and get its address with a host name instead. */
+static void names_open_named(struct rpc_end *end, const char *host)
+{
+    char name[NA_MAX_ADDR_LEN];
+    char *address;
+
+    names_is_main = true;
+    rpc_start(end, NULL, false);
+    end->peer = hg_test_spawn("names_server", (char *) NULL);
+    address = hg_test_read_peer(end->peer);
+    (void) snprintf(name, sizeof(name), "%s://%s%s", hg_test_transport(), host,
+        strrchr(address, ':'));
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end->na_class, name, RPC_TIMEOUT, &end->target));
+    free(address);
+}
+
+/* The owner of a bulk handle is called by a number, but reached by a name. Over
+ * ZeroMQ another connection has another descriptor. */
+HG_TEST_WHERE(bulk_data_uses_the_connection_of_a_host_name, names_has_both)
+{
+    hg_bulk_request_t request = HG_BULK_REQUEST_NULL;
+    hg_request_t call;
+    names_lend_t out;
+    struct rpc_end end;
+    hg_bulk_t local;
+    char bytes[sizeof(names_memory)] = "";
+    size_t size = sizeof(bytes);
+    void *ptr = bytes;
+    unsigned fds;
+
+    names_open_named(&end, "moving");
+    call = rpc_start_call(&end, names_lend_id, NULL, &out);
+    HG_CHECK_OK(rpc_wait(call));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &ptr, &size, HG_BULK_READWRITE, &local));
+    fds = hg_test_fd_count();
+    HG_CHECK_OK(HG_Bulk_transfer(
+        HG_BULK_PULL, NA_ADDR_NULL, out.bulk, 0, local, 0, size, &request));
+    HG_CHECK_OK(HG_Bulk_wait(request, RPC_TIMEOUT, HG_STATUS_IGNORE));
+    HG_CHECK_EQ_INT(bytes[size - 1], 'm');
+    HG_CHECK_EQ_INT(hg_test_fd_count(), fds);
+    HG_CHECK_OK(HG_Bulk_handle_free(local));
+    HG_CHECK_OK(HG_Request_free(call));
+    HG_CHECK_OK(rpc_call(&end, names_free_id, NULL, NULL));
     rpc_close(&end);
 }
 
