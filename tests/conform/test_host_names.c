@@ -16,8 +16,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NAMES_SHORT_MS 150u /* a time limit that passes */
@@ -75,6 +78,8 @@ int getaddrinfo(const char *node, const char *service,
         (hints != NULL && (hints->ai_flags & AI_NUMERICHOST) != 0))
         return names_real()(node, service, hints, res);
     HG_CHECK(!names_is_main); /* it would block the application */
+    if (strcmp(node, "host.invalid") == 0)
+        return names_real()(node, service, hints, res);
     HG_CHECK(hints != NULL && service == NULL);
     (void) pthread_mutex_lock(&names.lock);
     names.asked++;
@@ -305,6 +310,74 @@ HG_TEST_WHERE(host_name_lookup_keeps_its_time_limit, hg_test_crosses_hosts)
     conform_close(&end);
     HG_CHECK(names_is_silent());
     names_answer();
+}
+
+/* Write a file, and mount it over another for this process alone. */
+static void names_mount(const char *text, const char *over)
+{
+    char path[256];
+    FILE *file;
+
+    (void) snprintf(
+        path, sizeof(path), "%s%s", hg_test_dir(), strrchr(over, '/'));
+    file = fopen(path, "w");
+    HG_CHECK(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0);
+    HG_CHECK(mount(path, over, NULL, MS_BIND, NULL) == 0);
+}
+
+/* The name server of the system reads queries, but does not answer. */
+static void names_mute_system(void)
+{
+    struct sockaddr_in where;
+    int fd;
+
+    if (geteuid() != 0 || unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        hg_test_skip("only root can replace the name server");
+    if (system("ip link set lo up >/dev/null 2>&1") != 0)
+        hg_test_skip("ip(8) is not installed");
+    names_mount("nameserver 127.0.0.1\n", "/etc/resolv.conf");
+    names_mount("hosts: files dns\n", "/etc/nsswitch.conf");
+    memset(&where, 0, sizeof(where));
+    where.sin_family = AF_INET;
+    where.sin_port = htons(53);
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    HG_CHECK(fd >= 0);
+    HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
+}
+
+static uint64_t names_ms(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+/* glibc asks a silent name server for 10 s. */
+HG_TEST_WHERE(name_server_of_the_system_is_silent, hg_test_crosses_hosts)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    uint64_t start;
+    int status;
+    pid_t child;
+
+    names_need_full("replaces the name server of the system");
+    names_mute_system();
+    names_open(&end);
+    start = names_ms();
+    hg_test_expect_log("no response from");
+    HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class,
+                     names_of("host.invalid", &end), NAMES_SHORT_MS, &addr),
+        NA_TIMEOUT);
+    child = fork();
+    if (child == 0)
+        _exit(0);
+    HG_CHECK(waitpid(child, &status, 0) == child && status == 0);
+    conform_close(&end);
+    HG_CHECK(names_ms() - start < hg_test_scaled_ms(20 * NAMES_SHORT_MS));
 }
 
 HG_TEST_WHERE(host_name_lookup_ends_by_lookup_ms, hg_test_crosses_hosts)
