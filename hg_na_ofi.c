@@ -207,6 +207,25 @@ static inline NA_PLUG_PERHAPS bool na_plug_number(
     return true;
 }
 
+/* Whether a socket address can belong to a single peer. */
+static inline NA_PLUG_PERHAPS bool na_plug_is_of_one(
+    const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET) {
+        uint32_t ip =
+            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
+
+        return ip >> 24 != 0 && ip < UINT32_C(0xe0000000); /* multicast */
+    }
+    if (address->ss_family == AF_INET6) {
+        const struct in6_addr *ip =
+            &((const struct sockaddr_in6 *) address)->sin6_addr;
+
+        return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip);
+    }
+    return false;
+}
+
 /* Refuse a host name that a peer gave. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_check_named(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
@@ -803,6 +822,7 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     struct addrinfo hints;
     struct addrinfo *found = NULL;
     const struct addrinfo *at;
+    struct sockaddr_storage number;
     int round;
 
     memset(&hints, 0, sizeof(hints));
@@ -810,15 +830,15 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     query->error = getaddrinfo(query->host, NULL, &hints, &found);
     if (query->error != 0)
         return;
-    for (round = 0; round < 2; round++) {
+    for (round = 0; round < (query->only ? 1 : 2); round++) {
         for (at = found; at != NULL; at = at->ai_next) {
             if ((at->ai_family == query->family) != (round == 0) ||
-                (query->only && round > 0) ||
-                (at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
                 query->count == NA_PLUG_NUMBERS)
                 continue;
-            memcpy(
-                &query->numbers[query->count++], at->ai_addr, at->ai_addrlen);
+            memset(&number, 0, sizeof(number));
+            memcpy(&number, at->ai_addr, at->ai_addrlen);
+            if (na_plug_is_of_one(&number))
+                query->numbers[query->count++] = number;
         }
     }
     freeaddrinfo(found);
@@ -1831,24 +1851,6 @@ static void na_ofi_set_port(struct sockaddr_storage *address, unsigned port)
     ((struct sockaddr_in *) address)->sin_port = htons((uint16_t) port);
 }
 
-/* Whether a socket address can belong to a single peer. */
-static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET) {
-        uint32_t ip =
-            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
-
-        return ip >> 24 != 0 && ip < UINT32_C(0xe0000000); /* multicast */
-    }
-    if (address->ss_family == AF_INET6) {
-        const struct in6_addr *ip =
-            &((const struct sockaddr_in6 *) address)->sin6_addr;
-
-        return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip);
-    }
-    return false;
-}
-
 /* With a host name, the size is 0. */
 static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
@@ -1869,7 +1871,8 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     *size_p = 0;
     if (!na_plug_number(host, &address))
         return na_plug_check_named(&self->base, "ofi", from_peer, host);
-    if (address.ss_family != na_ofi_family(self) || !na_ofi_is_of_one(&address))
+    if (address.ss_family != na_ofi_family(self) ||
+        !na_plug_is_of_one(&address))
         return na_ofi_bad_name(self, from_peer, rest,
             na_ofi_family(self) == AF_INET6
                 ? "not the IPv6 address of a host, as this class has"
@@ -2074,7 +2077,7 @@ static bool na_ofi_raw_ok(
         memset(&address, 0, sizeof(address));
         memcpy(&address, raw, size);
         return address.ss_family == na_ofi_family(self) &&
-            na_ofi_port(&address) != 0 && na_ofi_is_of_one(&address);
+            na_ofi_port(&address) != 0 && na_plug_is_of_one(&address);
     }
     if (na_ofi_is_str(self))
         return size == NA_OFI_STR_SIZE && raw[size - 1] == '\0' &&
@@ -5714,12 +5717,10 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
     struct sockaddr_storage number;
     uint64_t share;
 
-    do {
-        if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
-            return false;
-        number = *na_plug_next(
-            addr->query, (addr->limit - self->turn) * self->period, &share);
-    } while (!na_ofi_is_of_one(&number));
+    if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
+        return false;
+    number = *na_plug_next(
+        addr->query, (addr->limit - self->turn) * self->period, &share);
     na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
     if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
         0) {

@@ -207,6 +207,25 @@ static inline NA_PLUG_PERHAPS bool na_plug_number(
     return true;
 }
 
+/* Whether a socket address can belong to a single peer. */
+static inline NA_PLUG_PERHAPS bool na_plug_is_of_one(
+    const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET) {
+        uint32_t ip =
+            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
+
+        return ip >> 24 != 0 && ip < UINT32_C(0xe0000000); /* multicast */
+    }
+    if (address->ss_family == AF_INET6) {
+        const struct in6_addr *ip =
+            &((const struct sockaddr_in6 *) address)->sin6_addr;
+
+        return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip);
+    }
+    return false;
+}
+
 /* Refuse a host name that a peer gave. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_check_named(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
@@ -803,6 +822,7 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     struct addrinfo hints;
     struct addrinfo *found = NULL;
     const struct addrinfo *at;
+    struct sockaddr_storage number;
     int round;
 
     memset(&hints, 0, sizeof(hints));
@@ -810,15 +830,15 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     query->error = getaddrinfo(query->host, NULL, &hints, &found);
     if (query->error != 0)
         return;
-    for (round = 0; round < 2; round++) {
+    for (round = 0; round < (query->only ? 1 : 2); round++) {
         for (at = found; at != NULL; at = at->ai_next) {
             if ((at->ai_family == query->family) != (round == 0) ||
-                (query->only && round > 0) ||
-                (at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
                 query->count == NA_PLUG_NUMBERS)
                 continue;
-            memcpy(
-                &query->numbers[query->count++], at->ai_addr, at->ai_addrlen);
+            memset(&number, 0, sizeof(number));
+            memcpy(&number, at->ai_addr, at->ai_addrlen);
+            if (na_plug_is_of_one(&number))
+                query->numbers[query->count++] = number;
         }
     }
     freeaddrinfo(found);

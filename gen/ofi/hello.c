@@ -120,12 +120,10 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
     struct sockaddr_storage number;
     uint64_t share;
 
-    do {
-        if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
-            return false;
-        number = *na_plug_next(
-            addr->query, (addr->limit - self->turn) * self->period, &share);
-    } while (!na_ofi_is_of_one(&number));
+    if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
+        return false;
+    number = *na_plug_next(
+        addr->query, (addr->limit - self->turn) * self->period, &share);
     na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
     if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
         0) {

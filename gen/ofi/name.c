@@ -152,24 +152,6 @@ static void na_ofi_set_port(struct sockaddr_storage *address, unsigned port)
     ((struct sockaddr_in *) address)->sin_port = htons((uint16_t) port);
 }
 
-/* Whether a socket address can belong to a single peer. */
-static bool na_ofi_is_of_one(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET) {
-        uint32_t ip =
-            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
-
-        return ip >> 24 != 0 && ip < UINT32_C(0xe0000000); /* multicast */
-    }
-    if (address->ss_family == AF_INET6) {
-        const struct in6_addr *ip =
-            &((const struct sockaddr_in6 *) address)->sin6_addr;
-
-        return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip);
-    }
-    return false;
-}
-
 /* With a host name, the size is 0. */
 static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     const char *rest, na_bool_t from_peer, unsigned char *raw, size_t *size_p)
@@ -190,7 +172,8 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     *size_p = 0;
     if (!na_plug_number(host, &address))
         return na_plug_check_named(&self->base, "ofi", from_peer, host);
-    if (address.ss_family != na_ofi_family(self) || !na_ofi_is_of_one(&address))
+    if (address.ss_family != na_ofi_family(self) ||
+        !na_plug_is_of_one(&address))
         return na_ofi_bad_name(self, from_peer, rest,
             na_ofi_family(self) == AF_INET6
                 ? "not the IPv6 address of a host, as this class has"
@@ -395,7 +378,7 @@ static bool na_ofi_raw_ok(
         memset(&address, 0, sizeof(address));
         memcpy(&address, raw, size);
         return address.ss_family == na_ofi_family(self) &&
-            na_ofi_port(&address) != 0 && na_ofi_is_of_one(&address);
+            na_ofi_port(&address) != 0 && na_plug_is_of_one(&address);
     }
     if (na_ofi_is_str(self))
         return size == NA_OFI_STR_SIZE && raw[size - 1] == '\0' &&

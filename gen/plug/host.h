@@ -85,6 +85,7 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     struct addrinfo hints;
     struct addrinfo *found = NULL;
     const struct addrinfo *at;
+    struct sockaddr_storage number;
     int round;
 
     memset(&hints, 0, sizeof(hints));
@@ -92,15 +93,15 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     query->error = getaddrinfo(query->host, NULL, &hints, &found);
     if (query->error != 0)
         return;
-    for (round = 0; round < 2; round++) {
+    for (round = 0; round < (query->only ? 1 : 2); round++) {
         for (at = found; at != NULL; at = at->ai_next) {
             if ((at->ai_family == query->family) != (round == 0) ||
-                (query->only && round > 0) ||
-                (at->ai_family != AF_INET && at->ai_family != AF_INET6) ||
                 query->count == NA_PLUG_NUMBERS)
                 continue;
-            memcpy(
-                &query->numbers[query->count++], at->ai_addr, at->ai_addrlen);
+            memset(&number, 0, sizeof(number));
+            memcpy(&number, at->ai_addr, at->ai_addrlen);
+            if (na_plug_is_of_one(&number))
+                query->numbers[query->count++] = number;
         }
     }
     freeaddrinfo(found);

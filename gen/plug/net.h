@@ -46,6 +46,25 @@ static inline NA_PLUG_PERHAPS bool na_plug_number(
     return true;
 }
 
+/* Whether a socket address can belong to a single peer. */
+static inline NA_PLUG_PERHAPS bool na_plug_is_of_one(
+    const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET) {
+        uint32_t ip =
+            ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
+
+        return ip >> 24 != 0 && ip < UINT32_C(0xe0000000); /* multicast */
+    }
+    if (address->ss_family == AF_INET6) {
+        const struct in6_addr *ip =
+            &((const struct sockaddr_in6 *) address)->sin6_addr;
+
+        return !IN6_IS_ADDR_UNSPECIFIED(ip) && !IN6_IS_ADDR_MULTICAST(ip);
+    }
+    return false;
+}
+
 /* Refuse a host name that a peer gave. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_check_named(
     const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
