@@ -146,12 +146,12 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/timerfd.h>
 #endif
 #ifdef __linux__
+#include <sys/mman.h>
 #include <sys/syscall.h> /* getrandom, also where the C library lacks it */
 #endif
 #if HG_ENABLE_SM
 #include <dirent.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -957,7 +957,7 @@ static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"limit reached, try again later", "HG_AGAIN"},
     {"out of memory", "HG_NOMEM"},
     {"access denied by the system", "HG_ACCESS"},
-    {"object unusable", "HG_FAULT"},
+    {"object or memory unusable", "HG_FAULT"},
     {"busy", "HG_BUSY"},
     {"exists already", "HG_EXIST"},
     {"no such device", "HG_NODEV"},
@@ -2304,6 +2304,180 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
         if (ms != INT_MAX)
             return HG_TIMEOUT;
     }
+}
+
+/* ==== gen/base/fault.h ==== */
+/*
+ * fault: accesses to memory of the application that may not be accessible: it
+ * was unmapped or protected, or its mapped file was cut short.
+ *
+ * The kernel makes the access, or a check before it, and reports an error; an
+ * access of this process would end it with SIGSEGV or SIGBUS. Where the system
+ * denies process_vm_readv, memory that cannot be written is found only if it
+ * cannot be read, either. Only Linux has these checks: elsewhere none is made.
+ *
+ * A check says nothing about a later access: another thread or process may
+ * change the mapping or the file meanwhile.
+ *
+ * Cost on a virtual machine, for 256 KiB in the cache and pages of 4 KiB:
+ * memcpy 9 us, the kernel's copy 27 us, a check 8 us by madvise (Linux 5.14),
+ * else 11 us for reading, 23 us for writing. Checks of large pages by madvise
+ * cost next to nothing.
+ */
+
+/* Copy `size` bytes. False: part of the source cannot be read, or part of the
+ * destination cannot be written; some bytes may have been copied. */
+HG_PRIVATE bool hg_fault_copy(void *to, const void *from, size_t size);
+
+/* Copy one of many runs of the application's memory, which is checked: `run` is
+ * `to` or `from`. There is no check if the run before was in the same page.
+ * *page_p: the page of the last run; 0 at first. False as above. */
+HG_PRIVATE bool hg_fault_copy_run(void *to, const void *from, size_t size,
+    const void *run, uintptr_t *page_p);
+
+/* Whether memory can be read. */
+HG_PRIVATE bool hg_fault_can_read(const void *memory, size_t size);
+
+/* Whether memory can be read and written. */
+HG_PRIVATE bool hg_fault_can_write(void *memory, size_t size);
+
+/* ==== gen/base/fault.c ==== */
+/* fault: see fault.h. */
+
+#define HG_FAULT_PAGE ((uintptr_t) 4096) /* pages are at least that large */
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14; older kernels return an error */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Make pages accessible. False: they are not, or the kernel cannot tell. */
+static bool hg_fault_populate(const void *memory, size_t size, bool write)
+{
+#ifdef SYS_process_vm_readv
+    uintptr_t within = (uintptr_t) memory % (uintptr_t) sysconf(_SC_PAGESIZE);
+
+    return madvise((void *) ((uintptr_t) memory - within), size + within,
+               write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
+#else
+    (void) memory;
+    (void) size;
+    (void) write;
+    return false;
+#endif
+}
+
+/* Copy within this process by the kernel. */
+static ssize_t hg_fault_move(void *to, const void *from, size_t size)
+{
+#ifdef SYS_process_vm_readv
+    struct iovec local = {to, size};
+    struct iovec remote = {(void *) (uintptr_t) from, size};
+
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+#else
+    (void) to;
+    (void) from;
+    (void) size;
+    errno = ENOSYS;
+    return -1;
+#endif
+}
+
+/* A byte of the next page; NULL: `at` is in the last one. */
+static const char *hg_fault_next(const char *at, const char *end)
+{
+    uintptr_t left = HG_FAULT_PAGE - (uintptr_t) at % HG_FAULT_PAGE;
+
+    return (uintptr_t) (end - at) > left ? at + left : NULL;
+}
+
+/* The kernel reads a set of signals, and then finds that it is not told what to
+ * do with it. This is the cheapest call that reads memory and has no effect. */
+static bool hg_fault_can_read_at(const char *at)
+{
+#ifdef SYS_rt_sigprocmask
+    enum { SET = 8 }; /* bytes of the kernel's set; elsewhere an error, too */
+    const char *set = at - (uintptr_t) at % SET; /* in the same page */
+
+    return syscall(SYS_rt_sigprocmask, -1, set, NULL, SET) == 0 ||
+        errno != EFAULT;
+#else
+    (void) at;
+    return true;
+#endif
+}
+
+HG_PRIVATE bool hg_fault_can_read(const void *memory, size_t size)
+{
+    const char *at = (const char *) memory;
+    const char *end = at + size;
+
+    if (size == 0 || hg_fault_populate(memory, size, false))
+        return true;
+    while (at != NULL && hg_fault_can_read_at(at))
+        at = hg_fault_next(at, end);
+    return at == NULL;
+}
+
+/* Copy a byte onto itself. */
+static bool hg_fault_can_write_at(const char *at)
+{
+    return hg_fault_move((void *) (uintptr_t) at, at, 1) >= 0 ||
+        errno != EFAULT;
+}
+
+HG_PRIVATE bool hg_fault_can_write(void *memory, size_t size)
+{
+    const char *at = (const char *) memory;
+    const char *end = at + size;
+
+    if (size == 0 || hg_fault_populate(memory, size, true))
+        return true;
+    while (at != NULL && hg_fault_can_write_at(at))
+        at = hg_fault_next(at, end);
+    return at == NULL;
+}
+
+HG_PRIVATE bool hg_fault_copy(void *to, const void *from, size_t size)
+{
+    char *target = (char *) to;
+    const char *source = (const char *) from;
+
+    while (size > 0) {
+        ssize_t moved = hg_fault_move(target, source, size);
+
+        if (moved < 0 && errno == EFAULT)
+            return false;
+        if (moved <= 0) { /* the system denies it, or has no such call */
+            if (!hg_fault_can_read(source, size) ||
+                !hg_fault_can_read(target, size))
+                return false;
+            memcpy(target, source, size);
+            return true;
+        }
+        target += moved;
+        source += moved;
+        size -= (size_t) moved;
+    }
+    return true;
+}
+
+HG_PRIVATE bool hg_fault_copy_run(
+    void *to, const void *from, size_t size, const void *run, uintptr_t *page_p)
+{
+    uintptr_t first = (uintptr_t) run / HG_FAULT_PAGE;
+    uintptr_t last = ((uintptr_t) run + size - 1) / HG_FAULT_PAGE;
+
+    assert(size > 0 && (run == to || run == from));
+    if ((first == *page_p && last == first) ||
+        hg_fault_populate(run, size, run == to)) {
+        memcpy(to, from, size);
+        *page_p = last;
+        return true;
+    }
+    *page_p = last;
+    return hg_fault_copy(to, from, size);
 }
 
 /* ==== gen/base/wire.h ==== */
@@ -5486,13 +5660,22 @@ HG_PRIVATE char *na_cursor_run(
 HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
 
 /* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must
- * exist; stop at a longer run. Returns the number of bytes copied. */
+ * exist; stop at a longer run. Returns the number of bytes copied. The first
+ * run is shorter; 0: the memory cannot be read. */
 HG_PRIVATE na_size_t na_cursor_gather(
     struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
 
-/* Copy `size` bytes of `data` into the memory at the cursor. */
-HG_PRIVATE void na_cursor_scatter(
+/* Copy `size` bytes of `data` into the memory at the cursor. False: it cannot
+ * be written. */
+HG_PRIVATE bool na_cursor_scatter(
     struct na_cursor *cursor, const void *data, na_size_t size);
+
+/* Log that memory of this process cannot be accessed; returns NA_FAULT. */
+HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write);
+
+/* Whether local memory can be read, or written. */
+HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
+    na_offset_t offset, na_size_t size, bool write);
 
 /* Copy between two local handles, which may overlap within a segment. Ranges
  * were checked. */
@@ -5613,6 +5796,7 @@ HG_PRIVATE na_size_t na_cursor_gather(
 {
     char *to = (char *) buf;
     na_size_t done = 0;
+    uintptr_t page = 0;
 
     while (done < size) {
         na_size_t run;
@@ -5620,27 +5804,59 @@ HG_PRIVATE na_size_t na_cursor_gather(
 
         if (run >= piece)
             break;
-        memcpy(to + done, from, (size_t) run);
+        if (!hg_fault_copy_run(to + done, from, (size_t) run, from, &page))
+            return 0;
         na_cursor_advance(cursor, run);
         done += run;
     }
     return done;
 }
 
-HG_PRIVATE void na_cursor_scatter(
+HG_PRIVATE bool na_cursor_scatter(
     struct na_cursor *cursor, const void *data, na_size_t size)
 {
     const char *from = (const char *) data;
+    uintptr_t page = 0;
 
     while (size > 0) {
         na_size_t run;
         char *to = na_cursor_run(cursor, size, &run);
 
-        memcpy(to, from, (size_t) run);
+        if (!hg_fault_copy_run(to, from, (size_t) run, to, &page))
+            return false;
         na_cursor_advance(cursor, run);
         from += run;
         size -= run;
     }
+    return true;
+}
+
+HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write)
+{
+    hg_log_error("rma",
+        "%" PRIu64 " bytes of bulk memory of this process cannot be %s: they "
+        "were unmapped or protected, or their mapped file was cut short",
+        size, write ? "written" : "read");
+    return NA_FAULT;
+}
+
+HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
+    na_offset_t offset, na_size_t size, bool write)
+{
+    struct na_cursor cursor;
+    bool can = true;
+
+    na_cursor_init(&cursor, mem, offset);
+    while (can && size > 0) {
+        na_size_t run;
+        char *at = na_cursor_run(&cursor, size, &run);
+
+        can = write ? hg_fault_can_write(at, (size_t) run)
+                    : hg_fault_can_read(at, (size_t) run);
+        na_cursor_advance(&cursor, run);
+        size -= run;
+    }
+    return can;
 }
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
@@ -6917,7 +7133,8 @@ static bool na_emul_may_send(const struct na_emul_xfer *xfer)
 }
 
 /* Add up to `size` bytes of data to the plan. A long run, or the last one, is
- * sent in place; short ones are copied together. NA_NOMEM. */
+ * sent in place; short ones are copied together. NA_NOMEM; NA_FAULT: the memory
+ * cannot be read. */
 static na_return_t na_emul_load(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan, na_size_t size)
 {
@@ -6931,6 +7148,8 @@ static na_return_t na_emul_load(
         plan->release = na_emul_unpin;
         plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
         na_cursor_advance(&plan->cursor, plan->size);
+        if (!hg_fault_can_read(plan->data, (size_t) plan->size))
+            return na_rma_fault(plan->size, false);
     } else {
         if (size > NA_EMUL_GATHER_MAX)
             size = NA_EMUL_GATHER_MAX;
@@ -6940,6 +7159,8 @@ static na_return_t na_emul_load(
         plan->data = plan->arg;
         plan->size =
             na_cursor_gather(&plan->cursor, plan->arg, size, NA_EMUL_PIECE);
+        if (plan->size == 0)
+            return na_rma_fault(run, false);
         core->count(
             xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
     }
@@ -6949,7 +7170,7 @@ static na_return_t na_emul_load(
     return NA_SUCCESS;
 }
 
-/* Compose the next frame. NA_NOMEM. */
+/* Compose the next frame. NA_NOMEM, NA_FAULT. */
 static na_return_t na_emul_make(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan)
 {
@@ -7009,11 +7230,11 @@ static void na_emul_sent(
 }
 
 /* The transport did not accept the frame, with the error `ret`. If there is no
- * memory for the data of an answer, the request is refused. False: retry
- * later. */
+ * memory for the data of an answer, or it cannot be read, the request is
+ * refused. False: retry later. */
 static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
 {
-    if (ret == NA_NOMEM && !xfer->origin)
+    if ((ret == NA_NOMEM || ret == NA_FAULT) && !xfer->origin)
         na_emul_end(xfer, ret);
     else if (ret != NA_AGAIN)
         na_emul_drop(xfer, ret);
@@ -7496,7 +7717,8 @@ static char *na_emul_spot(
 }
 
 /* Copy data to its destination, unless the transport received it there.
- * NA_CHECKSUM_ERROR: it differs from what was sent. */
+ * NA_CHECKSUM_ERROR: it differs from what was sent; NA_FAULT: the destination
+ * cannot be written. */
 static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const struct na_mem_handle *mem,
     na_offset_t offset, const void *data)
@@ -7516,7 +7738,8 @@ static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     }
     if (wire->length > 0 && na_emul_spot(mem, offset, wire->length) != data) {
         na_cursor_init(&cursor, mem, offset);
-        na_cursor_scatter(&cursor, data, wire->length);
+        if (!na_cursor_scatter(&cursor, data, wire->length))
+            return na_rma_fault(wire->length, true);
     }
     return NA_SUCCESS;
 }
@@ -7608,6 +7831,7 @@ static bool na_emul_is_answer(const struct na_emul_xfer *xfer,
     case NA_PERMISSION:
     case NA_NOENTRY:
     case NA_NOMEM:
+    case NA_FAULT:
     case NA_OVERFLOW:
     case NA_CHECKSUM_ERROR: return size == 0 && !more;
     default: return false;
@@ -7684,10 +7908,12 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
                 xfer->op->local_offset + (wire.offset - xfer->offset), size);
     } else if (na_emul_check_request(emul, &wire, &mem) == NA_SUCCESS) {
         spot = na_emul_spot(&mem->pub, wire.offset, size);
-        if (spot != NULL)
-            xfer = na_emul_xfer_new(emul, source, false);
     }
-    if (spot == NULL || xfer == NULL)
+    if (spot == NULL || !hg_fault_can_write(spot, size))
+        return NULL;
+    if (mem != NULL)
+        xfer = na_emul_xfer_new(emul, source, false);
+    if (xfer == NULL)
         return NULL;
     if (mem != NULL) { /* a transfer that only holds the memory */
         xfer->mem = mem;
@@ -12251,6 +12477,11 @@ HG_PRIVATE bool na_sm_flow_has_work(const struct na_sm_class *self)
  *   until the connection ends; one line is logged. With HG_SM_RMA=vm the result
  *   is NA_PERMISSION instead.
  *
+ * EFAULT means that the memory of one side cannot be accessed: the operation
+ * ends with NA_FAULT, and no process accesses that memory itself. The library's
+ * own memory cannot fault, but the initiator's side of a copy through a mapping
+ * can: that is the memory of the process that makes the copy.
+ *
  * With HG_SM_RMA=vm a class lets the processes of its user read its memory
  * (PR_SET_PTRACER), since Yama may permit that only to ancestors.
  *
@@ -12589,7 +12820,8 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
 
 /* Make the kernel copy *size bytes; a put may copy fewer, *size is then their
  * number. A read also reads the peer's incarnation; a partial read fails. Both
- * vectors have a free element at the end. */
+ * vectors have a free element at the end. NA_FAULT: memory of one side cannot
+ * be accessed, or the process is not the peer. */
 static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t *size)
@@ -12616,32 +12848,50 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
                       remote_count, 0);
     error = errno;
     na_sm_rma_copy_ends(touch);
+    if (moved < 0 && error == EFAULT)
+        return NA_FAULT;
     if (moved < 0)
-        return error == EFAULT || error == ENOMEM
-            ? NA_OPNOTSUPPORT
-            : na_sm_rma_deny(addr, strerror(error));
+        return error == ENOMEM ? NA_OPNOTSUPPORT
+                               : na_sm_rma_deny(addr, strerror(error));
     if (put) {
         assert(moved > 0 && (na_size_t) moved <= *size);
         *size = (na_size_t) moved;
         return na_sm_peer_has_ended(addr) ? NA_DISCONNECT : NA_SUCCESS;
     }
     if ((na_size_t) moved != *size + sizeof(word))
-        return NA_OPNOTSUPPORT;
+        return NA_FAULT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
     (void) na_sm_rma_deny(addr, "its process id belongs to another process");
     return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
-/* First use of a connection: check the identity of the process. */
+/* Check the identity of the process: at the first use of a connection, and
+ * after a fault. */
 static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
     na_size_t size = 0;
     na_return_t ret = na_sm_rma_call(touch, false, local, 0, remote, 0, &size);
 
+    if (ret == NA_FAULT)
+        ret = na_sm_rma_deny(touch->addr, strerror(EFAULT));
     touch->addr->vm = ret == NA_SUCCESS ? NA_SM_VM_WORKS : NA_SM_VM_DENIED;
     return ret;
+}
+
+/* The kernel's copy reached memory that cannot be accessed. */
+static na_return_t na_sm_rma_fault(
+    struct na_sm_touch *touch, const struct na_op *op, na_size_t size)
+{
+    bool get = op->type == NA_CB_GET;
+    na_return_t ret = na_sm_rma_identify(touch);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (!na_rma_can_access(op->local, op->local_offset, size, get))
+        return na_rma_fault(size, get);
+    return NA_FAULT; /* the peer's memory */
 }
 
 /* ---- Descriptions ---- */
@@ -12836,7 +13086,7 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     }
     while (ret == NA_SUCCESS && op->size > end)
         ret = na_sm_rma_move(touch, op, op->size - end);
-    return ret;
+    return ret == NA_FAULT ? na_sm_rma_fault(touch, op, op->size - end) : ret;
 }
 
 /* Read the slot of an operation's memory, whose key is published.
@@ -19033,7 +19283,8 @@ static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
      * yet". */
     if (ret == HG_TIMEOUT || ret == HG_INTR)
         ret = HG_OTHER_ERROR;
-    if (ret == HG_DISCONNECT) /* other errors are logged where they arise */
+    /* Other errors are logged where they arise. */
+    if (ret == HG_DISCONNECT || ret == HG_FAULT)
         hg_log_warning("bulk", "a %s of %" PRIu64 " bytes %s %s failed: %s",
             transfer->args.op == HG_BULK_PULL ? "pull" : "push",
             transfer->args.size,

@@ -220,18 +220,20 @@ enum na_return {
     NA_OPNOTSUPPORTED = 16,
     NA_HOSTFIREWALL = 23,
 #endif
-    NA_SUCCESS = 0,      /**< the function succeeded */
-    NA_PERMISSION = 1,   /**< the peer, or the flags of memory, forbid it */
-    NA_NOENTRY = 2,      /**< no such object, name or operation */
-    NA_INTR = 3,         /**< a signal ended the wait */
-    NA_AGAIN = 4,        /**< a limit was reached; try again later */
-    NA_NOMEM = 5,        /**< out of memory */
-    NA_ACCESS = 6,       /**< the operating system denies access */
-    NA_FAULT = 7,        /**< the object is unusable, as in a child of fork */
-    NA_BUSY = 8,         /**< the object is in use */
-    NA_EXIST = 9,        /**< it exists already */
-    NA_NODEV = 10,       /**< no such device or interface */
-    NA_INVALID_ARG = 11, /**< an argument is wrong */
+    NA_SUCCESS = 0,    /**< the function succeeded */
+    NA_PERMISSION = 1, /**< the peer, or the flags of memory, forbid it */
+    NA_NOENTRY = 2,    /**< no such object, name or operation */
+    NA_INTR = 3,       /**< a signal ended the wait */
+    NA_AGAIN = 4,      /**< a limit was reached; try again later */
+    NA_NOMEM = 5,      /**< out of memory */
+    NA_ACCESS = 6,     /**< the operating system denies access */
+    /** The object is unusable, as in a child of fork. Of a transfer: memory of
+     * one side cannot be accessed; see hg-bulk(7). */
+    NA_FAULT = 7,
+    NA_BUSY = 8,            /**< the object is in use */
+    NA_EXIST = 9,           /**< it exists already */
+    NA_NODEV = 10,          /**< no such device or interface */
+    NA_INVALID_ARG = 11,    /**< an argument is wrong */
     NA_PROTOCOL_ERROR = 12, /**< a peer uses another protocol, or breaks it */
     NA_OVERFLOW = 13,       /**< out of the range of an object */
     NA_MSGSIZE = 14,        /**< a message or a buffer has the wrong size */
@@ -1280,6 +1282,8 @@ typedef struct hg_memory {
  *                            listen.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
  *                            address.
+ * @retval HG_FAULT           memory of one side cannot be accessed, see
+ *                            hg-bulk(7).
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (bulk_checksum).
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
  *                            class.
@@ -2296,6 +2300,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  *                            handle.
  * @retval HG_AGAIN           the owner has too many transfers.
  * @retval HG_PERMISSION      the owner does not allow it.
+ * @retval HG_FAULT           memory of one side cannot be accessed, see
+ *                            hg-bulk(7).
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
  *                            bulk_checksum), counted as bulk_damaged.
  * @retval HG_NOMEM           out of memory.
@@ -5014,6 +5020,7 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * - HG_PERMISSION, HG_NOMEM: the peer refuses, or has no memory.
  * - HG_NODEV: the address in the handle is of another transport, or needs a
  *   name server.
+ * - HG_FAULT: memory of one side cannot be accessed, see hg-bulk(7).
  * - HG_CHECKSUM_ERROR: the data changed on the way (bulk_checksum).
  *
  * @param context        the context.
@@ -6752,8 +6759,9 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * data may have been written.
  *
  * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the peer;
- * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the peer has
- * too many transfers of this process; NA_DISCONNECT, the peer is gone. Over
+ * NA_NOENTRY, the memory is not registered any more; NA_FAULT, memory of one
+ * side cannot be accessed; NA_AGAIN, the peer has too many transfers of this
+ * process; NA_DISCONNECT, the peer is gone. Over
  * libfabric a transfer of 0 bytes succeeds without asking the peer.
  *
  * @param na_class           the class.

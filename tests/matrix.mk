@@ -30,7 +30,7 @@ MPI     := $(call names,mpi)
 CONFORM := $(call names,conform)
 # Tests of remote memory, which also run where the kernel does not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
-             test_na_rma test_na_target test_bulk)
+             test_na_rma test_na_target test_bulk test_rpc_fault)
 # Tests that run on the example of a transport, examples/hg_na_unix.c. It has no
 # connections: it passes no suite about the end of peers, nor the cases of
 # na_peer about that, and has no addr_terminate.

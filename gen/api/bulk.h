@@ -312,6 +312,8 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
  *                            handle.
  * @retval HG_AGAIN           the owner has too many transfers.
  * @retval HG_PERMISSION      the owner does not allow it.
+ * @retval HG_FAULT           memory of one side cannot be accessed, see
+ *                            hg-bulk(7).
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (option
  *                            bulk_checksum), counted as bulk_damaged.
  * @retval HG_NOMEM           out of memory.

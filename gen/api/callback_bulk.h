@@ -277,6 +277,7 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * - HG_PERMISSION, HG_NOMEM: the peer refuses, or has no memory.
  * - HG_NODEV: the address in the handle is of another transport, or needs a
  *   name server.
+ * - HG_FAULT: memory of one side cannot be accessed, see hg-bulk(7).
  * - HG_CHECKSUM_ERROR: the data changed on the way (bulk_checksum).
  *
  * @param context        the context.

@@ -27,18 +27,20 @@ enum na_return {
     NA_OPNOTSUPPORTED = 16,
     NA_HOSTFIREWALL = 23,
 #endif
-    NA_SUCCESS = 0,      /**< the function succeeded */
-    NA_PERMISSION = 1,   /**< the peer, or the flags of memory, forbid it */
-    NA_NOENTRY = 2,      /**< no such object, name or operation */
-    NA_INTR = 3,         /**< a signal ended the wait */
-    NA_AGAIN = 4,        /**< a limit was reached; try again later */
-    NA_NOMEM = 5,        /**< out of memory */
-    NA_ACCESS = 6,       /**< the operating system denies access */
-    NA_FAULT = 7,        /**< the object is unusable, as in a child of fork */
-    NA_BUSY = 8,         /**< the object is in use */
-    NA_EXIST = 9,        /**< it exists already */
-    NA_NODEV = 10,       /**< no such device or interface */
-    NA_INVALID_ARG = 11, /**< an argument is wrong */
+    NA_SUCCESS = 0,    /**< the function succeeded */
+    NA_PERMISSION = 1, /**< the peer, or the flags of memory, forbid it */
+    NA_NOENTRY = 2,    /**< no such object, name or operation */
+    NA_INTR = 3,       /**< a signal ended the wait */
+    NA_AGAIN = 4,      /**< a limit was reached; try again later */
+    NA_NOMEM = 5,      /**< out of memory */
+    NA_ACCESS = 6,     /**< the operating system denies access */
+    /** The object is unusable, as in a child of fork. Of a transfer: memory of
+     * one side cannot be accessed; see hg-bulk(7). */
+    NA_FAULT = 7,
+    NA_BUSY = 8,            /**< the object is in use */
+    NA_EXIST = 9,           /**< it exists already */
+    NA_NODEV = 10,          /**< no such device or interface */
+    NA_INVALID_ARG = 11,    /**< an argument is wrong */
     NA_PROTOCOL_ERROR = 12, /**< a peer uses another protocol, or breaks it */
     NA_OVERFLOW = 13,       /**< out of the range of an object */
     NA_MSGSIZE = 14,        /**< a message or a buffer has the wrong size */

@@ -575,8 +575,9 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * data may have been written.
  *
  * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the peer;
- * NA_NOENTRY, the memory is not registered any more; NA_AGAIN, the peer has
- * too many transfers of this process; NA_DISCONNECT, the peer is gone. Over
+ * NA_NOENTRY, the memory is not registered any more; NA_FAULT, memory of one
+ * side cannot be accessed; NA_AGAIN, the peer has too many transfers of this
+ * process; NA_DISCONNECT, the peer is gone. Over
  * libfabric a transfer of 0 bytes succeeds without asking the peer.
  *
  * @param na_class           the class.

@@ -339,6 +339,8 @@ typedef struct hg_memory {
  *                            listen.
  * @retval HG_NODEV           this side's bulk class cannot use the owner's
  *                            address.
+ * @retval HG_FAULT           memory of one side cannot be accessed, see
+ *                            hg-bulk(7).
  * @retval HG_CHECKSUM_ERROR  the data changed on the way (bulk_checksum).
  * @retval HG_PROTOCOL_ERROR  the handle lacks its owner's address on the bulk
  *                            class.

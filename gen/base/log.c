@@ -651,7 +651,7 @@ static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"limit reached, try again later", "HG_AGAIN"},
     {"out of memory", "HG_NOMEM"},
     {"access denied by the system", "HG_ACCESS"},
-    {"object unusable", "HG_FAULT"},
+    {"object or memory unusable", "HG_FAULT"},
     {"busy", "HG_BUSY"},
     {"exists already", "HG_EXIST"},
     {"no such device", "HG_NODEV"},

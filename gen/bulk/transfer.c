@@ -141,7 +141,8 @@ static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
      * yet". */
     if (ret == HG_TIMEOUT || ret == HG_INTR)
         ret = HG_OTHER_ERROR;
-    if (ret == HG_DISCONNECT) /* other errors are logged where they arise */
+    /* Other errors are logged where they arise. */
+    if (ret == HG_DISCONNECT || ret == HG_FAULT)
         hg_log_warning("bulk", "a %s of %" PRIu64 " bytes %s %s failed: %s",
             transfer->args.op == HG_BULK_PULL ? "pull" : "push",
             transfer->args.size,

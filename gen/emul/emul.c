@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/crc64.h"
+#include "base/fault.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "na/addr.h"
@@ -316,7 +317,8 @@ static bool na_emul_may_send(const struct na_emul_xfer *xfer)
 }
 
 /* Add up to `size` bytes of data to the plan. A long run, or the last one, is
- * sent in place; short ones are copied together. NA_NOMEM. */
+ * sent in place; short ones are copied together. NA_NOMEM; NA_FAULT: the memory
+ * cannot be read. */
 static na_return_t na_emul_load(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan, na_size_t size)
 {
@@ -330,6 +332,8 @@ static na_return_t na_emul_load(
         plan->release = na_emul_unpin;
         plan->data = na_cursor_run(&plan->cursor, size, &plan->size);
         na_cursor_advance(&plan->cursor, plan->size);
+        if (!hg_fault_can_read(plan->data, (size_t) plan->size))
+            return na_rma_fault(plan->size, false);
     } else {
         if (size > NA_EMUL_GATHER_MAX)
             size = NA_EMUL_GATHER_MAX;
@@ -339,6 +343,8 @@ static na_return_t na_emul_load(
         plan->data = plan->arg;
         plan->size =
             na_cursor_gather(&plan->cursor, plan->arg, size, NA_EMUL_PIECE);
+        if (plan->size == 0)
+            return na_rma_fault(run, false);
         core->count(
             xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
     }
@@ -348,7 +354,7 @@ static na_return_t na_emul_load(
     return NA_SUCCESS;
 }
 
-/* Compose the next frame. NA_NOMEM. */
+/* Compose the next frame. NA_NOMEM, NA_FAULT. */
 static na_return_t na_emul_make(
     struct na_emul_xfer *xfer, struct na_emul_plan *plan)
 {
@@ -408,11 +414,11 @@ static void na_emul_sent(
 }
 
 /* The transport did not accept the frame, with the error `ret`. If there is no
- * memory for the data of an answer, the request is refused. False: retry
- * later. */
+ * memory for the data of an answer, or it cannot be read, the request is
+ * refused. False: retry later. */
 static bool na_emul_unsent(struct na_emul_xfer *xfer, na_return_t ret)
 {
-    if (ret == NA_NOMEM && !xfer->origin)
+    if ((ret == NA_NOMEM || ret == NA_FAULT) && !xfer->origin)
         na_emul_end(xfer, ret);
     else if (ret != NA_AGAIN)
         na_emul_drop(xfer, ret);
@@ -895,7 +901,8 @@ static char *na_emul_spot(
 }
 
 /* Copy data to its destination, unless the transport received it there.
- * NA_CHECKSUM_ERROR: it differs from what was sent. */
+ * NA_CHECKSUM_ERROR: it differs from what was sent; NA_FAULT: the destination
+ * cannot be written. */
 static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     const struct na_emul_wire *wire, const struct na_mem_handle *mem,
     na_offset_t offset, const void *data)
@@ -915,7 +922,8 @@ static na_return_t na_emul_store(const struct na_emul_xfer *xfer,
     }
     if (wire->length > 0 && na_emul_spot(mem, offset, wire->length) != data) {
         na_cursor_init(&cursor, mem, offset);
-        na_cursor_scatter(&cursor, data, wire->length);
+        if (!na_cursor_scatter(&cursor, data, wire->length))
+            return na_rma_fault(wire->length, true);
     }
     return NA_SUCCESS;
 }
@@ -1007,6 +1015,7 @@ static bool na_emul_is_answer(const struct na_emul_xfer *xfer,
     case NA_PERMISSION:
     case NA_NOENTRY:
     case NA_NOMEM:
+    case NA_FAULT:
     case NA_OVERFLOW:
     case NA_CHECKSUM_ERROR: return size == 0 && !more;
     default: return false;
@@ -1083,10 +1092,12 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
                 xfer->op->local_offset + (wire.offset - xfer->offset), size);
     } else if (na_emul_check_request(emul, &wire, &mem) == NA_SUCCESS) {
         spot = na_emul_spot(&mem->pub, wire.offset, size);
-        if (spot != NULL)
-            xfer = na_emul_xfer_new(emul, source, false);
     }
-    if (spot == NULL || xfer == NULL)
+    if (spot == NULL || !hg_fault_can_write(spot, size))
+        return NULL;
+    if (mem != NULL)
+        xfer = na_emul_xfer_new(emul, source, false);
+    if (xfer == NULL)
         return NULL;
     if (mem != NULL) { /* a transfer that only holds the memory */
         xfer->mem = mem;

@@ -2,6 +2,7 @@
 /* rma: see rma.h. */
 #include "na/rma.h"
 
+#include "base/fault.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -82,6 +83,7 @@ HG_PRIVATE na_size_t na_cursor_gather(
 {
     char *to = (char *) buf;
     na_size_t done = 0;
+    uintptr_t page = 0;
 
     while (done < size) {
         na_size_t run;
@@ -89,27 +91,59 @@ HG_PRIVATE na_size_t na_cursor_gather(
 
         if (run >= piece)
             break;
-        memcpy(to + done, from, (size_t) run);
+        if (!hg_fault_copy_run(to + done, from, (size_t) run, from, &page))
+            return 0;
         na_cursor_advance(cursor, run);
         done += run;
     }
     return done;
 }
 
-HG_PRIVATE void na_cursor_scatter(
+HG_PRIVATE bool na_cursor_scatter(
     struct na_cursor *cursor, const void *data, na_size_t size)
 {
     const char *from = (const char *) data;
+    uintptr_t page = 0;
 
     while (size > 0) {
         na_size_t run;
         char *to = na_cursor_run(cursor, size, &run);
 
-        memcpy(to, from, (size_t) run);
+        if (!hg_fault_copy_run(to, from, (size_t) run, to, &page))
+            return false;
         na_cursor_advance(cursor, run);
         from += run;
         size -= run;
     }
+    return true;
+}
+
+HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write)
+{
+    hg_log_error("rma",
+        "%" PRIu64 " bytes of bulk memory of this process cannot be %s: they "
+        "were unmapped or protected, or their mapped file was cut short",
+        size, write ? "written" : "read");
+    return NA_FAULT;
+}
+
+HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
+    na_offset_t offset, na_size_t size, bool write)
+{
+    struct na_cursor cursor;
+    bool can = true;
+
+    na_cursor_init(&cursor, mem, offset);
+    while (can && size > 0) {
+        na_size_t run;
+        char *at = na_cursor_run(&cursor, size, &run);
+
+        can = write ? hg_fault_can_write(at, (size_t) run)
+                    : hg_fault_can_read(at, (size_t) run);
+        na_cursor_advance(&cursor, run);
+        size -= run;
+    }
+    return can;
 }
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,

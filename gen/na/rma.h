@@ -43,13 +43,22 @@ HG_PRIVATE char *na_cursor_run(
 HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size);
 
 /* Copy runs shorter than `piece` to `buf`, up to `size` bytes, which must
- * exist; stop at a longer run. Returns the number of bytes copied. */
+ * exist; stop at a longer run. Returns the number of bytes copied. The first
+ * run is shorter; 0: the memory cannot be read. */
 HG_PRIVATE na_size_t na_cursor_gather(
     struct na_cursor *cursor, void *buf, na_size_t size, na_size_t piece);
 
-/* Copy `size` bytes of `data` into the memory at the cursor. */
-HG_PRIVATE void na_cursor_scatter(
+/* Copy `size` bytes of `data` into the memory at the cursor. False: it cannot
+ * be written. */
+HG_PRIVATE bool na_cursor_scatter(
     struct na_cursor *cursor, const void *data, na_size_t size);
+
+/* Log that memory of this process cannot be accessed; returns NA_FAULT. */
+HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write);
+
+/* Whether local memory can be read, or written. */
+HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
+    na_offset_t offset, na_size_t size, bool write);
 
 /* Copy between two local handles, which may overlap within a segment. Ranges
  * were checked. */

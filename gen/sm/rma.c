@@ -258,7 +258,8 @@ static na_return_t na_sm_rma_deny(struct na_sm_addr *addr, const char *why)
 
 /* Make the kernel copy *size bytes; a put may copy fewer, *size is then their
  * number. A read also reads the peer's incarnation; a partial read fails. Both
- * vectors have a free element at the end. */
+ * vectors have a free element at the end. NA_FAULT: memory of one side cannot
+ * be accessed, or the process is not the peer. */
 static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
     struct iovec *local, size_t local_count, struct iovec *remote,
     size_t remote_count, na_size_t *size)
@@ -285,32 +286,50 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
                       remote_count, 0);
     error = errno;
     na_sm_rma_copy_ends(touch);
+    if (moved < 0 && error == EFAULT)
+        return NA_FAULT;
     if (moved < 0)
-        return error == EFAULT || error == ENOMEM
-            ? NA_OPNOTSUPPORT
-            : na_sm_rma_deny(addr, strerror(error));
+        return error == ENOMEM ? NA_OPNOTSUPPORT
+                               : na_sm_rma_deny(addr, strerror(error));
     if (put) {
         assert(moved > 0 && (na_size_t) moved <= *size);
         *size = (na_size_t) moved;
         return na_sm_peer_has_ended(addr) ? NA_DISCONNECT : NA_SUCCESS;
     }
     if ((na_size_t) moved != *size + sizeof(word))
-        return NA_OPNOTSUPPORT;
+        return NA_FAULT;
     if (word == atomic_load(&addr->incarnation))
         return NA_SUCCESS;
     (void) na_sm_rma_deny(addr, "its process id belongs to another process");
     return works ? NA_DISCONNECT : NA_OPNOTSUPPORT;
 }
 
-/* First use of a connection: check the identity of the process. */
+/* Check the identity of the process: at the first use of a connection, and
+ * after a fault. */
 static na_return_t na_sm_rma_identify(struct na_sm_touch *touch)
 {
     struct iovec local[1], remote[1];
     na_size_t size = 0;
     na_return_t ret = na_sm_rma_call(touch, false, local, 0, remote, 0, &size);
 
+    if (ret == NA_FAULT)
+        ret = na_sm_rma_deny(touch->addr, strerror(EFAULT));
     touch->addr->vm = ret == NA_SUCCESS ? NA_SM_VM_WORKS : NA_SM_VM_DENIED;
     return ret;
+}
+
+/* The kernel's copy reached memory that cannot be accessed. */
+static na_return_t na_sm_rma_fault(
+    struct na_sm_touch *touch, const struct na_op *op, na_size_t size)
+{
+    bool get = op->type == NA_CB_GET;
+    na_return_t ret = na_sm_rma_identify(touch);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (!na_rma_can_access(op->local, op->local_offset, size, get))
+        return na_rma_fault(size, get);
+    return NA_FAULT; /* the peer's memory */
 }
 
 /* ---- Descriptions ---- */
@@ -505,7 +524,7 @@ static na_return_t na_sm_rma_work(struct na_sm_touch *touch, struct na_op *op)
     }
     while (ret == NA_SUCCESS && op->size > end)
         ret = na_sm_rma_move(touch, op, op->size - end);
-    return ret;
+    return ret == NA_FAULT ? na_sm_rma_fault(touch, op, op->size - end) : ret;
 }
 
 /* Read the slot of an operation's memory, whose key is published.

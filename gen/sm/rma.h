@@ -30,6 +30,11 @@
  *   until the connection ends; one line is logged. With HG_SM_RMA=vm the result
  *   is NA_PERMISSION instead.
  *
+ * EFAULT means that the memory of one side cannot be accessed: the operation
+ * ends with NA_FAULT, and no process accesses that memory itself. The library's
+ * own memory cannot fault, but the initiator's side of a copy through a mapping
+ * can: that is the memory of the process that makes the copy.
+ *
  * With HG_SM_RMA=vm a class lets the processes of its user read its memory
  * (PR_SET_PTRACER), since Yama may permit that only to ancestors.
  *

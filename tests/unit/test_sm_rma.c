@@ -783,8 +783,8 @@ HG_TEST(sm_rma_invalid_slots_are_refused)
         {NA_AGAIN, NA_SM_MEM_SEGMENTS + 1, WIDTH, BOTH, NONE, 0, 0, NULL},
         {NA_AGAIN, UINT32_MAX, WIDTH, BOTH, NONE, 0, 0, NULL},
         {NA_AGAIN, 1, WIDTH / 2, BOTH, NONE, 0, 0, NULL},
-        {NA_AGAIN, 1, WIDTH, BOTH, NONE, 0, 0, (const void *) 16},
-        {NA_AGAIN, 2, WIDTH, BOTH, NONE, 0, 0, (const void *) 16},
+        {NA_FAULT, 1, WIDTH, BOTH, NONE, 0, 0, (const void *) 16},
+        {NA_FAULT, 2, WIDTH, BOTH, NONE, 0, 0, (const void *) 16},
         {NA_PERMISSION, 1, WIDTH, 0, NONE, 0, 0, NULL},
         {NA_PERMISSION, 1, WIDTH, NA_MEM_WRITE_ONLY, NONE, 0, 0, NULL},
         {NA_OVERFLOW, 1, WIDTH, BOTH, NONE, 0, 1, NULL},
@@ -828,14 +828,13 @@ HG_TEST(sm_rma_offset_past_the_size_is_refused)
     srma_close(&pair);
 }
 
-/* The kernel reads only a part of the segments that an owner reports: frames
- * carry the data. */
+/* The kernel reads only a part of the segments that an owner reports. */
 HG_TEST(sm_rma_partially_read_segments_are_not_used)
 {
     size_t page = (size_t) sysconf(_SC_PAGESIZE);
     unsigned char *pages = (unsigned char *) mmap(
         NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
-    const struct srma_forgery lie = {NA_AGAIN, 2, sizeof(void *),
+    const struct srma_forgery lie = {NA_FAULT, 2, sizeof(void *),
         NA_MEM_READWRITE, NA_SM_ARENAS, 0, 0,
         pages + page - sizeof(struct na_segment)};
 

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bulk memory that cannot be accessed: a mapped file that was cut short, pages
+ * without permission, addresses without memory. It is the caller's, or the
+ * local memory of the server that moves the data. The transfer ends with
+ * HG_FAULT, both processes live, and the next transfer succeeds.
+ */
+#define _GNU_SOURCE 1
+#include "rpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum fault_kind {
+    FAULT_NOT, /* good memory */
+    FAULT_CUT,
+    FAULT_PROTECTED,
+    FAULT_NOWHERE,
+    FAULT_READ_ONLY,
+    FAULT_FULL
+};
+
+#define FAULT_MAX 300000u
+#define FAULT_LIMIT 50000u /* bytes of FAULT_NOWHERE */
+#define FAULT_PIECES 20u
+#define FAULT_MS hg_test_scaled_ms(20000u)
+
+/* clang-format off */
+MERCURY_GEN_PROC(fault_job_t, ((uint8_t)(push))((uint8_t)(kind)))
+MERCURY_GEN_RPC_STUB(int32_t, fault_move,
+    ((fault_job_t)(job))((hg_bulk_t)(memory)), )
+/* clang-format on */
+
+static void rpc_register(void)
+{
+    HG_CHECK(fault_move_provide() != 0);
+}
+
+static unsigned char fault_pattern[FAULT_MAX];
+
+/* In every process of this program. */
+__attribute__((constructor)) static void fault_begin(void)
+{
+    unsigned i;
+
+    for (i = 0; i < FAULT_MAX; i++)
+        fault_pattern[i] = (unsigned char) (i * 131 >> i % 5);
+}
+
+/* The file has not more than a page left, none if it was small. */
+static void *fault_cut(size_t size)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    int fd = memfd_create("fault", MFD_CLOEXEC);
+    void *memory;
+
+    HG_CHECK(fd >= 0 && ftruncate(fd, (off_t) size) == 0);
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    HG_CHECK(memory != MAP_FAILED);
+    HG_CHECK(ftruncate(fd, size > (size_t) page ? page : 0) == 0);
+    HG_CHECK(close(fd) == 0);
+    return memory;
+}
+
+/* The pages of a sparse file on a full disk. */
+static void *fault_fill(size_t size)
+{
+    char name[4096];
+    void *memory;
+    int fd;
+
+    (void) snprintf(name, sizeof(name), "%s/sparse", hg_test_dir());
+    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    HG_CHECK(fd >= 0 && ftruncate(fd, (off_t) size) == 0);
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    HG_CHECK(memory != MAP_FAILED && close(fd) == 0);
+    return memory;
+}
+
+/* `size` bytes of a kind, at an address that no other memory gets. */
+static unsigned char *fault_make(enum fault_kind kind, size_t size)
+{
+    int protection = kind == FAULT_PROTECTED ? PROT_NONE
+        : kind == FAULT_READ_ONLY            ? PROT_READ
+                                             : PROT_READ | PROT_WRITE;
+    unsigned char *memory;
+
+    if (kind == FAULT_CUT)
+        return (unsigned char *) fault_cut(size);
+    if (kind == FAULT_FULL)
+        return (unsigned char *) fault_fill(size);
+    if (kind == FAULT_NOWHERE) /* Linux maps nothing there */
+        return (unsigned char *) (uintptr_t) sysconf(_SC_PAGESIZE);
+    memory = (unsigned char *) mmap(
+        NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HG_CHECK(memory != MAP_FAILED);
+    memcpy(memory, fault_pattern, size);
+    HG_CHECK(mprotect(memory, size, protection) == 0);
+    return memory;
+}
+
+static void fault_free(enum fault_kind kind, unsigned char *memory, size_t size)
+{
+    if (kind != FAULT_NOWHERE)
+        HG_CHECK(munmap(memory, size) == 0);
+}
+
+/* ---- The server ---- */
+
+int32_t fault_move(fault_job_t job, hg_memory_t memory)
+{
+    enum fault_kind kind = (enum fault_kind) job.kind;
+    unsigned char *bytes = fault_make(kind, memory.size);
+    hg_return_t ret = job.push ? HG_Bulk_push_timed(memory.call, memory.bulk, 0,
+                                     bytes, memory.size, FAULT_MS)
+                               : HG_Bulk_pull_timed(memory.call, memory.bulk, 0,
+                                     bytes, memory.size, FAULT_MS);
+
+    if (ret == HG_SUCCESS && !job.push)
+        HG_CHECK_EQ_MEM(bytes, fault_pattern, memory.size);
+    fault_free(kind, bytes, memory.size);
+    return (int32_t) ret;
+}
+
+/* ---- The client ---- */
+
+/* What one transfer is like: the kinds of both memories. */
+struct fault_case {
+    enum fault_kind here, there;
+    size_t size;
+    unsigned pieces;
+    bool push;
+};
+
+static hg_return_t fault_call(
+    const struct rpc_end *end, const struct fault_case *c)
+{
+    fault_job_t job = {c->push, (uint8_t) c->there};
+    unsigned char *bytes = fault_make(c->here, c->size);
+    void *ptrs[FAULT_PIECES];
+    size_t sizes[FAULT_PIECES];
+    int32_t moved = -1;
+    hg_bulk_t bulk;
+    unsigned i;
+
+    for (i = 0; i < c->pieces; i++) {
+        sizes[i] = c->size / c->pieces;
+        ptrs[i] = bytes + i * sizes[i];
+    }
+    if (c->here == FAULT_NOT && c->push)
+        memset(bytes, 0, c->size);
+    HG_CHECK_OK(HG_Bulk_handle_create(c->pieces, ptrs, sizes,
+        c->here == FAULT_READ_ONLY && !c->push ? HG_BULK_READ_ONLY
+                                               : HG_BULK_READWRITE,
+        &bulk));
+    HG_CHECK_OK(fault_move_call(end->target, 3 * FAULT_MS, job, bulk, &moved));
+    if (c->here == FAULT_NOT && moved == HG_SUCCESS)
+        HG_CHECK_EQ_MEM(bytes, fault_pattern, c->size);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    fault_free(c->here, bytes, c->size);
+    return (hg_return_t) moved;
+}
+
+/* Make this process and its children run on a system that denies
+ * process_vm_readv, or has no MADV_POPULATE_READ and MADV_POPULATE_WRITE, which
+ * are 22 and 23. */
+static void fault_restrict(bool denies, bool old)
+{
+    struct sock_filter lines[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(
+            BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, denies ? 0 : 1, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+            offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, old ? 22 : UINT32_MAX, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(lines) / sizeof(lines[0]), lines};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        hg_test_skip("the kernel has no seccomp: %s", strerror(errno));
+}
+
+/* Whether memory of a kind can be the source, or the destination. */
+static bool fault_is_good(enum fault_kind kind, bool source)
+{
+    return kind == FAULT_NOT || (kind == FAULT_READ_ONLY && source);
+}
+
+static void fault_try(const struct rpc_end *end, struct fault_case c)
+{
+    bool good =
+        fault_is_good(c.here, !c.push) && fault_is_good(c.there, c.push);
+
+    if (c.size > FAULT_LIMIT &&
+        (c.here == FAULT_NOWHERE || c.there == FAULT_NOWHERE))
+        c.size = FAULT_LIMIT;
+    HG_CHECK_RET(fault_call(end, &c), good ? HG_SUCCESS : HG_FAULT);
+    c.here = FAULT_NOT;
+    c.there = FAULT_NOT;
+    HG_CHECK_OK(fault_call(end, &c));
+}
+
+/* Each kind up to `last`, in this process or in the server. */
+static void fault_all(bool here, enum fault_kind last)
+{
+    static const size_t sizes[] = {3000, FAULT_MAX};
+    struct rpc_end end;
+    unsigned kind, i, pieces, push;
+
+    rpc_open(&end);
+    /* Where this process copies the data, it says what is wrong. */
+    hg_test_allow_log("bulk memory of this process cannot be");
+    for (kind = FAULT_NOT; kind <= (unsigned) last; kind++)
+        for (i = 0; i < 2; i++)
+            for (pieces = 1; pieces <= FAULT_PIECES; pieces += FAULT_PIECES - 1)
+                for (push = 0; push < 2; push++) {
+                    struct fault_case c = {
+                        FAULT_NOT, FAULT_NOT, sizes[i], pieces, push != 0};
+
+                    *(here ? &c.here : &c.there) = (enum fault_kind) kind;
+                    fault_try(&end, c);
+                }
+    rpc_close(&end);
+}
+
+/* libfabric moves memory by itself. */
+static bool fault_is_promised(void)
+{
+    return hg_test_crosses_processes() && !hg_test_is_ofi();
+}
+
+HG_TEST_WHERE(memory_of_the_caller_may_be_inaccessible, fault_is_promised)
+{
+    fault_all(true, FAULT_READ_ONLY);
+}
+
+HG_TEST_WHERE(memory_of_the_server_may_be_inaccessible, fault_is_promised)
+{
+    fault_all(false, FAULT_READ_ONLY);
+}
+
+/* Linux before 5.14. */
+HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel, fault_is_promised)
+{
+    fault_restrict(false, true);
+    fault_all(true, FAULT_READ_ONLY);
+    fault_all(false, FAULT_READ_ONLY);
+}
+
+/* Only memory that cannot be read is found. */
+HG_TEST_WHERE(
+    inaccessible_memory_is_found_without_permission, fault_is_promised)
+{
+    fault_restrict(true, false);
+    fault_all(true, FAULT_NOWHERE);
+    fault_all(false, FAULT_NOWHERE);
+}
+
+HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel_without_permission,
+    fault_is_promised)
+{
+    fault_restrict(true, true);
+    fault_all(true, FAULT_NOWHERE);
+    fault_all(false, FAULT_NOWHERE);
+}
+
+/* A push is the first access to the pages. */
+HG_TEST_WHERE(full_disk_under_the_memory_is_found, fault_is_promised)
+{
+    const struct fault_case c = {FAULT_FULL, FAULT_NOT, FAULT_MAX, 1, true};
+    struct rpc_end end;
+
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", hg_test_dir(), "tmpfs", 0, "size=64k") != 0)
+        hg_test_skip("only root can mount a small disk");
+    rpc_open(&end);
+    hg_test_allow_log("bulk memory of this process cannot be written");
+    fault_try(&end, c);
+    rpc_close(&end);
+    HG_CHECK(umount2(hg_test_dir(), MNT_DETACH) == 0);
+}

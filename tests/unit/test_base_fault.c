@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fault: copies and checks of memory with an inaccessible page, at every place
+ * around that page.
+ */
+#include "support/library.h"
+
+#include "harness.h"
+
+#include <sys/mman.h>
+
+enum { FAULT_SMALL = 40 };
+
+struct fault_pages {
+    size_t page;
+    char *memory; /* three pages: the middle one has another protection */
+    char *edges[2];
+};
+
+static void fault_open(struct fault_pages *pages, int protection)
+{
+    pages->page = (size_t) sysconf(_SC_PAGESIZE);
+    pages->memory = (char *) mmap(NULL, 3 * pages->page, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    HG_CHECK(pages->memory != MAP_FAILED);
+    memset(pages->memory, 'p', 3 * pages->page);
+    pages->edges[0] = pages->memory + pages->page;
+    pages->edges[1] = pages->memory + 2 * pages->page;
+    HG_CHECK(mprotect(pages->edges[0], pages->page, protection) == 0);
+}
+
+static void fault_close(struct fault_pages *pages)
+{
+    HG_CHECK(munmap(pages->memory, 3 * pages->page) == 0);
+}
+
+/* Whether no byte is in the middle page. */
+static bool fault_is_outside(
+    const struct fault_pages *pages, const char *at, size_t size)
+{
+    return size == 0 || at + size <= pages->edges[0] || at >= pages->edges[1];
+}
+
+static void fault_try(const struct fault_pages *pages, char *at, size_t size,
+    bool reads, bool writes)
+{
+    char buf[FAULT_SMALL];
+    bool outside = fault_is_outside(pages, at, size);
+    uintptr_t page = 0;
+
+    memset(buf, 'b', sizeof(buf));
+    HG_CHECK_EQ_INT(hg_fault_can_read(at, size), outside || reads);
+    HG_CHECK_EQ_INT(hg_fault_can_write(at, size), outside || writes);
+    HG_CHECK_EQ_INT(hg_fault_copy(buf, at, size), outside || reads);
+    if (size > 0 && (outside || reads))
+        HG_CHECK(buf[0] == 'p' && buf[size - 1] == 'p');
+    if (size > 0)
+        HG_CHECK_EQ_INT(
+            hg_fault_copy_run(buf, at, size, at, &page), outside || reads);
+    HG_CHECK(size == sizeof(buf) || buf[size] == 'b');
+    HG_CHECK_EQ_INT(hg_fault_copy(at, buf, size), outside || writes);
+}
+
+HG_TEST(fault_is_found_at_every_place)
+{
+    static const struct {
+        int protection;
+        bool reads, writes;
+    } kinds[] = {{PROT_NONE, false, false}, {PROT_READ, true, false},
+        {PROT_READ | PROT_WRITE, true, true}};
+    struct fault_pages pages;
+    size_t size, kind, edge;
+    int from;
+
+    for (kind = 0; kind < 3; kind++)
+        for (size = 0; size <= FAULT_SMALL; size++)
+            for (edge = 0; edge < 2; edge++)
+                for (from = -FAULT_SMALL; from <= FAULT_SMALL; from += 5) {
+                    fault_open(&pages, kinds[kind].protection);
+                    fault_try(&pages, pages.edges[edge] + from, size,
+                        kinds[kind].reads, kinds[kind].writes);
+                    fault_close(&pages);
+                }
+}
+
+/* A check looks at each page. */
+HG_TEST(fault_is_found_in_the_middle)
+{
+    struct fault_pages pages;
+    static char buf[1 << 20];
+
+    fault_open(&pages, PROT_NONE);
+    HG_CHECK(3 * pages.page <= sizeof(buf));
+    HG_CHECK(!hg_fault_can_read(pages.memory, 3 * pages.page));
+    HG_CHECK(!hg_fault_can_write(pages.memory, 3 * pages.page));
+    HG_CHECK(!hg_fault_copy(buf, pages.memory, 3 * pages.page));
+    HG_CHECK(!hg_fault_copy(pages.memory, buf, 3 * pages.page));
+    fault_close(&pages);
+}
+
+/* Runs of one page need no call of the kernel after the first; the page after
+ * it does. */
+HG_TEST(fault_is_found_in_the_run_after_a_page)
+{
+    struct fault_pages pages;
+    uintptr_t page = 0;
+    char buf[FAULT_SMALL];
+    char *at;
+
+    fault_open(&pages, PROT_NONE);
+    for (at = pages.memory; at + 32 <= pages.edges[0]; at += 32)
+        HG_CHECK(hg_fault_copy_run(buf, at, 32, at, &page));
+    HG_CHECK(!hg_fault_copy_run(buf, at, 32, at, &page));
+    page = 0;
+    for (at = pages.memory; at + 32 <= pages.edges[0]; at += 32)
+        HG_CHECK(hg_fault_copy_run(at, buf, 32, at, &page));
+    HG_CHECK(!hg_fault_copy_run(at, buf, 32, at, &page));
+    fault_close(&pages);
+}
