@@ -1180,6 +1180,13 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
  * unknown peers only for the lane of frames: RMA finds memory by the address of
  * its owner, which may not listen.
  *
+ * A peer that does not receive must not make its sender keep any amount of
+ * messages. MPI does not report whether a packet was received, but a body is
+ * requested only after the packets before it. So after half of NA_MPI_WINDOW in
+ * packets, the next message is a body, however small, and while the bodies that
+ * were not requested, with the packets before them, have NA_MPI_WINDOW bytes,
+ * further messages wait in `sends`.
+ *
  * Every packet carries both incarnations. Packets for a closed class are
  * dropped by the next class with the same tags. BYE ends a connection, and is
  * answered by BYE. A class that is closed sends GONE to all peers, which is not
@@ -1218,6 +1225,10 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 /* Minimum of bytes that may be queued behind a body: more than a correct peer
  * sends before it receives the request for the body. */
 #define NA_MPI_INBOX ((size_t) 1 << 20)
+/* Bytes of messages that a peer has not received at which a sender stops. Each
+ * message counts NA_MPI_COST more for its memory. */
+#define NA_MPI_WINDOW ((uint64_t) 1 << 20)
+#define NA_MPI_COST 128u
 #define NA_MPI_PULLS 8u  /* bodies of one lane in transit */
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
 #define NA_MPI_TESTS 8u  /* sends tested in one poll */
@@ -1313,6 +1324,7 @@ struct na_mpi_out {
     struct na_link link;
     MPI_Request request;
     uint32_t id;
+    uint64_t weight; /* of a message, with the packets before it */
     const void *data;
     size_t size;
     void *owned;                /* the body, if it must be freed, or NULL */
@@ -1365,6 +1377,8 @@ struct na_mpi_addr {
     uint32_t last_id;
     uint32_t last_sent[NA_MPI_LANES];    /* id of a body */
     struct na_link offers[NA_MPI_LANES]; /* bodies that were not requested */
+    uint64_t offered; /* bytes of messages in `offers` and before them */
+    uint64_t packed;  /* bytes of messages in packets after that */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
     struct na_link lookups;
     struct na_link sends;
@@ -1938,7 +1952,7 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
 
     assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
     if (body != NULL) {
-        assert(body->packet == NULL && body->size > NA_MPI_PAYLOAD - head_size);
+        assert(body->packet == NULL && body->size > 0);
         header->size = (uint32_t) body->size;
         header->id = body->id = ++addr->last_id;
     }
@@ -1994,6 +2008,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
         return NULL;
     }
     addr->last_sent[lane] = out->id;
+    addr->offered -= out->weight;
     na_plug_list_remove(&out->link);
     na_plug_list_push(&self->sending, &out->link);
     if (addr->state == NA_MPI_CLOSING)
@@ -2036,25 +2051,21 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 
 /* ---- Messages ---- */
 
-/* Gather the bytes of a message if they do not fit in a packet; else NULL.
- * NA_NOMEM. Without the lock. */
-static na_return_t na_mpi_gather(const struct na_mpi_class *self,
-    const struct na_msg *msg, struct na_mpi_out **body_p)
+/* Gather the bytes of a message into a body. NULL: out of memory (logged). */
+static struct na_mpi_out *na_mpi_gather(
+    const struct na_mpi_class *self, const struct na_msg *msg)
 {
-    unsigned char *bytes;
+    unsigned char *bytes =
+        (unsigned char *) self->base.core->alloc((size_t) msg->size);
+    struct na_mpi_out *body = NULL;
     size_t used = 0;
     na_size_t i;
 
-    *body_p = NULL;
-    if (msg->size <= NA_MPI_PAYLOAD)
-        return NA_SUCCESS;
-    bytes = (unsigned char *) self->base.core->alloc((size_t) msg->size);
     if (bytes != NULL)
-        *body_p =
-            na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
-    if (*body_p == NULL) {
+        body = na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
+    if (body == NULL) {
         self->base.core->free(bytes);
-        return NA_NOMEM;
+        return NULL;
     }
     for (i = 0; i < msg->segment_count; i++) {
         size_t size = (size_t) msg->segments[i].size;
@@ -2063,20 +2074,37 @@ static na_return_t na_mpi_gather(const struct na_mpi_class *self,
             memcpy(bytes + used, msg->segments[i].address, size);
         used += size;
     }
-    return NA_SUCCESS;
+    return body;
 }
 
-/* Send a message; `body` is from na_mpi_gather, and taken unless this fails. */
-static na_return_t na_mpi_transmit(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, const struct na_msg *msg, struct na_mpi_out *body)
+/* Whether the peer has received enough to be sent more. */
+static bool na_mpi_may_send(const struct na_mpi_addr *addr)
 {
-    struct na_mpi_out *packet = na_mpi_packet(self);
+    return addr->offered < NA_MPI_WINDOW;
+}
+
+/* Send a message to a ready peer. */
+static na_return_t na_mpi_transmit(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, const struct na_msg *msg)
+{
+    uint64_t weight = NA_MPI_HEADER + NA_MPI_COST + msg->size;
+    struct na_mpi_out *packet = NULL;
+    struct na_mpi_out *body = NULL;
     struct na_mpi_header header;
     size_t used = 0;
     na_size_t i;
+    na_return_t ret;
+    bool large = msg->size > NA_MPI_PAYLOAD ||
+        (msg->size > 0 && addr->packed >= NA_MPI_WINDOW / 2);
 
-    if (packet == NULL)
-        return NA_NOMEM;
+    if (large)
+        body = na_mpi_gather(self, msg);
+    if (!large || body != NULL)
+        packet = na_mpi_packet(self);
+    if (packet == NULL) {
+        ret = NA_NOMEM;
+        goto end_body;
+    }
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_MESSAGE;
     header.plane = msg->plane;
@@ -2091,7 +2119,22 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
         used += size;
     }
     assert(used == (body == NULL ? msg->size : 0));
-    return na_mpi_offer(self, addr, packet, &header, used, body);
+    addr->packed += weight;
+    if (body != NULL) {
+        body->weight = addr->packed;
+        addr->offered += body->weight;
+        addr->packed = 0;
+    }
+    ret = na_mpi_offer(self, addr, packet, &header, used, body);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS; /* on failure the connection ends */
+
+end_body:
+    if (body != NULL) {
+        self->base.core->free(body->owned);
+        self->base.core->free(body);
+    }
+    return ret;
 }
 
 /* The result of a send to an address that is not ready. An idle address is
@@ -2109,26 +2152,21 @@ static na_return_t na_mpi_msg_send(
 {
     struct na_mpi_class *self = na_mpi_of(context->na_class);
     struct na_mpi_addr *addr = na_mpi_addr_of(msg->addr);
-    struct na_mpi_out *body;
-    na_return_t ret = na_mpi_gather(self, msg, &body);
+    na_return_t ret = NA_AGAIN;
     bool queued = false;
 
-    if (ret != NA_SUCCESS)
-        return ret;
     na_mpi_lock();
-    if (addr->state == NA_MPI_READY)
-        ret = na_mpi_transmit(self, addr, msg, body);
-    else
+    if (addr->state != NA_MPI_READY) {
         ret = na_mpi_unready(self, addr, NA_MPI_MESSAGES);
+    } else if (na_mpi_may_send(addr)) {
+        assert(na_plug_list_empty(&addr->sends));
+        ret = na_mpi_transmit(self, addr, msg);
+    }
     if (ret == NA_AGAIN && op != NULL) {
         na_plug_list_push(&addr->sends, &op->link);
         queued = true;
     }
     na_mpi_unlock();
-    if (body != NULL && ret != NA_SUCCESS) {
-        self->base.core->free(body->owned);
-        self->base.core->free(body);
-    }
     if (queued)
         return NA_SUCCESS;
     if (ret == NA_SUCCESS && op != NULL)
@@ -2803,25 +2841,24 @@ static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
     }
 }
 
-/* Send the messages that waited for the connection. The lock is held. */
+/* Send the messages that waited for the connection, or for the peer to receive
+ * others. The lock is held. */
 static void na_mpi_flush(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
-    while (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->sends)) {
+    while (addr->state == NA_MPI_READY && na_mpi_may_send(addr) &&
+        !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_MPI_OF(addr->sends.next, struct na_op, link);
-        struct na_mpi_out *body = NULL;
 
-        if (na_mpi_gather(self, &op->msg, &body) != NA_SUCCESS ||
-            na_mpi_transmit(self, addr, &op->msg, body) != NA_SUCCESS) {
-            if (body != NULL)
-                na_plug_list_push(&end->bodies, &body->link);
+        if (na_mpi_transmit(self, addr, &op->msg) != NA_SUCCESS) {
             na_mpi_break(self, addr); /* the others fail with the connection */
             return;
         }
         na_plug_list_remove(&op->link);
         na_plug_list_push(&end->sent, &op->link);
     }
-    if (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->closers)) {
+    if (addr->state == NA_MPI_READY && na_plug_list_empty(&addr->sends) &&
+        !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_MPI_CLOSING;
         na_mpi_set_deadline(self, addr, self->base.info->death_ms);
         na_mpi_send_bye(self, addr);
@@ -2869,6 +2906,8 @@ static void na_mpi_clear(
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
+    addr->offered = 0;
+    addr->packed = 0;
     na_mpi_connect_drop(addr);
     na_mpi_channel_leave(self, addr);
 }
@@ -4268,6 +4307,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
 static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
+    struct na_mpi_end end;
     const char *why = NULL;
 
     switch (packet->header.kind) {
@@ -4281,8 +4321,11 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
         na_mpi_welcome(self, addr, &packet->header);
         break;
     case NA_MPI_PULL:
+        na_mpi_end_init(&end);
         why = na_mpi_pulled(self, addr, &packet->header);
+        na_mpi_flush(self, addr, &end);
         na_mpi_unlock();
+        na_mpi_reached(self, addr, &end);
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
     }

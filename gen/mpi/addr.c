@@ -181,25 +181,24 @@ static void na_mpi_complete_all(struct na_mpi_class *self, struct na_link *ops,
     }
 }
 
-/* Send the messages that waited for the connection. The lock is held. */
+/* Send the messages that waited for the connection, or for the peer to receive
+ * others. The lock is held. */
 static void na_mpi_flush(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_end *end)
 {
-    while (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->sends)) {
+    while (addr->state == NA_MPI_READY && na_mpi_may_send(addr) &&
+        !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_MPI_OF(addr->sends.next, struct na_op, link);
-        struct na_mpi_out *body = NULL;
 
-        if (na_mpi_gather(self, &op->msg, &body) != NA_SUCCESS ||
-            na_mpi_transmit(self, addr, &op->msg, body) != NA_SUCCESS) {
-            if (body != NULL)
-                na_plug_list_push(&end->bodies, &body->link);
+        if (na_mpi_transmit(self, addr, &op->msg) != NA_SUCCESS) {
             na_mpi_break(self, addr); /* the others fail with the connection */
             return;
         }
         na_plug_list_remove(&op->link);
         na_plug_list_push(&end->sent, &op->link);
     }
-    if (addr->state == NA_MPI_READY && !na_plug_list_empty(&addr->closers)) {
+    if (addr->state == NA_MPI_READY && na_plug_list_empty(&addr->sends) &&
+        !na_plug_list_empty(&addr->closers)) {
         addr->state = NA_MPI_CLOSING;
         na_mpi_set_deadline(self, addr, self->base.info->death_ms);
         na_mpi_send_bye(self, addr);
@@ -247,6 +246,8 @@ static void na_mpi_clear(
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
+    addr->offered = 0;
+    addr->packed = 0;
     na_mpi_connect_drop(addr);
     na_mpi_channel_leave(self, addr);
 }

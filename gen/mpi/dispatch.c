@@ -216,6 +216,7 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
 static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, struct na_mpi_packet *packet)
 {
+    struct na_mpi_end end;
     const char *why = NULL;
 
     switch (packet->header.kind) {
@@ -229,8 +230,11 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
         na_mpi_welcome(self, addr, &packet->header);
         break;
     case NA_MPI_PULL:
+        na_mpi_end_init(&end);
         why = na_mpi_pulled(self, addr, &packet->header);
+        na_mpi_flush(self, addr, &end);
         na_mpi_unlock();
+        na_mpi_reached(self, addr, &end);
         break;
     default: why = na_mpi_arrived(self, addr, packet); break;
     }

@@ -32,6 +32,13 @@
  * unknown peers only for the lane of frames: RMA finds memory by the address of
  * its owner, which may not listen.
  *
+ * A peer that does not receive must not make its sender keep any amount of
+ * messages. MPI does not report whether a packet was received, but a body is
+ * requested only after the packets before it. So after half of NA_MPI_WINDOW in
+ * packets, the next message is a body, however small, and while the bodies that
+ * were not requested, with the packets before them, have NA_MPI_WINDOW bytes,
+ * further messages wait in `sends`.
+ *
  * Every packet carries both incarnations. Packets for a closed class are
  * dropped by the next class with the same tags. BYE ends a connection, and is
  * answered by BYE. A class that is closed sends GONE to all peers, which is not
@@ -77,6 +84,10 @@
 /* Minimum of bytes that may be queued behind a body: more than a correct peer
  * sends before it receives the request for the body. */
 #define NA_MPI_INBOX ((size_t) 1 << 20)
+/* Bytes of messages that a peer has not received at which a sender stops. Each
+ * message counts NA_MPI_COST more for its memory. */
+#define NA_MPI_WINDOW ((uint64_t) 1 << 20)
+#define NA_MPI_COST 128u
 #define NA_MPI_PULLS 8u  /* bodies of one lane in transit */
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
 #define NA_MPI_TESTS 8u  /* sends tested in one poll */
@@ -172,6 +183,7 @@ struct na_mpi_out {
     struct na_link link;
     MPI_Request request;
     uint32_t id;
+    uint64_t weight; /* of a message, with the packets before it */
     const void *data;
     size_t size;
     void *owned;                /* the body, if it must be freed, or NULL */
@@ -224,6 +236,8 @@ struct na_mpi_addr {
     uint32_t last_id;
     uint32_t last_sent[NA_MPI_LANES];    /* id of a body */
     struct na_link offers[NA_MPI_LANES]; /* bodies that were not requested */
+    uint64_t offered; /* bytes of messages in `offers` and before them */
+    uint64_t packed;  /* bytes of messages in packets after that */
     struct na_mpi_inbox inboxes[NA_MPI_LANES];
     struct na_link lookups;
     struct na_link sends;

@@ -175,7 +175,7 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
 
     assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
     if (body != NULL) {
-        assert(body->packet == NULL && body->size > NA_MPI_PAYLOAD - head_size);
+        assert(body->packet == NULL && body->size > 0);
         header->size = (uint32_t) body->size;
         header->id = body->id = ++addr->last_id;
     }
@@ -231,6 +231,7 @@ static const char *na_mpi_pulled(struct na_mpi_class *self,
         return NULL;
     }
     addr->last_sent[lane] = out->id;
+    addr->offered -= out->weight;
     na_plug_list_remove(&out->link);
     na_plug_list_push(&self->sending, &out->link);
     if (addr->state == NA_MPI_CLOSING)
@@ -273,25 +274,21 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 
 /* ---- Messages ---- */
 
-/* Gather the bytes of a message if they do not fit in a packet; else NULL.
- * NA_NOMEM. Without the lock. */
-static na_return_t na_mpi_gather(const struct na_mpi_class *self,
-    const struct na_msg *msg, struct na_mpi_out **body_p)
+/* Gather the bytes of a message into a body. NULL: out of memory (logged). */
+static struct na_mpi_out *na_mpi_gather(
+    const struct na_mpi_class *self, const struct na_msg *msg)
 {
-    unsigned char *bytes;
+    unsigned char *bytes =
+        (unsigned char *) self->base.core->alloc((size_t) msg->size);
+    struct na_mpi_out *body = NULL;
     size_t used = 0;
     na_size_t i;
 
-    *body_p = NULL;
-    if (msg->size <= NA_MPI_PAYLOAD)
-        return NA_SUCCESS;
-    bytes = (unsigned char *) self->base.core->alloc((size_t) msg->size);
     if (bytes != NULL)
-        *body_p =
-            na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
-    if (*body_p == NULL) {
+        body = na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
+    if (body == NULL) {
         self->base.core->free(bytes);
-        return NA_NOMEM;
+        return NULL;
     }
     for (i = 0; i < msg->segment_count; i++) {
         size_t size = (size_t) msg->segments[i].size;
@@ -300,20 +297,37 @@ static na_return_t na_mpi_gather(const struct na_mpi_class *self,
             memcpy(bytes + used, msg->segments[i].address, size);
         used += size;
     }
-    return NA_SUCCESS;
+    return body;
 }
 
-/* Send a message; `body` is from na_mpi_gather, and taken unless this fails. */
-static na_return_t na_mpi_transmit(struct na_mpi_class *self,
-    struct na_mpi_addr *addr, const struct na_msg *msg, struct na_mpi_out *body)
+/* Whether the peer has received enough to be sent more. */
+static bool na_mpi_may_send(const struct na_mpi_addr *addr)
 {
-    struct na_mpi_out *packet = na_mpi_packet(self);
+    return addr->offered < NA_MPI_WINDOW;
+}
+
+/* Send a message to a ready peer. */
+static na_return_t na_mpi_transmit(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, const struct na_msg *msg)
+{
+    uint64_t weight = NA_MPI_HEADER + NA_MPI_COST + msg->size;
+    struct na_mpi_out *packet = NULL;
+    struct na_mpi_out *body = NULL;
     struct na_mpi_header header;
     size_t used = 0;
     na_size_t i;
+    na_return_t ret;
+    bool large = msg->size > NA_MPI_PAYLOAD ||
+        (msg->size > 0 && addr->packed >= NA_MPI_WINDOW / 2);
 
-    if (packet == NULL)
-        return NA_NOMEM;
+    if (large)
+        body = na_mpi_gather(self, msg);
+    if (!large || body != NULL)
+        packet = na_mpi_packet(self);
+    if (packet == NULL) {
+        ret = NA_NOMEM;
+        goto end_body;
+    }
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_MESSAGE;
     header.plane = msg->plane;
@@ -328,7 +342,22 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
         used += size;
     }
     assert(used == (body == NULL ? msg->size : 0));
-    return na_mpi_offer(self, addr, packet, &header, used, body);
+    addr->packed += weight;
+    if (body != NULL) {
+        body->weight = addr->packed;
+        addr->offered += body->weight;
+        addr->packed = 0;
+    }
+    ret = na_mpi_offer(self, addr, packet, &header, used, body);
+    if (ret == NA_SUCCESS)
+        return NA_SUCCESS; /* on failure the connection ends */
+
+end_body:
+    if (body != NULL) {
+        self->base.core->free(body->owned);
+        self->base.core->free(body);
+    }
+    return ret;
 }
 
 /* The result of a send to an address that is not ready. An idle address is
@@ -346,26 +375,21 @@ static na_return_t na_mpi_msg_send(
 {
     struct na_mpi_class *self = na_mpi_of(context->na_class);
     struct na_mpi_addr *addr = na_mpi_addr_of(msg->addr);
-    struct na_mpi_out *body;
-    na_return_t ret = na_mpi_gather(self, msg, &body);
+    na_return_t ret = NA_AGAIN;
     bool queued = false;
 
-    if (ret != NA_SUCCESS)
-        return ret;
     na_mpi_lock();
-    if (addr->state == NA_MPI_READY)
-        ret = na_mpi_transmit(self, addr, msg, body);
-    else
+    if (addr->state != NA_MPI_READY) {
         ret = na_mpi_unready(self, addr, NA_MPI_MESSAGES);
+    } else if (na_mpi_may_send(addr)) {
+        assert(na_plug_list_empty(&addr->sends));
+        ret = na_mpi_transmit(self, addr, msg);
+    }
     if (ret == NA_AGAIN && op != NULL) {
         na_plug_list_push(&addr->sends, &op->link);
         queued = true;
     }
     na_mpi_unlock();
-    if (body != NULL && ret != NA_SUCCESS) {
-        self->base.core->free(body->owned);
-        self->base.core->free(body);
-    }
     if (queued)
         return NA_SUCCESS;
     if (ret == NA_SUCCESS && op != NULL)

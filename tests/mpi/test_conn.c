@@ -296,6 +296,74 @@ HG_TEST(messages_without_memory_arrive_later_in_order)
     HG_CHECK_EQ_INT(ranks_run(2, "later"), 0);
 }
 
+/* ---- A peer that does not receive ---- */
+
+enum { CONN_MANY = 1200, CONN_SIZES = 2, CONN_WINDOW = 1 << 20 };
+
+/* Rank 0 does not poll while rank 1 sends messages, first in packets and then
+ * in bodies: most of them wait, and arrive in order when it polls. */
+HG_TEST_ROLE(slow)
+{
+    static const na_size_t sizes[CONN_SIZES] = {3000, CONN_SIZE};
+    static char bytes[CONN_SIZE];
+    static struct conform_call calls[CONN_MANY];
+    struct conform_end end;
+    na_addr_t peer;
+    unsigned i, j, sent;
+
+    (void) argc;
+    (void) argv;
+    conn_open(&end);
+    if (conn_rank() == 0) {
+        HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 1);
+        conn_send(&end, true, peer, "x", 1, 7);
+    } else {
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, bytes, CONN_SIZE, 1);
+        conn_await(&end, peer);
+    }
+    for (j = 0; j < CONN_SIZES; j++) {
+        if (conn_rank() == 0)
+            conn_barrier();
+        for (i = 0; i < CONN_MANY; i++) {
+            if (conn_rank() == 0) {
+                HG_CHECK_OK(conform_recv(
+                    &end, &calls[i], false, bytes, sizeof(bytes), 0));
+                HG_CHECK_OK(conform_wait(&end, &calls[i]));
+                HG_CHECK_EQ_U64(calls[i].size, sizes[j]);
+                HG_CHECK_EQ_INT(calls[i].tag, i);
+                HG_CHECK_OK(NA_Addr_free(end.na_class, calls[i].addr));
+            } else {
+                memset(&calls[i], 0, sizeof(calls[i]));
+                HG_CHECK_OK(NA_Msg_send_unexpected(end.na_class, end.context,
+                    conform_ended, &calls[i], bytes, sizes[j], peer, i,
+                    &calls[i].id));
+            }
+        }
+        for (i = 0; i < 10; i++)
+            (void) conform_turn(end.na_class, end.context, 1);
+        for (sent = 0, i = 0; i < CONN_MANY; i++)
+            sent += calls[i].ends != 0;
+        if (conn_rank() == 1) {
+            /* With half a window before the first body, and that body. */
+            HG_CHECK(sent <= CONN_WINDOW / sizes[j] * 3 / 2 + 2);
+            HG_CHECK(sent >= CONN_WINDOW / sizes[j] / 2);
+            conn_barrier();
+        }
+        for (i = 0; conn_rank() == 1 && i < CONN_MANY; i++)
+            HG_CHECK_OK(conform_wait(&end, &calls[i]));
+        HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "msg_dropped"), 0);
+        conn_meet(&end);
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+}
+
+HG_TEST(messages_wait_at_the_sender_until_the_peer_polls)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "slow"), 0);
+}
+
 /* ---- Ends ---- */
 
 /* A send to a class that does not exist on rank 0. */
