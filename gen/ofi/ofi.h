@@ -88,6 +88,10 @@
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
+/* Bytes of messages to a peer that the provider has at which further ones wait.
+ * Each counts NA_OFI_COST more. */
+#define NA_OFI_WINDOW ((uint64_t) 1 << 20)
+#define NA_OFI_COST 128u
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
 /* Attempts of a HELLO; most connections are made within these. */
 #define NA_OFI_TRIES 32
@@ -155,6 +159,7 @@ struct na_ofi_buffer {
     struct fid_mr *mr;          /* where the provider wants FI_MR_LOCAL */
     void *desc;
     size_t size;
+    uint64_t weight; /* of a message, with those injected before it */
     unsigned char *bytes;
 };
 
@@ -216,6 +221,9 @@ struct na_ofi_addr {
     struct na_plug_query *query;
     uint64_t limit;          /* last tick of all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
+    _Atomic uint64_t unsent; /* bytes of messages that the provider has */
+    uint64_t injected; /* ... of those that it reports no end of; guarded by the
+                          class's lock of the core */
     /* Endpoints of this class that the peer connected with, for puts and gets:
      * a bit each. See rma.c. */
     _Atomic uint64_t linked[NA_OFI_CONTEXTS / 64];

@@ -110,6 +110,16 @@ static void na_ofi_gather(unsigned char *p, const struct na_ofi_header *header,
     }
 }
 
+/* Whether the provider has as many bytes for the peer as it may keep, because
+ * the peer does not read. Providers accept any number. They do not report when
+ * an injected message was sent: such messages are counted with the next one
+ * that is not injected, at the latest after half a window. */
+static bool na_ofi_must_wait(struct na_ofi_addr *addr)
+{
+    return atomic_load_explicit(&addr->unsent, memory_order_relaxed) >=
+        NA_OFI_WINDOW;
+}
+
 /* Send a message of `size` bytes and a header, which are copied. 0, or a
  * negative error of libfabric; -FI_EAGAIN: not now. */
 static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
@@ -117,17 +127,25 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     const struct na_segment *segments, na_size_t count, size_t size)
 {
     struct na_ofi_class *self = end->na_class;
+    bool message = header->kind == NA_OFI_MESSAGE;
     struct na_ofi_buffer *buffer;
+    uint64_t weight;
     ssize_t rc;
 
     size += NA_OFI_HEADER;
+    weight = size + NA_OFI_COST;
     assert(size <= self->message_size && at != FI_ADDR_UNSPEC);
-    if (header->kind == NA_OFI_MESSAGE && size <= NA_OFI_INJECT_MAX &&
-        size <= self->info->tx_attr->inject_size) {
+    if (message && na_ofi_must_wait(addr))
+        return -FI_EAGAIN;
+    if (message && size <= NA_OFI_INJECT_MAX &&
+        size <= self->info->tx_attr->inject_size &&
+        addr->injected < NA_OFI_WINDOW / 2) {
         unsigned char bytes[NA_OFI_INJECT_MAX];
 
         na_ofi_gather(bytes, header, segments, count);
-        return fi_inject(end->ep, bytes, size, at);
+        rc = fi_inject(end->ep, bytes, size, at);
+        addr->injected += rc == 0 ? weight : 0;
+        return rc;
     }
     na_ofi_lock(&end->lock);
     buffer = na_ofi_buffer_get(end, size);
@@ -143,8 +161,12 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     if (rc == 0) {
         buffer->addr = addr;
         self->base.core->addr_ref(&addr->base);
+        buffer->weight = message ? weight + addr->injected : 0;
+        atomic_fetch_add(&addr->unsent, buffer->weight);
     } else
         na_ofi_buffer_put(end, buffer);
+    if (rc == 0 && message)
+        addr->injected = 0;
     na_ofi_unlock(&end->lock);
     return rc;
 }
@@ -159,6 +181,7 @@ static struct na_ofi_addr *na_ofi_sent(
 
     na_ofi_lock(&end->lock);
     addr = buffer->addr; /* set by na_ofi_post, maybe after the completion */
+    atomic_fetch_sub(&addr->unsent, buffer->weight);
     na_ofi_buffer_put(end, buffer);
     na_ofi_unlock(&end->lock);
     return addr;

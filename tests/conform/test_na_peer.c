@@ -3,9 +3,12 @@
  * NA between two processes: messages, memory, and a peer that dies.
  *
  * The other process is the role `target`. It listens, reports its address, and
- * answers unexpected messages: tag 1 is sent back as an expected message of the
- * same tag, tag 2 is answered with the serialized handle of its memory. It ends
- * when the test closes the channel.
+ * answers unexpected messages, until the test closes the channel:
+ *
+ *     tag 1   sends it back as an expected message of the same tag
+ *     tag 2   the serialized handle of its memory
+ *     tag 3   none; it is counted
+ *     tag 4   the number of messages with tag 3
  */
 #include "conform.h"
 
@@ -31,15 +34,23 @@ static na_size_t peer_handle(
 static void peer_answer(struct conform_end *end, na_mem_handle_t mem,
     struct conform_call *recv, const char *got)
 {
+    static uint32_t counted;
     struct conform_call send;
     char bytes[256];
-    const char *answer = got;
+    const char *answer = recv->tag == 1 ? got : bytes;
     na_size_t size = recv->size;
     na_return_t ret;
 
-    if (recv->tag == 2) {
+    if (recv->tag == 2)
         size = peer_handle(end, mem, bytes, sizeof(bytes));
-        answer = bytes;
+    counted += recv->tag == 3;
+    if (recv->tag == 4) {
+        size = sizeof(counted);
+        memcpy(bytes, &counted, sizeof(counted));
+    }
+    if (recv->tag == 3) {
+        conform_free_addr(end, recv);
+        return;
     }
     memset(&send, 0, sizeof(send));
     ret = NA_Msg_send_expected(end->na_class, end->context, conform_ended,
@@ -100,13 +111,14 @@ static void peer_meet(struct peer_pair *pair)
     HG_CHECK(NA_Addr_is_self(pair->end.na_class, pair->target) == NA_FALSE);
 }
 
-static void peer_open(struct peer_pair *pair, bool listen)
+static void peer_open_with(
+    struct peer_pair *pair, bool listen, unsigned death_ms)
 {
     struct na_init_info info;
     char scheme[64];
 
     conform_info(&info);
-    info.death_ms = 2000;
+    info.death_ms = death_ms;
     if (listen) {
         conform_open(&pair->end, &info);
     } else {
@@ -118,6 +130,11 @@ static void peer_open(struct peer_pair *pair, bool listen)
         HG_CHECK_OK(NA_Addr_self(pair->end.na_class, &pair->end.self));
     }
     peer_meet(pair);
+}
+
+static void peer_open(struct peer_pair *pair, bool listen)
+{
+    peer_open_with(pair, listen, 2000);
 }
 
 static void peer_close(struct peer_pair *pair)
@@ -207,6 +224,51 @@ static void peer_move(struct peer_pair *pair)
     HG_CHECK_EQ_MEM(mine, model, PEER_MEMORY);
     HG_CHECK_OK(NA_Mem_handle_free(end->na_class, local));
     HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
+}
+
+/* Whether sends wait while the peer does not read: providers of libfabric have
+ * limits of their own, or none. */
+static bool peer_delays_sends(void)
+{
+    const char *transport = hg_test_transport();
+
+    return hg_test_reports_death() &&
+        (strcmp(transport, "sm") == 0 || strncmp(transport, "zmq+", 4) == 0 ||
+            strcmp(transport, "ofi+tcp") == 0);
+}
+
+/* The process is stopped while messages are sent to it: most of them wait,
+ * although the system buffers some megabytes. None is lost. */
+HG_TEST_WHERE(stopped_process_delays_what_is_sent_to_it, peer_delays_sends)
+{
+    enum { COUNT = 8000, SIZE = 4000 };
+    static struct conform_call sends[COUNT];
+    static char bytes[SIZE];
+    struct peer_pair pair;
+    uint32_t counted = 0;
+    unsigned i, sent = 0;
+
+    peer_open_with(&pair, true, 20000);
+    (void) peer_ask(&pair, "?", 1, 4, &counted, sizeof(counted));
+    hg_test_signal(pair.process, SIGSTOP);
+    for (i = 0; i < COUNT; i++) {
+        memset(&sends[i], 0, sizeof(sends[i]));
+        HG_CHECK_OK(NA_Msg_send_unexpected(pair.end.na_class, pair.end.context,
+            conform_ended, &sends[i], bytes, SIZE, pair.target, 3,
+            &sends[i].id));
+    }
+    for (i = 0; i < 50; i++)
+        (void) conform_turn(pair.end.na_class, pair.end.context, 1);
+    for (i = 0; i < COUNT; i++)
+        sent += (unsigned) sends[i].ends;
+    hg_test_signal(pair.process, SIGCONT);
+    HG_CHECK(sent < COUNT * 2 / 3);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(conform_wait(&pair.end, &sends[i]));
+    HG_CHECK_EQ_U64(peer_ask(&pair, "?", 1, 4, &counted, sizeof(counted)), 4);
+    HG_CHECK_EQ_U64(counted, COUNT);
+    hg_test_stop(pair.process);
+    peer_close(&pair);
 }
 
 /* Stop the process, and free its address. */
