@@ -2008,8 +2008,8 @@ static const char *na_zmq_why(
     if (addr->fd >= 0)
         return silent
             ? "a process listens there, but does not answer as hg"
-            : "the process that listens there closed the connection, or is not "
-              "hg";
+            : "the process that listens there closed the connection: it is not "
+              "hg, or has no descriptor left";
     if (silent)
         return "no answer";
     if (self->protocol == NA_ZMQ_TCP)
