@@ -783,7 +783,6 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
 
 struct na_plug_resolver {
     pthread_mutex_t lock;
-    pthread_cond_t changed;    /* a query was answered */
     struct na_class *na_class; /* NULL: closed */
     void (*wake)(struct na_class *na_class);
     struct na_link waiting;
@@ -846,7 +845,6 @@ static inline void na_plug_run_query(struct na_plug_query *query)
 
 static inline void na_plug_resolver_free(struct na_plug_resolver *resolver)
 {
-    (void) pthread_cond_destroy(&resolver->changed);
     (void) pthread_mutex_destroy(&resolver->lock);
     free(resolver);
 }
@@ -873,7 +871,6 @@ static NA_PLUG_PERHAPS void *na_plug_resolve_all(void *arg)
         query->state = NA_PLUG_ANSWERED;
         na_plug_list_push(&resolver->answered, &query->link);
         atomic_store(&resolver->news, true);
-        (void) pthread_cond_broadcast(&resolver->changed);
         assert(resolver->na_class != NULL);
         resolver->wake(resolver->na_class);
     }
@@ -932,29 +929,18 @@ static NA_PLUG_PERHAPS struct na_plug_resolver *na_plug_resolver_open(
 {
     struct na_plug_resolver *resolver =
         (struct na_plug_resolver *) calloc(1, sizeof(*resolver));
-    pthread_condattr_t attr;
-    int rc;
 
     if (resolver == NULL)
         return NULL;
+    if (pthread_mutex_init(&resolver->lock, NULL) != 0) {
+        free(resolver);
+        return NULL;
+    }
     resolver->na_class = na_class;
     resolver->wake = wake;
     na_plug_list_init(&resolver->waiting);
     na_plug_list_init(&resolver->answered);
-    if (pthread_condattr_init(&attr) != 0)
-        goto no_attr;
-    rc = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    if (rc == 0)
-        rc = pthread_cond_init(&resolver->changed, &attr);
-    (void) pthread_condattr_destroy(&attr);
-    if (rc != 0)
-        goto no_attr;
-    if (pthread_mutex_init(&resolver->lock, NULL) == 0)
-        return resolver;
-    (void) pthread_cond_destroy(&resolver->changed);
-no_attr:
-    free(resolver);
-    return NULL;
+    return resolver;
 }
 
 /* The class closes, and has dropped its queries. NULL is allowed. */
@@ -1120,26 +1106,21 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
     struct na_plug_resolver *resolver, const char *subsys, const char *host,
     int family, struct sockaddr_storage *address)
 {
+    const struct timespec pause = {0, 1000000}; /* rare: no signal is needed */
     const struct na_class *na_class = resolver->na_class;
     uint64_t end = na_class->core->now_ns() +
         (uint64_t) na_class->info->lookup_ms * 1000000;
     struct na_plug_query *query =
         na_plug_ask(resolver, subsys, host, family, false, NULL);
-    struct timespec when;
     const char *why;
-    int rc = 0;
 
     if (query == NULL)
         return "out of memory or threads";
-    when.tv_sec = (time_t) (end / 1000000000);
-    when.tv_nsec = (long) (end % 1000000000);
-    (void) pthread_mutex_lock(&resolver->lock);
-    while (query->state != NA_PLUG_ANSWERED && rc == 0)
-        rc = pthread_cond_timedwait(&resolver->changed, &resolver->lock, &when);
-    why = na_plug_why(query, query->state == NA_PLUG_ANSWERED);
+    while (na_plug_answer(resolver) == NULL && na_class->core->now_ns() < end)
+        (void) nanosleep(&pause, NULL);
+    why = na_plug_why(query, query->taken);
     if (why == NULL)
         *address = query->numbers[0];
-    (void) pthread_mutex_unlock(&resolver->lock);
     na_plug_drop(query);
     return why;
 }
