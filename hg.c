@@ -5673,9 +5673,11 @@ HG_PRIVATE bool na_cursor_scatter(
 /* Log that memory of this process cannot be accessed; returns NA_FAULT. */
 HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write);
 
+#if HG_ENABLE_SM
 /* Whether local memory can be read, or written. */
 HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
     na_offset_t offset, na_size_t size, bool write);
+#endif
 
 /* Copy between two local handles, which may overlap within a segment. Ranges
  * were checked. */
@@ -5840,6 +5842,8 @@ HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write)
     return NA_FAULT;
 }
 
+#if HG_ENABLE_SM
+
 HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
     na_offset_t offset, na_size_t size, bool write)
 {
@@ -5858,6 +5862,8 @@ HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
     }
     return can;
 }
+
+#endif
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,

@@ -127,6 +127,8 @@ HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write)
     return NA_FAULT;
 }
 
+#if HG_ENABLE_SM
+
 HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
     na_offset_t offset, na_size_t size, bool write)
 {
@@ -145,6 +147,8 @@ HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
     }
     return can;
 }
+
+#endif
 
 HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t to_offset, const struct na_mem_handle *from,

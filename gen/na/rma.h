@@ -56,9 +56,11 @@ HG_PRIVATE bool na_cursor_scatter(
 /* Log that memory of this process cannot be accessed; returns NA_FAULT. */
 HG_PRIVATE na_return_t na_rma_fault(na_size_t size, bool write);
 
+#if HG_ENABLE_SM
 /* Whether local memory can be read, or written. */
 HG_PRIVATE bool na_rma_can_access(const struct na_mem_handle *mem,
     na_offset_t offset, na_size_t size, bool write);
+#endif
 
 /* Copy between two local handles, which may overlap within a segment. Ranges
  * were checked. */
