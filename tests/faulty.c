@@ -111,7 +111,7 @@ HG_TEST(ignores_sigterm)
         pause();
 }
 
-/* Computes for 1.5 s, but tests/selftest keeps the processor busy: this case
+/* Computes for 1.2 s, but tests/selftest keeps the processor busy: this case
  * gets little of it. */
 HG_TEST(waits_for_a_processor)
 {
@@ -131,7 +131,7 @@ HG_TEST(waits_for_a_processor)
         HG_CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
     while ((now.tv_sec - begun.tv_sec) * 1000 +
             (now.tv_nsec - begun.tv_nsec) / 1000000 <
-        1500);
+        1200);
 }
 
 /* A child that outlives the case, in its process group or in its own
