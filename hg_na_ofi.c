@@ -3585,7 +3585,7 @@ static na_return_t na_ofi_mem_deserialize(
  * the first put or get to it starts, WELCOME names the endpoints for puts and
  * gets, to which the peer's first endpoint sends LINK, as often as it gets such
  * a WELCOME. The providers use a connection in both directions. If no LINK
- * comes within a second, this class connects.
+ * comes within lookup_ms, this class connects.
  *
  * Not every provider ends operations in flight to a dead peer, or supports
  * canceling them:
@@ -5793,9 +5793,6 @@ static na_return_t na_ofi_connect(
 
 /* ---- Links ---- */
 
-/* How long a peer may take to send LINK. */
-#define NA_OFI_LINK_WAIT (1000 * NA_OFI_MS)
-
 static na_return_t na_ofi_link(struct na_ofi_end *end, struct na_ofi_addr *addr)
 {
     struct na_ofi_class *self = end->na_class;
@@ -5812,7 +5809,10 @@ static na_return_t na_ofi_link(struct na_ofi_end *end, struct na_ofi_addr *addr)
         addr->links = true;
         addr->hello = true;
         na_ofi_push_due(self, addr);
-    } else if (now - addr->link_asked > NA_OFI_LINK_WAIT) {
+    } else if (now - addr->link_asked > self->lookup_ticks * self->period) {
+        self->base.core->log(HG_LOG_LEVEL_INFO, "ofi",
+            "%s does not connect for puts and gets: connecting to it",
+            addr->base.name);
         addr->links = false;
         atomic_store(&addr->unlinked, true);
         ret = NA_SUCCESS;

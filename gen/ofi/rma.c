@@ -26,7 +26,7 @@
  * the first put or get to it starts, WELCOME names the endpoints for puts and
  * gets, to which the peer's first endpoint sends LINK, as often as it gets such
  * a WELCOME. The providers use a connection in both directions. If no LINK
- * comes within a second, this class connects.
+ * comes within lookup_ms, this class connects.
  *
  * Not every provider ends operations in flight to a dead peer, or supports
  * canceling them:
