@@ -811,7 +811,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * lookup ends when the first of two times is over: timeout_ms gives NA_TIMEOUT,
  * and lookup_ms of the class (up to 500 ms later) gives NA_HOSTUNREACH. If
  * another lookup of the peer is waiting already, lookup_ms counts from its
- * start.
+ * start. Over ZeroMQ a process that computes is connected: only timeout_ms
+ * counts then.
  *
  * When the connection to the peer is lost (NA_DISCONNECT), the address is dead,
  * even if the peer returns: free it, and look the peer up again.
