@@ -27069,9 +27069,6 @@ hg_return_t HG_Event_trigger(
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
-/* Whether this is the context of the layer. */
-HG_PRIVATE bool hg_layer_is(const struct hg_context *context);
-
 /* Find the class; NULL stands for the class of the request model. HG_FAULT:
  * HG_Init was not called; codes of hg_check_class. All are logged. */
 HG_PRIVATE hg_return_t hg_layer_find_class(
@@ -27133,12 +27130,6 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
     if (HG_UNLIKELY(context == NULL))
         hg_layer_log_none("rpc", function);
     return context;
-}
-
-HG_PRIVATE HG_HOT bool hg_layer_is(const struct hg_context *context)
-{
-    return atomic_load_explicit(&hg_layer_context, memory_order_acquire) ==
-        context;
 }
 
 HG_PRIVATE hg_return_t hg_layer_find_class(
@@ -28716,26 +28707,23 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
-/* There is no layer, or the handle is of a class of the callback model, or of
- * the parent process. */
-static HG_NOINLINE hg_return_t hg_handler_check_other(
-    const struct hg_handle *handle, const char *function)
-{
-    return hg_layer_find(function) != NULL
-        ? na_live_check(handle->context->hg_class->na_class, function)
-        : HG_FAULT;
-}
-
-/* Check that the layer, the handle and the other arguments exist. */
+/* Check that the layer, the handle and the other arguments exist. Without a
+ * layer the handle may be freed. It may also be of a class of the callback
+ * model, or of the parent process. */
 static HG_HOT hg_return_t hg_handler_check(
     const struct hg_handle *handle, bool others, const char *function)
 {
+    const struct hg_context *context;
+
     if (HG_UNLIKELY(handle == NULL || !others))
         return hg_layer_refuse(function,
             handle == NULL ? "handle is NULL" : "an argument is NULL");
-    return HG_LIKELY(hg_layer_is(handle->context))
+    context = hg_layer_find(function);
+    if (HG_UNLIKELY(context == NULL))
+        return HG_FAULT;
+    return HG_LIKELY(handle->context == context)
         ? HG_SUCCESS
-        : hg_handler_check_other(handle, function);
+        : na_live_check(handle->context->hg_class->na_class, function);
 }
 
 /* As hg_handler_check; the function must have an input proc. */

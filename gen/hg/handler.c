@@ -36,26 +36,23 @@ HG_EXPORT hg_return_t HG_Handler_process(
 
 /* ---- What is done with a handle ---- */
 
-/* There is no layer, or the handle is of a class of the callback model, or of
- * the parent process. */
-static HG_NOINLINE hg_return_t hg_handler_check_other(
-    const struct hg_handle *handle, const char *function)
-{
-    return hg_layer_find(function) != NULL
-        ? na_live_check(handle->context->hg_class->na_class, function)
-        : HG_FAULT;
-}
-
-/* Check that the layer, the handle and the other arguments exist. */
+/* Check that the layer, the handle and the other arguments exist. Without a
+ * layer the handle may be freed. It may also be of a class of the callback
+ * model, or of the parent process. */
 static HG_HOT hg_return_t hg_handler_check(
     const struct hg_handle *handle, bool others, const char *function)
 {
+    const struct hg_context *context;
+
     if (HG_UNLIKELY(handle == NULL || !others))
         return hg_layer_refuse(function,
             handle == NULL ? "handle is NULL" : "an argument is NULL");
-    return HG_LIKELY(hg_layer_is(handle->context))
+    context = hg_layer_find(function);
+    if (HG_UNLIKELY(context == NULL))
+        return HG_FAULT;
+    return HG_LIKELY(handle->context == context)
         ? HG_SUCCESS
-        : hg_handler_check_other(handle, function);
+        : na_live_check(handle->context->hg_class->na_class, function);
 }
 
 /* As hg_handler_check; the function must have an input proc. */

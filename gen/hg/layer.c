@@ -35,12 +35,6 @@ HG_PRIVATE HG_HOT struct hg_context *hg_layer_find(const char *function)
     return context;
 }
 
-HG_PRIVATE HG_HOT bool hg_layer_is(const struct hg_context *context)
-{
-    return atomic_load_explicit(&hg_layer_context, memory_order_acquire) ==
-        context;
-}
-
 HG_PRIVATE hg_return_t hg_layer_find_class(
     struct hg_class **hg_class, const char *function)
 {

@@ -23,9 +23,6 @@
  * called, or HG_Finalize was. */
 HG_PRIVATE struct hg_context *hg_layer_find(const char *function);
 
-/* Whether this is the context of the layer. */
-HG_PRIVATE bool hg_layer_is(const struct hg_context *context);
-
 /* Find the class; NULL stands for the class of the request model. HG_FAULT:
  * HG_Init was not called; codes of hg_check_class. All are logged. */
 HG_PRIVATE hg_return_t hg_layer_find_class(
