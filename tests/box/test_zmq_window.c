@@ -510,6 +510,15 @@ HG_TEST(bye_waits_for_messages_that_are_held)
 
 /* ---- Before the handshake ---- */
 
+/* Open a class whose heartbeats end no connection. */
+static void window_attacked(struct attacked *server, const char *string)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.death_ms = 120000;
+    attacked_open_info(server, string, &info);
+}
+
 /* Wait until the class closes the connection, and return what it sent. */
 static size_t window_until_closed(
     struct attacked *server, int fd, unsigned char *bytes, size_t space)
@@ -535,7 +544,7 @@ static void window_before_hello(const char *string)
     unsigned kind, i;
     int fd;
 
-    attacked_open(&server, string);
+    window_attacked(&server, string);
     for (kind = 0; kind <= KIND_END; kind++) {
         if (kind == KIND_HELLO)
             continue;
@@ -573,7 +582,7 @@ HG_TEST(flood_before_the_hello_ends_the_connection)
     int fd;
 
     hg_test_allow_log("");
-    attacked_open(&server, "zmq+tcp://127.0.0.1");
+    window_attacked(&server, "zmq+tcp://127.0.0.1");
     (void) raw_peer_header(frame + 2, KIND_MESSAGE);
     fd = raw_peer_shake(server.name, "", 0);
     for (i = 0; i < 20000; i++) {
@@ -601,7 +610,7 @@ HG_TEST(hellos_of_another_version_end_the_connection)
 
     memset(&words, 0, sizeof(words));
     words.random = hg_test_seed();
-    attacked_open(&server, "zmq+tcp://127.0.0.1");
+    window_attacked(&server, "zmq+tcp://127.0.0.1");
     fd = raw_peer_shake(server.name, "", 0);
     for (i = 0; i < 5; i++)
         attacked_turn(&server);
@@ -622,6 +631,7 @@ HG_TEST(hellos_of_another_version_end_the_connection)
                 bytes, heard + (got > 0 ? (size_t) got : 0), "hz\2\4", 4);
         }
     }
+    HG_CHECK_EQ_U64(NA_Get_counter(server.end.na_class, "zmq_silent"), 0);
     HG_CHECK(answers >= 2 && answers <= 20); /* with the last, unanswered one */
     (void) close(fd);
     attacked_serve(&server);
