@@ -1326,7 +1326,8 @@ struct na_ofi_addr {
     /* Where it is connected from, behind an address translation; family 0: the
      * host in `raw`. See translate.c. */
     struct sockaddr_storage host;
-    fi_addr_t at; /* of its first endpoint; FI_ADDR_UNSPEC: none */
+    unsigned searches; /* for that host */
+    fi_addr_t at;      /* of its first endpoint; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far; /* only added to */
     uint32_t slot;                    /* in class->slots, by `token` */
     uint64_t token;                   /* token in messages from the peer */
@@ -5465,6 +5466,9 @@ static na_return_t na_ofi_msg_send(
 
 #define NA_OFI_HOSTS 64   /* that are connected */
 #define NA_OFI_GUESSES 16 /* each wrong one starts a connection */
+/* Searches for the host of one peer: each looks at all descriptors. The first
+ * may come too early for the provider. */
+#define NA_OFI_SEARCHES 4
 
 struct na_ofi_hosts {
     struct sockaddr_storage host[NA_OFI_HOSTS]; /* with the peer's port */
@@ -5592,8 +5596,10 @@ static bool na_ofi_answer_translated(struct na_ofi_end *end,
     unsigned named;
     unsigned i;
 
-    if (atomic_load(&addr->state) != NA_OFI_ACCEPTED || !na_ofi_is_tcp(self))
+    if (atomic_load(&addr->state) != NA_OFI_ACCEPTED ||
+        addr->searches == NA_OFI_SEARCHES || !na_ofi_is_tcp(self))
         return false;
+    addr->searches++;
     na_ofi_announced(addr, end->raw_size, &there);
     na_ofi_list_hosts(end, &there, &hosts);
     for (named = 0; named < 2; named++) {

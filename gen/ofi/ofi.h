@@ -204,7 +204,8 @@ struct na_ofi_addr {
     /* Where it is connected from, behind an address translation; family 0: the
      * host in `raw`. See translate.c. */
     struct sockaddr_storage host;
-    fi_addr_t at; /* of its first endpoint; FI_ADDR_UNSPEC: none */
+    unsigned searches; /* for that host */
+    fi_addr_t at;      /* of its first endpoint; FI_ADDR_UNSPEC: none */
     _Atomic(struct na_ofi_far *) far; /* only added to */
     uint32_t slot;                    /* in class->slots, by `token` */
     uint64_t token;                   /* token in messages from the peer */
