@@ -284,8 +284,11 @@ HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
 HG_PRIVATE void hg_log_drop_text(void);
 
 /* Clear the text, and store there what this thread logs as an error from now
- * on, after the name of the function. NULL: stop. */
+ * on, after the name of the function. NULL: stop. An error with the same text
+ * as the last one stored is logged as information, until hg_log_forget_error is
+ * called. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
+HG_PRIVATE void hg_log_forget_error(void);
 
 /* The last error that this thread has logged, and room for the longest one. */
 #define HG_LOG_TEXT_MAX 512
@@ -388,6 +391,8 @@ static _Thread_local unsigned hg_log_counts[HG_LOG_LEVEL_DEBUG + 1];
 static _Thread_local char hg_log_text[HG_LOG_TEXT_MAX];
 static _Thread_local char hg_log_last[HG_LOG_TEXT_MAX];
 static _Thread_local const char *hg_log_keeper; /* see hg_log_keep_errors */
+/* A hash of the last error that was kept; 0: none. */
+static _Thread_local uint32_t hg_log_kept;
 
 static void hg_log_lock(void)
 {
@@ -714,14 +719,24 @@ static bool hg_log_admits(int level, const char *subsys)
     return admitted;
 }
 
-static void hg_log_keep_error(const char *format, va_list args)
+/* Keep the text of an error. Returns its level: a program that tries again and
+ * again gets the same error each time, and one line. */
+static int hg_log_keep_error(const char *format, va_list args)
 {
+    uint32_t before = hg_log_kept;
+    const char *at;
     va_list copy;
 
     va_copy(copy, args);
     (void) vsnprintf(hg_log_last, sizeof(hg_log_last), format, copy);
     va_end(copy);
+    if (hg_log_keeper == NULL)
+        return HG_LOG_LEVEL_ERROR;
     hg_log_adopt_error(hg_log_last);
+    hg_log_kept = 2166136261u; /* FNV-1a */
+    for (at = hg_log_last; *at != '\0'; at++)
+        hg_log_kept = (hg_log_kept ^ (unsigned char) *at) * 16777619u;
+    return hg_log_kept == before ? HG_LOG_LEVEL_INFO : HG_LOG_LEVEL_ERROR;
 }
 
 HG_PRIVATE void hg_log_vline(
@@ -729,14 +744,15 @@ HG_PRIVATE void hg_log_vline(
 {
     int saved_errno = errno;
     unsigned count;
-    bool admitted = hg_log_admits(level, subsys);
+    bool admitted;
 
     assert(format != NULL);
+    if (level == HG_LOG_LEVEL_ERROR)
+        level = hg_log_keep_error(format, args);
+    admitted = hg_log_admits(level, subsys);
     if (hg_log_on(level))
         hg_log_counts[level]++;
     errno = saved_errno; /* for %m */
-    if (level == HG_LOG_LEVEL_ERROR)
-        hg_log_keep_error(format, args);
     count = admitted ? hg_log_count(format) : 0;
     if (level == HG_LOG_LEVEL_ERROR && count <= HG_LOG_ERROR_BURST)
         count = 1;
@@ -855,6 +871,11 @@ HG_PRIVATE void hg_log_adopt_error(const char *line)
         hg_log_keep_text("%s: %s", hg_log_keeper, line);
 }
 
+HG_PRIVATE void hg_log_forget_error(void)
+{
+    hg_log_kept = 0;
+}
+
 HG_PRIVATE void hg_log_drop_text(void)
 {
     hg_log_text[0] = '\0';
@@ -954,7 +975,7 @@ static const char *const hg_log_codes[HG_RETURN_MAX][2] = {
     {"operation not permitted", "HG_PERMISSION"},
     {"no such entry", "HG_NOENTRY"},
     {"interrupted by a signal", "HG_INTERRUPT"},
-    {"limit reached, try again later", "HG_AGAIN"},
+    {"not accepted", "HG_AGAIN"},
     {"out of memory", "HG_NOMEM"},
     {"access denied by the system", "HG_ACCESS"},
     {"object or memory unusable", "HG_FAULT"},
@@ -14974,6 +14995,8 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     hg_log_keep_errors("NA_Addr_lookup_wait");
     ret = na_lookup_wait(na_class, name, timeout_ms, addr);
     hg_log_keep_errors(NULL);
+    if (ret == NA_SUCCESS)
+        hg_log_forget_error();
     if (ret != NA_SUCCESS && HG_Get_last_error_text()[0] == '\0')
         hg_log_keep_text(
             "NA_Addr_lookup_wait: %s: %s", name, NA_Error_to_string(ret));

@@ -224,7 +224,7 @@ enum na_return {
     NA_PERMISSION = 1, /**< the peer, or the flags of memory, forbid it */
     NA_NOENTRY = 2,    /**< no such object, name or operation */
     NA_INTR = 3,       /**< a signal ended the wait */
-    NA_AGAIN = 4,      /**< a limit was reached; try again later */
+    NA_AGAIN = 4,      /**< not accepted: a limit, or the peer is ending */
     NA_NOMEM = 5,      /**< out of memory */
     NA_ACCESS = 6,     /**< the operating system denies access */
     /** The object is unusable, as in a child of fork. Of a transfer: memory of

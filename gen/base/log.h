@@ -71,8 +71,11 @@ HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
 HG_PRIVATE void hg_log_drop_text(void);
 
 /* Clear the text, and store there what this thread logs as an error from now
- * on, after the name of the function. NULL: stop. */
+ * on, after the name of the function. NULL: stop. An error with the same text
+ * as the last one stored is logged as information, until hg_log_forget_error is
+ * called. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
+HG_PRIVATE void hg_log_forget_error(void);
 
 /* The last error that this thread has logged, and room for the longest one. */
 #define HG_LOG_TEXT_MAX 512

@@ -190,6 +190,8 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     hg_log_keep_errors("NA_Addr_lookup_wait");
     ret = na_lookup_wait(na_class, name, timeout_ms, addr);
     hg_log_keep_errors(NULL);
+    if (ret == NA_SUCCESS)
+        hg_log_forget_error();
     if (ret != NA_SUCCESS && HG_Get_last_error_text()[0] == '\0')
         hg_log_keep_text(
             "NA_Addr_lookup_wait: %s: %s", name, NA_Error_to_string(ret));

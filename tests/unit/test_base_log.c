@@ -601,3 +601,41 @@ HG_TEST(log_warns_once_about_a_bad_environment)
     /* If no name is known, all subsystems log. */
     HG_CHECK_EQ_U64(log_run("debug", "nosuch", err, sizeof(err)), 3);
 }
+
+static int log_levels[8];
+static unsigned log_seen;
+
+static void log_note(int level, const char *subsys, const char *line, void *arg)
+{
+    (void) subsys;
+    (void) line;
+    (void) arg;
+    HG_CHECK(log_seen < 8);
+    log_levels[log_seen++] = level;
+}
+
+/* A loop that looks up a server that is down: one error, and then information,
+ * until the text differs or a lookup succeeds. */
+HG_TEST(log_has_one_error_of_a_failure_that_repeats)
+{
+    static const int want[] = {HG_LOG_LEVEL_ERROR, HG_LOG_LEVEL_INFO,
+        HG_LOG_LEVEL_INFO, HG_LOG_LEVEL_ERROR, HG_LOG_LEVEL_ERROR,
+        HG_LOG_LEVEL_ERROR, HG_LOG_LEVEL_ERROR};
+    unsigned i;
+
+    HG_Set_log_level("debug"); /* no line is omitted */
+    HG_Set_log_func(log_note, NULL);
+    for (i = 0; i < 6; i++) {
+        if (i == 5)
+            hg_log_forget_error();
+        hg_log_keep_errors("lookup");
+        hg_log_error("addr", "no response from %d", i == 3 ? 2 : 1);
+        hg_log_keep_errors(NULL);
+        HG_CHECK_EQ_STR(HG_Get_last_error_text(),
+            i == 3 ? "lookup: no response from 2"
+                   : "lookup: no response from 1");
+    }
+    hg_log_error("addr", "no response from 1");
+    HG_CHECK_EQ_U64(log_seen, sizeof(want) / sizeof(want[0]));
+    HG_CHECK_EQ_MEM(log_levels, want, sizeof(want));
+}
