@@ -1948,7 +1948,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /** Counts since HG_Init(), and current numbers. */
 struct hg_counters {
-    size_t size; /**< sizeof(struct hg_counters), set by the caller */
+    size_t size; /**< sizeof(struct hg_counters): HG_COUNTERS_INITIALIZER */
     uint64_t requests_sent;      /**< calls from here */
     uint64_t responses_received; /**< responses to them, with errors */
     uint64_t requests_received;  /**< calls that have arrived */
@@ -1972,6 +1972,13 @@ struct hg_counters {
     uint64_t held_bytes;        /**< of max_held_bytes, now */
     uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */
 };
+
+/** Counters for HG_Get_counters() and HG_Class_get_counters() to fill. */
+#define HG_COUNTERS_INITIALIZER \
+    { \
+        sizeof(struct hg_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+            0, 0, 0, 0, 0, 0 \
+    }
 
 /**
  * Get the counters of the layer.
@@ -3020,7 +3027,7 @@ HG_EXPORT hg_return_t HG_Set_hook(
 
 /** How long calls of a function took, in nanoseconds. */
 struct hg_histogram {
-    size_t size;     /**< sizeof(struct hg_histogram), set by the caller */
+    size_t size; /**< sizeof(struct hg_histogram): HG_HISTOGRAM_INITIALIZER */
     uint64_t count;  /**< calls */
     uint64_t sum_ns; /**< the sum of their times */
     uint64_t min_ns; /**< the shortest time */
@@ -3029,6 +3036,15 @@ struct hg_histogram {
      * the last one longer calls. */
     uint64_t bucket[HG_HISTOGRAM_BUCKETS];
 };
+
+/** A histogram for HG_Get_histogram() to fill, or for HG_Histogram_add(). */
+#define HG_HISTOGRAM_INITIALIZER \
+    { \
+        sizeof(struct hg_histogram), 0, 0, 0, 0, \
+        { \
+            0 \
+        } \
+    }
 
 /**
  * Get how long calls of a function took.
@@ -5155,12 +5171,18 @@ HG_EXPORT hg_return_t HG_Bulk_cancel(hg_op_id_t op_id);
  * any thread, also under locks of the library, and must not call the library.
  */
 struct hg_allocator {
-    size_t size; /**< sizeof(struct hg_allocator) */
+    size_t size; /**< sizeof(struct hg_allocator): HG_ALLOCATOR_INITIALIZER */
     void *(*malloc_fn)(size_t size, void *arg);             /**< as malloc */
     void *(*realloc_fn)(void *ptr, size_t size, void *arg); /**< as realloc */
     void (*free_fn)(void *ptr, void *arg);                  /**< as free */
     void *arg; /**< passed to all three */
 };
+
+/** The allocator of these three functions, with `arg` for each. */
+#define HG_ALLOCATOR_INITIALIZER(malloc_fn, realloc_fn, free_fn, arg) \
+    { \
+        sizeof(struct hg_allocator), malloc_fn, realloc_fn, free_fn, arg \
+    }
 
 /**
  * Set the allocator of the library.

@@ -477,11 +477,10 @@ static hg_return_t demo_serve_read(hg_handle_t handle)
 
 static hg_return_t demo_serve_counts(hg_handle_t handle)
 {
-    struct hg_counters counters = {0};
+    struct hg_counters counters = HG_COUNTERS_INITIALIZER;
     demo_counts_t out = demo_server.counts;
     hg_return_t ret;
 
-    counters.size = sizeof(counters);
     ret = HG_Get_counters(&counters);
     if (ret != HG_SUCCESS)
         return ret;

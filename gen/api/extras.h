@@ -484,7 +484,7 @@ HG_EXPORT hg_return_t HG_Set_hook(
 
 /** How long calls of a function took, in nanoseconds. */
 struct hg_histogram {
-    size_t size;     /**< sizeof(struct hg_histogram), set by the caller */
+    size_t size; /**< sizeof(struct hg_histogram): HG_HISTOGRAM_INITIALIZER */
     uint64_t count;  /**< calls */
     uint64_t sum_ns; /**< the sum of their times */
     uint64_t min_ns; /**< the shortest time */
@@ -493,6 +493,15 @@ struct hg_histogram {
      * the last one longer calls. */
     uint64_t bucket[HG_HISTOGRAM_BUCKETS];
 };
+
+/** A histogram for HG_Get_histogram() to fill, or for HG_Histogram_add(). */
+#define HG_HISTOGRAM_INITIALIZER \
+    { \
+        sizeof(struct hg_histogram), 0, 0, 0, 0, \
+        { \
+            0 \
+        } \
+    }
 
 /**
  * Get how long calls of a function took.

@@ -29,12 +29,18 @@
  * any thread, also under locks of the library, and must not call the library.
  */
 struct hg_allocator {
-    size_t size; /**< sizeof(struct hg_allocator) */
+    size_t size; /**< sizeof(struct hg_allocator): HG_ALLOCATOR_INITIALIZER */
     void *(*malloc_fn)(size_t size, void *arg);             /**< as malloc */
     void *(*realloc_fn)(void *ptr, size_t size, void *arg); /**< as realloc */
     void (*free_fn)(void *ptr, void *arg);                  /**< as free */
     void *arg; /**< passed to all three */
 };
+
+/** The allocator of these three functions, with `arg` for each. */
+#define HG_ALLOCATOR_INITIALIZER(malloc_fn, realloc_fn, free_fn, arg) \
+    { \
+        sizeof(struct hg_allocator), malloc_fn, realloc_fn, free_fn, arg \
+    }
 
 /**
  * Set the allocator of the library.

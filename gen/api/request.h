@@ -600,7 +600,7 @@ HG_EXPORT hg_return_t HG_Handler_free(hg_handle_t handle);
 
 /** Counts since HG_Init(), and current numbers. */
 struct hg_counters {
-    size_t size; /**< sizeof(struct hg_counters), set by the caller */
+    size_t size; /**< sizeof(struct hg_counters): HG_COUNTERS_INITIALIZER */
     uint64_t requests_sent;      /**< calls from here */
     uint64_t responses_received; /**< responses to them, with errors */
     uint64_t requests_received;  /**< calls that have arrived */
@@ -624,6 +624,13 @@ struct hg_counters {
     uint64_t held_bytes;        /**< of max_held_bytes, now */
     uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */
 };
+
+/** Counters for HG_Get_counters() and HG_Class_get_counters() to fill. */
+#define HG_COUNTERS_INITIALIZER \
+    { \
+        sizeof(struct hg_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+            0, 0, 0, 0, 0, 0 \
+    }
 
 /**
  * Get the counters of the layer.

@@ -198,9 +198,8 @@ static inline hg_return_t rpc_call(
 
 static inline struct hg_counters rpc_counters(void)
 {
-    struct hg_counters counters;
+    struct hg_counters counters = HG_COUNTERS_INITIALIZER;
 
-    counters.size = sizeof(counters);
     HG_CHECK_OK(HG_Get_counters(&counters));
     return counters;
 }

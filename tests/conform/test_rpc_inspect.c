@@ -156,7 +156,7 @@ HG_TEST(hook_sees_a_trace)
         HG_HOOK_RESPOND, HG_HOOK_COMPLETE};
     struct hg_options options = HG_OPTIONS_INITIALIZER;
     struct inspect_log log = {{{0}}, 0};
-    struct hg_histogram times;
+    struct hg_histogram times = HG_HISTOGRAM_INITIALIZER;
     struct rpc_end end;
     inspect_trace_t out;
     unsigned i;
@@ -179,7 +179,6 @@ HG_TEST(hook_sees_a_trace)
         HG_CHECK_OK(log.seen[i].ret);
     }
     HG_CHECK_EQ_U64(out.nested, out.here);
-    times.size = sizeof(times);
     HG_CHECK_OK(HG_Get_histogram(NULL, inspect_nest, HG_FALSE, &times));
     HG_CHECK_EQ_U64(times.count, 1);
     HG_CHECK_EQ_U64(times.max_ns, log.seen[7].elapsed_ns);
