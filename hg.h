@@ -103,9 +103,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <limits.h>
 #include <stdio.h>
 #if HG_API_VERSION == 2
-#include <limits.h>
 #include <string.h>
 #endif
 
@@ -959,9 +959,15 @@ NA_EXPORT na_return_t NA_Addr_to_string(
  * structs of these macros, and types with a proc function of the application
  * @endcode
  *
- * `int` and `unsigned int` are not among them, since their size differs between
- * machines. For an array, a buffer or an optional field, write a type and its
- * proc function by hand, as examples/array.c does.
+ * Fields of structs and stubs may also be `int`, `bool` and `size_t`, unless
+ * HG_API_STRICT is set. On the wire they are an int32_t, an hg_bool_t and a
+ * uint64_t: HG_OVERFLOW means that a size does not fit this machine. Where an
+ * `int` has not 32 bits, it is not a type.
+ *
+ * `long` and `unsigned` are not types: write int64_t or uint32_t, for example.
+ * The compiler says that hg_proc_long is not declared. For an array, a buffer
+ * or an optional field, write a type and its proc function by hand, as
+ * examples/array.c does.
  * @{
  */
 
@@ -6963,6 +6969,39 @@ NA_EXPORT na_bool_t NA_Poll_try_wait(
 #define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
 #define HG_GEN_SECOND(first, second, ...) second
 
+#if !HG_API_STRICT
+/* Types whose size differs between machines. On the wire a bool is an
+ * hg_bool_t, and a size_t a uint64_t. */
+static inline hg_return_t hg_gen_step_bool(hg_proc_t proc, void *data)
+{
+    hg_proc_op_t op = hg_proc_get_op(proc);
+    bool *truth = HG_CAST(bool *, data);
+    hg_bool_t value = op == HG_ENCODE && *truth ? HG_TRUE : HG_FALSE;
+    hg_return_t ret = hg_proc_hg_bool_t(proc, &value);
+    if (ret == HG_SUCCESS && op == HG_DECODE)
+        *truth = value != HG_FALSE;
+    return ret;
+}
+static inline hg_return_t hg_gen_step_size(hg_proc_t proc, void *data)
+{
+    hg_proc_op_t op = hg_proc_get_op(proc);
+    size_t *size = HG_CAST(size_t *, data);
+    uint64_t value = op == HG_ENCODE ? *size : 0;
+    hg_return_t ret = hg_proc_uint64_t(proc, &value);
+    if (ret != HG_SUCCESS || op != HG_DECODE)
+        return ret;
+    *size = HG_CAST(size_t, value);
+    return *size == value ? HG_SUCCESS : HG_OVERFLOW;
+}
+/* Their numbers of bytes are never added up to the size of a struct. */
+#define HG_GEN_NUMBER_bool ~, hg_gen_step_bool, (sizeof(*hg_data) + 1)
+#define HG_GEN_NUMBER__Bool HG_GEN_NUMBER_bool
+#define HG_GEN_NUMBER_size_t ~, hg_gen_step_size, (sizeof(*hg_data) + 1)
+#if INT_MAX == 2147483647
+#define HG_GEN_NUMBER_int ~, hg_proc_int32_t, (sizeof(*hg_data) + 1)
+#endif
+#endif
+
 /* On little-endian machines numbers are copied inline. The library handles all
  * other cases, such as a full buffer. */
 #if defined(__GNUC__) && defined(__BYTE_ORDER__)
@@ -6996,6 +7035,10 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8, 8u
 #define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8, 8u
 #if !HG_API_STRICT
+#if INT_MAX == 2147483647
+#undef HG_GEN_NUMBER_int
+#define HG_GEN_NUMBER_int ~, hg_gen_step_4, 4u
+#endif
 #define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
 #endif
@@ -7312,6 +7355,10 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_ALIAS_hg_const_string_t ~, hg_string_t
 #define HG_STUB_ALIAS_hg_memory_in_t ~, hg_bulk_t
 #define HG_STUB_ALIAS_hg_memory_out_t ~, hg_bulk_t
+#define HG_STUB_ALIAS_bool ~, hg_bool_t
+#define HG_STUB_ALIAS__Bool ~, hg_bool_t
+#define HG_STUB_ALIAS_size_t ~, uint64_t
+#define HG_STUB_ALIAS_int ~, int32_t
 #define HG_STUB_ALIAS_hg_int8_t ~, int8_t
 #define HG_STUB_ALIAS_hg_int16_t ~, int16_t
 #define HG_STUB_ALIAS_hg_int32_t ~, int32_t

@@ -775,8 +775,8 @@ static void test_free(void *ptr, void *arg)
 
 const struct hg_allocator *hg_test_allocator(void)
 {
-    static const struct hg_allocator allocator = HG_ALLOCATOR_INITIALIZER(
-        test_malloc, test_realloc, test_free, NULL);
+    static const struct hg_allocator allocator =
+        HG_ALLOCATOR_INITIALIZER(test_malloc, test_realloc, test_free, NULL);
 
     return &allocator;
 }

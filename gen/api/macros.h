@@ -40,6 +40,39 @@
 #define HG_GEN_PICK(maybe, type, rest) HG_GEN_SECOND(maybe, type, rest)
 #define HG_GEN_SECOND(first, second, ...) second
 
+#if !HG_API_STRICT
+/* Types whose size differs between machines. On the wire a bool is an
+ * hg_bool_t, and a size_t a uint64_t. */
+static inline hg_return_t hg_gen_step_bool(hg_proc_t proc, void *data)
+{
+    hg_proc_op_t op = hg_proc_get_op(proc);
+    bool *truth = HG_CAST(bool *, data);
+    hg_bool_t value = op == HG_ENCODE && *truth ? HG_TRUE : HG_FALSE;
+    hg_return_t ret = hg_proc_hg_bool_t(proc, &value);
+    if (ret == HG_SUCCESS && op == HG_DECODE)
+        *truth = value != HG_FALSE;
+    return ret;
+}
+static inline hg_return_t hg_gen_step_size(hg_proc_t proc, void *data)
+{
+    hg_proc_op_t op = hg_proc_get_op(proc);
+    size_t *size = HG_CAST(size_t *, data);
+    uint64_t value = op == HG_ENCODE ? *size : 0;
+    hg_return_t ret = hg_proc_uint64_t(proc, &value);
+    if (ret != HG_SUCCESS || op != HG_DECODE)
+        return ret;
+    *size = HG_CAST(size_t, value);
+    return *size == value ? HG_SUCCESS : HG_OVERFLOW;
+}
+/* Their numbers of bytes are never added up to the size of a struct. */
+#define HG_GEN_NUMBER_bool ~, hg_gen_step_bool, (sizeof(*hg_data) + 1)
+#define HG_GEN_NUMBER__Bool HG_GEN_NUMBER_bool
+#define HG_GEN_NUMBER_size_t ~, hg_gen_step_size, (sizeof(*hg_data) + 1)
+#if INT_MAX == 2147483647
+#define HG_GEN_NUMBER_int ~, hg_proc_int32_t, (sizeof(*hg_data) + 1)
+#endif
+#endif
+
 /* On little-endian machines numbers are copied inline. The library handles all
  * other cases, such as a full buffer. */
 #if defined(__GNUC__) && defined(__BYTE_ORDER__)
@@ -73,6 +106,10 @@ HG_GEN_INLINE_STEP(8, uint64_t)
 #define HG_GEN_NUMBER_int64_t ~, hg_gen_step_8, 8u
 #define HG_GEN_NUMBER_uint64_t ~, hg_gen_step_8, 8u
 #if !HG_API_STRICT
+#if INT_MAX == 2147483647
+#undef HG_GEN_NUMBER_int
+#define HG_GEN_NUMBER_int ~, hg_gen_step_4, 4u
+#endif
 #define HG_GEN_NUMBER_float ~, hg_gen_step_4, 4u
 #define HG_GEN_NUMBER_double ~, hg_gen_step_8, 8u
 #endif

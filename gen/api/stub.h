@@ -15,9 +15,15 @@
  * structs of these macros, and types with a proc function of the application
  * @endcode
  *
- * `int` and `unsigned int` are not among them, since their size differs between
- * machines. For an array, a buffer or an optional field, write a type and its
- * proc function by hand, as examples/array.c does.
+ * Fields of structs and stubs may also be `int`, `bool` and `size_t`, unless
+ * HG_API_STRICT is set. On the wire they are an int32_t, an hg_bool_t and a
+ * uint64_t: HG_OVERFLOW means that a size does not fit this machine. Where an
+ * `int` has not 32 bits, it is not a type.
+ *
+ * `long` and `unsigned` are not types: write int64_t or uint32_t, for example.
+ * The compiler says that hg_proc_long is not declared. For an array, a buffer
+ * or an optional field, write a type and its proc function by hand, as
+ * examples/array.c does.
  * @{
  */
 

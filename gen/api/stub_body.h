@@ -191,6 +191,10 @@ HG_EXPORT hg_return_t hg_stub_wait(hg_request_t request);
 #define HG_STUB_ALIAS_hg_const_string_t ~, hg_string_t
 #define HG_STUB_ALIAS_hg_memory_in_t ~, hg_bulk_t
 #define HG_STUB_ALIAS_hg_memory_out_t ~, hg_bulk_t
+#define HG_STUB_ALIAS_bool ~, hg_bool_t
+#define HG_STUB_ALIAS__Bool ~, hg_bool_t
+#define HG_STUB_ALIAS_size_t ~, uint64_t
+#define HG_STUB_ALIAS_int ~, int32_t
 #define HG_STUB_ALIAS_hg_int8_t ~, int8_t
 #define HG_STUB_ALIAS_hg_int16_t ~, int16_t
 #define HG_STUB_ALIAS_hg_int32_t ~, int32_t

@@ -90,9 +90,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <limits.h>
 #include <stdio.h>
 #if HG_API_VERSION == 2
-#include <limits.h>
 #include <string.h>
 #endif
 

@@ -6,6 +6,7 @@
 #include "conform/rpc.h"
 #include "conform/stub_timeout.h"
 
+#include <limits.h>
 #include <signal.h>
 
 /* This process registers nothing by itself. */
@@ -61,6 +62,7 @@ static void rpc_register(void)
     HG_CHECK(stubs_copy_provide() != 0);
     HG_CHECK(stubs_delay_provide() != 0);
     HG_CHECK(stubs_current_provide() != 0);
+    HG_CHECK(stubs_plain_provide() != 0);
     HG_CHECK(stub_nested_provide() != 0);
 }
 
@@ -384,6 +386,30 @@ HG_TEST(current_call_is_the_innermost)
     if (end.peer == NULL)
         HG_CHECK_OK(rpc_call(&end, id, NULL, NULL));
     HG_CHECK_OK(NA_Addr_free(end.na_class, stub_self));
+    rpc_close(&end);
+}
+
+/* int, size_t and bool, and the types that they are on the wire. */
+HG_TEST(stub_carries_plain_types)
+{
+    struct rpc_end end;
+    int a = 0;
+    size_t b = 0;
+    bool c = false;
+    int32_t a_wire = 0;
+    uint64_t b_wire = 0;
+    hg_bool_t c_wire = HG_TRUE;
+
+    stub_only_calls = hg_test_crosses_processes();
+    rpc_open(&end);
+    HG_CHECK(stubs_plain_register() != 0);
+    HG_CHECK_OK(stubs_plain_call(
+        end.target, 0, INT_MIN, SIZE_MAX - 1, true, &a, &b, &c));
+    HG_CHECK(a == INT_MIN && b == SIZE_MAX - 1 && c);
+    HG_CHECK(stubs_other_plain_register() != 0);
+    HG_CHECK_OK(stubs_other_plain_call(
+        end.target, 0, 7, UINT32_MAX, HG_FALSE, &a_wire, &b_wire, &c_wire));
+    HG_CHECK(a_wire == 7 && b_wire == UINT32_MAX && c_wire == HG_FALSE);
     rpc_close(&end);
 }
 

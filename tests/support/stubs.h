@@ -47,12 +47,15 @@ MERCURY_GEN_RPC_STUB(int32_t, stubs_delay, ((hg_memory_in_t)(data)), )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_absent, , )
 MERCURY_GEN_RPC_STUB(int32_t, stubs_current,
     ((uint32_t)(how)), ((hg_string_t)(id))((uint32_t)(left)))
+MERCURY_GEN_RPC_STUB(bool, stubs_plain,
+    ((int)(a))((size_t)(b))((bool)(c)), ((int)(a_p))((size_t)(b_p)))
 
-/* Three of these names as another program may declare them: with other types,
+/* Four of these names as another program may declare them: with other types,
  * and with types that mean the same. */
 #define stubs_set stubs_other_set
 #define stubs_say stubs_other_say
 #define stubs_store stubs_other_store
+#define stubs_plain stubs_other_plain
 MERCURY_GEN_RPC_STUB(void, stubs_set, ((float)(count)), )
 MERCURY_GEN_RPC_STUB(hg_const_string_t, stubs_say,
     ((hg_string_t)(name)),
@@ -60,6 +63,10 @@ MERCURY_GEN_RPC_STUB(hg_const_string_t, stubs_say,
     ((hg_const_string_t)(none)))
 MERCURY_GEN_RPC_STUB(int32_t, stubs_store,
     ((uint64_t)(from))((hg_bulk_t)(data)), ((uint64_t)(sum)))
+MERCURY_GEN_RPC_STUB(hg_bool_t, stubs_plain,
+    ((int32_t)(a))((uint64_t)(b))((hg_bool_t)(c)),
+    ((int32_t)(a_p))((uint64_t)(b_p)))
+#undef stubs_plain
 #undef stubs_set
 #undef stubs_say
 #undef stubs_store
@@ -276,6 +283,13 @@ int32_t stubs_delay(hg_memory_t data)
 int32_t stubs_absent(void)
 {
     return 0;
+}
+
+bool stubs_plain(int a, size_t b, bool c, int *a_p, size_t *b_p)
+{
+    *a_p = a;
+    *b_p = b;
+    return c;
 }
 
 enum { STUBS_TELL, STUBS_REFUSE, STUBS_WAIT };
