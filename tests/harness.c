@@ -436,15 +436,20 @@ bool hg_test_reports_death(void)
     return hg_test_crosses_processes() && strcmp(hg_test_transport(), "unix");
 }
 
+bool hg_test_is_valgrind(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload != NULL && strstr(preload, "vgpreload") != NULL;
+}
+
 bool hg_test_is_plain(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
     (defined(HG_ENABLE_EPOLL) && !HG_ENABLE_EPOLL)
     return false;
 #else
-    const char *preload = getenv("LD_PRELOAD");
-
-    return preload == NULL || strstr(preload, "vgpreload") == NULL;
+    return !hg_test_is_valgrind();
 #endif
 }
 

@@ -198,6 +198,9 @@ bool hg_test_reports_death(void);
 /* Whether the library waits with epoll, which NA_Poll_get_fd needs. */
 bool hg_test_has_epoll(void);
 
+/* Whether valgrind runs this program. */
+bool hg_test_is_valgrind(void);
+
 /* Whether this is the plain build without a checker. Cases that take seconds,
  * and of which a sanitizer, fallback or valgrind would see no more, run only
  * there. */

@@ -50,20 +50,21 @@ static const char *hg_fault_next(const char *at, const char *end)
     return (uintptr_t) (end - at) > left ? at + left : NULL;
 }
 
-/* The kernel reads a set of signals, and then finds that it is not told what to
- * do with it. This is the cheapest call that reads memory and has no effect. */
+/* Make the kernel read at that place. If process_vm_readv is denied, it reads a
+ * set of signals, and then finds that it is not told what to do with it. */
 static bool hg_fault_can_read_at(const char *at)
 {
-#ifdef SYS_rt_sigprocmask
     enum { SET = 8 }; /* bytes of the kernel's set; elsewhere an error, too */
     const char *set = at - (uintptr_t) at % SET; /* in the same page */
+    char byte;
 
-    return syscall(SYS_rt_sigprocmask, -1, set, NULL, SET) == 0 ||
-        errno != EFAULT;
-#else
-    (void) at;
-    return true;
+    if (hg_fault_move(&byte, at, 1) >= 0)
+        return true;
+#ifdef SYS_rt_sigprocmask
+    if (errno != EFAULT)
+        (void) syscall(SYS_rt_sigprocmask, -1, set, NULL, SET);
 #endif
+    return errno != EFAULT;
 }
 
 HG_PRIVATE bool hg_fault_can_read(const void *memory, size_t size)

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,15 +71,21 @@ static void *fault_cut(size_t size)
     return memory;
 }
 
-/* The pages of a sparse file on a full disk. */
+/* The name of a file on a small disk, or of the folder where it is mounted. */
+static const char *fault_disk(const char *file)
+{
+    static char name[4096];
+
+    (void) snprintf(name, sizeof(name), "%s/disk%s", hg_test_dir(), file);
+    return name;
+}
+
+/* The pages of a sparse file that is larger than the disk. */
 static void *fault_fill(size_t size)
 {
-    char name[4096];
+    int fd = open(fault_disk("/sparse"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *memory;
-    int fd;
 
-    (void) snprintf(name, sizeof(name), "%s/sparse", hg_test_dir());
-    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     HG_CHECK(fd >= 0 && ftruncate(fd, (off_t) size) == 0);
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     HG_CHECK(memory != MAP_FAILED && close(fd) == 0);
@@ -169,6 +176,12 @@ static hg_return_t fault_call(
     return (hg_return_t) moved;
 }
 
+static void fault_need_kernel(void)
+{
+    if (hg_test_is_valgrind())
+        hg_test_skip("valgrind reports each access that the kernel refuses");
+}
+
 /* Make this process and its children run on a system that denies
  * process_vm_readv, or has no MADV_POPULATE_READ and MADV_POPULATE_WRITE, which
  * are 22 and 23. */
@@ -220,6 +233,7 @@ static void fault_all(bool here, enum fault_kind last)
     struct rpc_end end;
     unsigned kind, i, pieces, push;
 
+    fault_need_kernel();
     rpc_open(&end);
     /* Where this process copies the data, it says what is wrong. */
     hg_test_allow_log("bulk memory of this process cannot be");
@@ -236,7 +250,7 @@ static void fault_all(bool here, enum fault_kind last)
     rpc_close(&end);
 }
 
-/* libfabric moves memory by itself. */
+/* Within a process, and over libfabric, an access gets a signal. */
 static bool fault_is_promised(void)
 {
     return hg_test_crosses_processes() && !hg_test_is_ofi();
@@ -255,6 +269,7 @@ HG_TEST_WHERE(memory_of_the_server_may_be_inaccessible, fault_is_promised)
 /* Linux before 5.14. */
 HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel, fault_is_promised)
 {
+    fault_need_kernel();
     fault_restrict(false, true);
     fault_all(true, FAULT_READ_ONLY);
     fault_all(false, FAULT_READ_ONLY);
@@ -264,6 +279,7 @@ HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel, fault_is_promised)
 HG_TEST_WHERE(
     inaccessible_memory_is_found_without_permission, fault_is_promised)
 {
+    fault_need_kernel();
     fault_restrict(true, false);
     fault_all(true, FAULT_NOWHERE);
     fault_all(false, FAULT_NOWHERE);
@@ -272,6 +288,7 @@ HG_TEST_WHERE(
 HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel_without_permission,
     fault_is_promised)
 {
+    fault_need_kernel();
     fault_restrict(true, true);
     fault_all(true, FAULT_NOWHERE);
     fault_all(false, FAULT_NOWHERE);
@@ -283,13 +300,15 @@ HG_TEST_WHERE(full_disk_under_the_memory_is_found, fault_is_promised)
     const struct fault_case c = {FAULT_FULL, FAULT_NOT, FAULT_MAX, 1, true};
     struct rpc_end end;
 
+    fault_need_kernel();
+    HG_CHECK(mkdir(fault_disk(""), 0700) == 0);
     if (unshare(CLONE_NEWNS) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("none", hg_test_dir(), "tmpfs", 0, "size=64k") != 0)
+        mount("none", fault_disk(""), "tmpfs", 0, "size=64k") != 0)
         hg_test_skip("only root can mount a small disk");
     rpc_open(&end);
     hg_test_allow_log("bulk memory of this process cannot be written");
     fault_try(&end, c);
     rpc_close(&end);
-    HG_CHECK(umount2(hg_test_dir(), MNT_DETACH) == 0);
+    HG_CHECK(umount2(fault_disk(""), MNT_DETACH) == 0);
 }

@@ -19,6 +19,8 @@ struct fault_pages {
 
 static void fault_open(struct fault_pages *pages, int protection)
 {
+    if (hg_test_is_valgrind())
+        hg_test_skip("valgrind reports each access that the kernel refuses");
     pages->page = (size_t) sysconf(_SC_PAGESIZE);
     pages->memory = (char *) mmap(NULL, 3 * pages->page, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
