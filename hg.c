@@ -2050,8 +2050,8 @@ HG_PRIVATE void hg_waker_fini(struct hg_waker *waker);
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker);
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
 
-/* Make the descriptor readable if anyone is armed. Any thread, under any
- * lock; not from a signal handler. Keeps errno. */
+/* Make the descriptor readable if anyone is armed. Any thread, under any lock,
+ * and a signal handler that interrupts any of these functions. Keeps errno. */
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
 
 /* As hg_waker_ring without an atomic step, after a sequentially consistent
@@ -3544,6 +3544,7 @@ struct na_context_core {
     bool own;            /* created by the library */
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
+    _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
     int timer_fd;        /* part of epoll_fd */
@@ -8031,6 +8032,9 @@ HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
  * with the lock held or not. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
+/* As na_progress_poke, from a signal handler: the next round does it. */
+HG_PRIVATE void na_progress_ask(struct na_context *context);
+
 /* Prepare for the application to sleep on the descriptor of NA_Poll_get_fd():
  * it becomes readable when there is work, at `when`, or when the emulation is
  * due, until the next progress. False: there is work now. The lock is held. */
@@ -8092,6 +8096,25 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     core->pokes++;
     na_queue_wake_all(&core->queue, NULL);
     na_context_leave(core);
+}
+
+HG_PRIVATE void na_progress_ask(struct na_context *context)
+{
+    struct na_context_core *core = na_context_core_of(context);
+
+    atomic_store(&core->asked, true);
+    hg_waker_ring(&core->queue.waker);
+}
+
+/* Do what na_progress_ask asked for. The lock is held. */
+static bool na_progress_obey(struct na_context_core *context)
+{
+    if (HG_LIKELY(!atomic_load(&context->asked)))
+        return false;
+    atomic_store(&context->asked, false);
+    context->pokes++;
+    na_queue_wake_all(&context->queue, NULL);
+    return true;
 }
 
 /* Poll the transport of each part. */
@@ -8247,7 +8270,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     }
     hg_waker_arm(waker);
     if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
-        !na_progress_is_there(context, goal)) {
+        !na_progress_is_there(context, goal) && !na_progress_obey(context)) {
         if (na_progress_may_sleep(context, &deadline)) {
             na_context_leave(context);
             ret = hg_waker_sleep(
@@ -8295,6 +8318,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
         if (deadline == 0) {
             if (n == 0 && context->idle % NA_PROGRESS_POLLS == 0)
                 na_progress_yield(context);
+            (void) na_progress_obey(context);
             return NA_TIMEOUT;
         }
         if (since == 0 || look || context->yielded)
@@ -8305,6 +8329,8 @@ static na_return_t na_progress_run(struct na_context_core *context,
             hg_pass(context->queue.lock);
             continue;
         }
+        if (look && HG_UNLIKELY(na_progress_obey(context)))
+            return NA_SUCCESS;
         if (since == 0)
             since = now;
         if (now - since < na_progress_window(context, now)) {
@@ -8477,7 +8503,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
 #if HG_ENABLE_EPOLL
     na_progress_set_timer(core, when);
 #endif
-    return idle &&
+    return idle && !atomic_load(&core->asked) &&
         !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
 }
 
@@ -24313,6 +24339,12 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
+/* hg_context_wake: make the threads return that wait in a context for any
+ * event; NULL: none. May be called in a signal handler. hg_context_is_woken:
+ * whether it was called since this thread asked last. */
+HG_PRIVATE void hg_context_wake(struct hg_context *context);
+HG_PRIVATE bool hg_context_is_woken(void);
+
 /* Whether this thread is in hg_context_progress. Application code that runs
  * there, such as a function that frees data, must not wait: no other thread
  * makes progress meanwhile. */
@@ -24445,6 +24477,10 @@ static bool hg_context_is_separate(const struct hg_context *context)
     return context->transfers.context != context->na_context;
 }
 
+/* Several threads may sleep on the same descriptors. One of them may take the
+ * event that another one waits for, which then sleeps at most so long. */
+#define HG_CONTEXT_SLEEP_MS 100
+
 /* Sleep on the descriptors of both NA contexts. */
 static hg_return_t hg_context_sleep(
     struct hg_context *context, uint64_t deadline)
@@ -24455,6 +24491,8 @@ static hg_return_t hg_context_sleep(
     int count = 0;
     int i;
 
+    if (timeout > HG_CONTEXT_SLEEP_MS)
+        timeout = HG_CONTEXT_SLEEP_MS;
     contexts[0] = context->na_context;
     contexts[1] = context->transfers.context;
     for (i = 0; i < 2; i++) {
@@ -24484,6 +24522,9 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
     uint64_t window =
         info->wait_mode == NA_WAIT_BLOCK ? 0 : (uint64_t) info->spin_us * 1000;
     uint64_t awake_until = hg_clock_now() + window;
+    const struct na_context_core *core =
+        na_context_core_of(context->na_context);
+    unsigned pokes = core->pokes;
 
     for (;;) {
         uint64_t now;
@@ -24499,6 +24540,8 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
             return ret;
         if (deadline == 0)
             return HG_TIMEOUT;
+        if (core->pokes != pokes)
+            return HG_SUCCESS;
         now = hg_clock_now();
         if (now >= deadline)
             return HG_TIMEOUT;
@@ -24514,6 +24557,27 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
         if (ret != HG_SUCCESS)
             return ret;
     }
+}
+
+/* Calls of HG_Wake(), and how many of them this thread has noticed. */
+static _Atomic unsigned hg_context_wakes;
+static _Thread_local unsigned hg_context_seen;
+
+HG_PRIVATE void hg_context_wake(struct hg_context *context)
+{
+    atomic_fetch_add(&hg_context_wakes, 1);
+    if (context != NULL)
+        na_progress_ask(context->na_context);
+}
+
+HG_PRIVATE bool hg_context_is_woken(void)
+{
+    unsigned wakes = atomic_load(&hg_context_wakes);
+
+    if (HG_LIKELY(wakes == hg_context_seen))
+        return false;
+    hg_context_seen = wakes;
+    return true;
 }
 
 static _Thread_local bool hg_context_driver;
@@ -24537,7 +24601,7 @@ static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
         if (ret == HG_SUCCESS && done == NULL &&
             !na_queue_has(context->queue, lanes)) {
             /* Woken for a timer, or another thread took the entry. */
-            if (hg_clock_is_past(deadline))
+            if (hg_clock_is_past(deadline) || hg_context_is_woken())
                 return HG_TIMEOUT;
         } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;
@@ -27009,7 +27073,8 @@ static hg_return_t hg_endpoint_progress(
 
     if (ret != HG_SUCCESS)
         return ret;
-    deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    deadline =
+        timeout == 0 || hg_context_is_woken() ? 0 : hg_clock_after_ms(timeout);
     hg_enter(context->lock);
     ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
     hg_leave(context->lock);
@@ -27390,9 +27455,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     bool logged = false;
     hg_return_t ret;
 
-    if (done == NULL)
+    if (done == NULL) {
         atomic_store_explicit(&context->raised, false, memory_order_relaxed);
-    else if (atomic_load_explicit(done, memory_order_acquire))
+        if (HG_UNLIKELY(hg_context_is_woken()))
+            deadline = 0;
+    } else if (atomic_load_explicit(done, memory_order_acquire))
         return HG_SUCCESS;
     if (HG_UNLIKELY(hg_context_is_driver()))
         return hg_wait_refuse();
@@ -27415,6 +27482,10 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
         }
         if (ret != HG_SUCCESS)
             break;
+        if (done == NULL && hg_context_is_woken()) {
+            ret = HG_TIMEOUT;
+            break;
+        }
         /* A steady stream of calls must not delay the deadline. */
         if (hg_clock_now() >= deadline) {
             ret = HG_TIMEOUT;
@@ -29036,6 +29107,13 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
             handle->target && handle->addr != NULL
         ? na_class_ops(handle->addr->na_class)->addr_identity(handle->addr)
         : "";
+}
+
+/* ---- Waking ---- */
+
+HG_EXPORT void HG_Wake(hg_context_t *context)
+{
+    hg_context_wake(context != NULL ? context : hg_layer_find(NULL));
 }
 
 /* ---- An orderly end ---- */

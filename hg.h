@@ -2812,6 +2812,34 @@ HG_EXPORT hg_handle_t HG_Handler_current(void);
  */
 HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
 
+/* ---- Waking ---- */
+
+/**
+ * Make the threads return that wait for events.
+ *
+ * HG_Handler_process(), HG_Progress() and HG_Event_progress() return as if
+ * their time were over, in each thread that is in one of them, in this context.
+ * A thread that is not in one of them, such as one that runs a handler, does
+ * not wait when it calls one the next time. So no wake is lost between a test
+ * of a flag and the wait. A function may also return early for another context.
+ *
+ * HG_Wait(), HG_Trigger() and other functions that wait for something go on. An
+ * event loop is woken: the descriptor of HG_Event_get_wait_fd() is readable.
+ *
+ * @code
+ * static volatile sig_atomic_t ending;
+ * static void end(int number) { ending = number; HG_Wake(NULL); }
+ * ...
+ * while (!ending) HG_Handler_process(HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
+ * @endcode
+ *
+ * @param context  the context; NULL: the layer of the request model. It is not
+ *                 checked, and must not be destroyed meanwhile: HG_Finalize()
+ *                 waits for no signal handler of another thread.
+ * @threads Any thread, and signal handlers: it is async-signal-safe.
+ */
+HG_EXPORT void HG_Wake(hg_context_t *context);
+
 /* ---- Drain ---- */
 
 /**

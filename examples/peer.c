@@ -109,6 +109,7 @@ static void peer_on_signal(int signal_number)
 {
     (void) signal_number;
     peer_stop_flag = 1;
+    HG_Wake(NULL); /* peer_serve looks at the flag */
 }
 
 void peer_catch_signals(void)
@@ -130,7 +131,8 @@ bool peer_is_stopped(void)
 hg_return_t peer_serve(void)
 {
     while (!peer_is_stopped()) {
-        hg_return_t ret = HG_Handler_process(PEER_WAIT_MS, HG_STATUS_IGNORE);
+        hg_return_t ret =
+            HG_Handler_process(HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
 
         if (ret != HG_SUCCESS && ret != HG_TIMEOUT && ret != HG_INTR)
             return ret;

@@ -163,8 +163,8 @@ HG_PRIVATE void hg_waker_fini(struct hg_waker *waker);
 HG_PRIVATE void hg_waker_arm(struct hg_waker *waker);
 HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker);
 
-/* Make the descriptor readable if anyone is armed. Any thread, under any
- * lock; not from a signal handler. Keeps errno. */
+/* Make the descriptor readable if anyone is armed. Any thread, under any lock,
+ * and a signal handler that interrupts any of these functions. Keeps errno. */
 HG_PRIVATE void hg_waker_ring(struct hg_waker *waker);
 
 /* As hg_waker_ring without an atomic step, after a sequentially consistent

@@ -993,7 +993,8 @@ static hg_return_t hg_endpoint_progress(
 
     if (ret != HG_SUCCESS)
         return ret;
-    deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
+    deadline =
+        timeout == 0 || hg_context_is_woken() ? 0 : hg_clock_after_ms(timeout);
     hg_enter(context->lock);
     ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
     hg_leave(context->lock);

@@ -132,6 +132,10 @@ static bool hg_context_is_separate(const struct hg_context *context)
     return context->transfers.context != context->na_context;
 }
 
+/* Several threads may sleep on the same descriptors. One of them may take the
+ * event that another one waits for, which then sleeps at most so long. */
+#define HG_CONTEXT_SLEEP_MS 100
+
 /* Sleep on the descriptors of both NA contexts. */
 static hg_return_t hg_context_sleep(
     struct hg_context *context, uint64_t deadline)
@@ -142,6 +146,8 @@ static hg_return_t hg_context_sleep(
     int count = 0;
     int i;
 
+    if (timeout > HG_CONTEXT_SLEEP_MS)
+        timeout = HG_CONTEXT_SLEEP_MS;
     contexts[0] = context->na_context;
     contexts[1] = context->transfers.context;
     for (i = 0; i < 2; i++) {
@@ -171,6 +177,9 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
     uint64_t window =
         info->wait_mode == NA_WAIT_BLOCK ? 0 : (uint64_t) info->spin_us * 1000;
     uint64_t awake_until = hg_clock_now() + window;
+    const struct na_context_core *core =
+        na_context_core_of(context->na_context);
+    unsigned pokes = core->pokes;
 
     for (;;) {
         uint64_t now;
@@ -186,6 +195,8 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
             return ret;
         if (deadline == 0)
             return HG_TIMEOUT;
+        if (core->pokes != pokes)
+            return HG_SUCCESS;
         now = hg_clock_now();
         if (now >= deadline)
             return HG_TIMEOUT;
@@ -201,6 +212,27 @@ static hg_return_t hg_context_progress_both(struct hg_context *context,
         if (ret != HG_SUCCESS)
             return ret;
     }
+}
+
+/* Calls of HG_Wake(), and how many of them this thread has noticed. */
+static _Atomic unsigned hg_context_wakes;
+static _Thread_local unsigned hg_context_seen;
+
+HG_PRIVATE void hg_context_wake(struct hg_context *context)
+{
+    atomic_fetch_add(&hg_context_wakes, 1);
+    if (context != NULL)
+        na_progress_ask(context->na_context);
+}
+
+HG_PRIVATE bool hg_context_is_woken(void)
+{
+    unsigned wakes = atomic_load(&hg_context_wakes);
+
+    if (HG_LIKELY(wakes == hg_context_seen))
+        return false;
+    hg_context_seen = wakes;
+    return true;
 }
 
 static _Thread_local bool hg_context_driver;
@@ -224,7 +256,7 @@ static HG_HOT hg_return_t hg_context_progress_until(struct hg_context *context,
         if (ret == HG_SUCCESS && done == NULL &&
             !na_queue_has(context->queue, lanes)) {
             /* Woken for a timer, or another thread took the entry. */
-            if (hg_clock_is_past(deadline))
+            if (hg_clock_is_past(deadline) || hg_context_is_woken())
                 return HG_TIMEOUT;
         } else if (ret != HG_TIMEOUT || until == deadline) {
             return ret;

@@ -62,6 +62,12 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
+/* hg_context_wake: make the threads return that wait in a context for any
+ * event; NULL: none. May be called in a signal handler. hg_context_is_woken:
+ * whether it was called since this thread asked last. */
+HG_PRIVATE void hg_context_wake(struct hg_context *context);
+HG_PRIVATE bool hg_context_is_woken(void);
+
 /* Whether this thread is in hg_context_progress. Application code that runs
  * there, such as a function that frees data, must not wait: no other thread
  * makes progress meanwhile. */

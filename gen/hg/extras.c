@@ -189,6 +189,13 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle)
         : "";
 }
 
+/* ---- Waking ---- */
+
+HG_EXPORT void HG_Wake(hg_context_t *context)
+{
+    hg_context_wake(context != NULL ? context : hg_layer_find(NULL));
+}
+
 /* ---- An orderly end ---- */
 
 /* Make progress once in each context. The lock is held. */

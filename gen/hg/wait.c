@@ -93,9 +93,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     bool logged = false;
     hg_return_t ret;
 
-    if (done == NULL)
+    if (done == NULL) {
         atomic_store_explicit(&context->raised, false, memory_order_relaxed);
-    else if (atomic_load_explicit(done, memory_order_acquire))
+        if (HG_UNLIKELY(hg_context_is_woken()))
+            deadline = 0;
+    } else if (atomic_load_explicit(done, memory_order_acquire))
         return HG_SUCCESS;
     if (HG_UNLIKELY(hg_context_is_driver()))
         return hg_wait_refuse();
@@ -118,6 +120,10 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
         }
         if (ret != HG_SUCCESS)
             break;
+        if (done == NULL && hg_context_is_woken()) {
+            ret = HG_TIMEOUT;
+            break;
+        }
         /* A steady stream of calls must not delay the deadline. */
         if (hg_clock_now() >= deadline) {
             ret = HG_TIMEOUT;

@@ -139,6 +139,7 @@ struct na_context_core {
     bool own;            /* created by the library */
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
+    _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
     int timer_fd;        /* part of epoll_fd */

@@ -57,6 +57,25 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
     na_context_leave(core);
 }
 
+HG_PRIVATE void na_progress_ask(struct na_context *context)
+{
+    struct na_context_core *core = na_context_core_of(context);
+
+    atomic_store(&core->asked, true);
+    hg_waker_ring(&core->queue.waker);
+}
+
+/* Do what na_progress_ask asked for. The lock is held. */
+static bool na_progress_obey(struct na_context_core *context)
+{
+    if (HG_LIKELY(!atomic_load(&context->asked)))
+        return false;
+    atomic_store(&context->asked, false);
+    context->pokes++;
+    na_queue_wake_all(&context->queue, NULL);
+    return true;
+}
+
 /* Poll the transport of each part. */
 static unsigned na_progress_poll(struct na_context_core *context)
 {
@@ -210,7 +229,7 @@ static na_return_t na_progress_sleep(struct na_context_core *context,
     }
     hg_waker_arm(waker);
     if (!na_queue_has(&context->queue, NA_LANES_INTERNAL) &&
-        !na_progress_is_there(context, goal)) {
+        !na_progress_is_there(context, goal) && !na_progress_obey(context)) {
         if (na_progress_may_sleep(context, &deadline)) {
             na_context_leave(context);
             ret = hg_waker_sleep(
@@ -258,6 +277,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
         if (deadline == 0) {
             if (n == 0 && context->idle % NA_PROGRESS_POLLS == 0)
                 na_progress_yield(context);
+            (void) na_progress_obey(context);
             return NA_TIMEOUT;
         }
         if (since == 0 || look || context->yielded)
@@ -268,6 +288,8 @@ static na_return_t na_progress_run(struct na_context_core *context,
             hg_pass(context->queue.lock);
             continue;
         }
+        if (look && HG_UNLIKELY(na_progress_obey(context)))
+            return NA_SUCCESS;
         if (since == 0)
             since = now;
         if (now - since < na_progress_window(context, now)) {
@@ -440,7 +462,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
 #if HG_ENABLE_EPOLL
     na_progress_set_timer(core, when);
 #endif
-    return idle &&
+    return idle && !atomic_load(&core->asked) &&
         !na_queue_has(&core->queue, NA_LANES_ALL | NA_LANES_INTERNAL);
 }
 

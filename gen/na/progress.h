@@ -40,6 +40,9 @@ HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
  * with the lock held or not. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
+/* As na_progress_poke, from a signal handler: the next round does it. */
+HG_PRIVATE void na_progress_ask(struct na_context *context);
+
 /* Prepare for the application to sleep on the descriptor of NA_Poll_get_fd():
  * it becomes readable when there is work, at `when`, or when the emulation is
  * due, until the next progress. False: there is work now. The lock is held. */

@@ -295,3 +295,38 @@ HG_TEST(cancel_and_answer_race_for_a_call)
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
 }
+
+static _Atomic bool threads_ending;
+
+static void *threads_wait_for_wake(void *arg)
+{
+    while (!atomic_load(&threads_ending)) { /* HG_MAX_IDLE_TIME is an hour */
+        hg_return_t ret = HG_Progress((hg_context_t *) arg, HG_MAX_IDLE_TIME);
+
+        HG_CHECK(ret == HG_SUCCESS || ret == HG_TIMEOUT);
+    }
+    return NULL;
+}
+
+/* HG_Wake ends the waits of all threads, whether they wait or are about to. */
+HG_TEST(wake_ends_progress_in_all_threads)
+{
+    pthread_t threads[3];
+    struct cb_end end;
+    unsigned i, round;
+
+    cb_start(&end, 1);
+    for (round = 0; round < 20; round++) {
+        atomic_store(&threads_ending, false);
+        for (i = 0; i < 3; i++)
+            HG_CHECK(pthread_create(&threads[i], NULL, threads_wait_for_wake,
+                         end.context) == 0);
+        for (i = 0; i < round * 5; i++)
+            (void) sched_yield();
+        atomic_store(&threads_ending, true);
+        HG_Wake(end.context);
+        for (i = 0; i < 3; i++)
+            HG_CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    cb_end(&end);
+}
