@@ -144,7 +144,7 @@ static void death_meet(bool garbage)
 
     hg_test_expect_log(garbage
             ? "cannot be reached: the process that listens there closed the "
-              "connection, or is not hg"
+              "connection: it is not hg"
             : "cannot be reached: a process listens there, but does not answer "
               "as hg");
     death_start_listener(&listener);
