@@ -3395,13 +3395,17 @@ static void na_zmq_flush(
         na_zmq_may_send(addr, NA_ZMQ_MESSAGES) &&
         !na_plug_list_empty(&addr->sends)) {
         struct na_op *op = NA_ZMQ_OF(addr->sends.next, struct na_op, link);
+        na_return_t ret = na_zmq_send_msg(self, addr, &op->msg);
 
-        if (na_zmq_send_msg(self, addr, &op->msg) != NA_SUCCESS) {
+        if (ret != NA_SUCCESS && !addr->base.self) {
             na_zmq_lose(self, addr, NA_DISCONNECT);
             return; /* the others fail with the connection */
         }
         na_plug_list_remove(&op->link);
-        na_plug_list_push(sent, &op->link);
+        if (ret == NA_SUCCESS)
+            na_plug_list_push(sent, &op->link);
+        else /* calls no slot: the class keeps its own address */
+            self->base.core->complete(op, ret);
     }
     if (addr->state == NA_ZMQ_READY && na_plug_list_empty(&addr->sends) &&
         !na_plug_list_empty(&addr->closers)) {

@@ -250,6 +250,43 @@ HG_TEST(sends_that_wait_fail_with_the_connection)
     }
 }
 
+/* Sends of a class to itself wait, too. One that finds no memory then fails
+ * alone: the own address stays. */
+HG_TEST(sends_to_itself_that_wait_fail_alone)
+{
+    enum { COUNT = WINDOW / WINDOW_WEIGHT + 5 };
+    static unsigned char bytes[WINDOW_MESSAGE];
+    struct conform_call calls[COUNT];
+    struct conform_end end;
+    unsigned i, nth, failures = 0;
+    bool failed = true;
+
+    hg_test_alloc_install();
+    hg_test_allow_log("");
+    for (nth = 1; failed; nth++) {
+        endpoint_open_info(&end, "zmq+tcp://127.0.0.1", NA_TRUE, NULL);
+        memset(calls, 0, sizeof(calls));
+        for (i = 0; i < COUNT; i++)
+            HG_CHECK_OK(NA_Msg_send_unexpected(end.na_class, end.context,
+                conform_ended, &calls[i], bytes, sizeof(bytes), end.self, i,
+                &calls[i].id));
+        hg_test_alloc_fail_at(nth);
+        for (i = 0; i < 10; i++)
+            (void) conform_turn(end.na_class, end.context, 1);
+        failed = hg_test_alloc_failed();
+        hg_test_alloc_fail_at(0);
+        for (i = 0; i < COUNT; i++) {
+            na_return_t ret = conform_wait(&end, &calls[i]);
+
+            HG_CHECK(ret == NA_SUCCESS || (failed && ret == NA_NOMEM));
+            failures += ret != NA_SUCCESS;
+        }
+        HG_CHECK_OK(endpoint_send(&end, end.self, false, "x", 2, 1));
+        conform_close(&end);
+    }
+    HG_CHECK(failures > 0);
+}
+
 /* More than was sent, by one byte or by all. */
 HG_TEST(grants_of_too_much_end_the_connection)
 {
