@@ -30094,7 +30094,7 @@ static struct hg_init_state hg_init_state = {
 
 /* ---- Fork ---- */
 
-/* What the parent's layer allocated is left alone. */
+/* The memory of the parent's layer is not freed. */
 static void hg_init_fork_child(void)
 {
     static const struct hg_options defaults = HG_OPTIONS_INITIALIZER;

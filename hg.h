@@ -8527,8 +8527,8 @@ struct na_core {
      * count; as an error also its first 64. */
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void); /**< monotonic time in nanoseconds */
-    /** 64 random bits, not 0. 0, logged: the system refuses them. What must not
-     * be guessed then fails with NA_NODEV. */
+    /** 64 random bits, not 0. 0, logged: the system refuses them. A function
+     * that needs a number nobody can guess then fails with NA_NODEV. */
     uint64_t (*random)(void);
     /** Add to a counter of the class, which NA_Get_counter() reads. `name` is a
      * string constant. A class has 64 names; more are ignored. */

@@ -404,7 +404,7 @@ struct na_plug_wanted {
 typedef bool (*na_plug_take_t)(
     void *arg, const struct sockaddr *address, const char *numeric);
 
-/* What a rank consists of. */
+/* A rank is the sum of these. */
 #define NA_PLUG_RANK_DOWN 48u     /* the interface is not running */
 #define NA_PLUG_RANK_LOOPBACK 32u /* ... is loopback */
 #define NA_PLUG_RANK_SCOPED 16u   /* IPv6, link-local */
@@ -1668,8 +1668,8 @@ static void na_mpi_job_exit(void)
 }
 #endif
 
-/* What MPI takes while it is initialized, on one node. With fewer, Open MPI 4.1
- * and MPICH 4.0 end the process. */
+/* MPI takes so many while it is initialized, on one node. With fewer, Open MPI
+ * 4.1 and MPICH 4.0 end the process. */
 #define NA_MPI_FDS 16u
 #define NA_MPI_THREADS 4u
 

@@ -404,7 +404,7 @@ struct na_plug_wanted {
 typedef bool (*na_plug_take_t)(
     void *arg, const struct sockaddr *address, const char *numeric);
 
-/* What a rank consists of. */
+/* A rank is the sum of these. */
 #define NA_PLUG_RANK_DOWN 48u     /* the interface is not running */
 #define NA_PLUG_RANK_LOOPBACK 32u /* ... is loopback */
 #define NA_PLUG_RANK_SCOPED 16u   /* IPv6, link-local */

@@ -404,7 +404,7 @@ struct na_plug_wanted {
 typedef bool (*na_plug_take_t)(
     void *arg, const struct sockaddr *address, const char *numeric);
 
-/* What a rank consists of. */
+/* A rank is the sum of these. */
 #define NA_PLUG_RANK_DOWN 48u     /* the interface is not running */
 #define NA_PLUG_RANK_LOOPBACK 32u /* ... is loopback */
 #define NA_PLUG_RANK_SCOPED 16u   /* IPv6, link-local */
@@ -1213,9 +1213,9 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #define NA_ZMQ_COST 128u
 /* Descriptors that are kept free for the process. */
 #define NA_ZMQ_SPARE_FDS 256u
-/* What a class takes of the process. Descriptors: one of the context, two of
- * each of libzmq's two threads, one of each socket (the ROUTER, and two of the
- * monitor), two to sleep on, and one to listen or to connect. */
+/* Resources that a class takes from the process. Descriptors: one of the
+ * context, two of each of libzmq's two threads, one of each socket (the ROUTER,
+ * and two of the monitor), two to sleep on, and one to listen or to connect. */
 #define NA_ZMQ_FDS 11u
 #define NA_ZMQ_INPROC_FDS 8u /* neither monitor nor connections */
 #define NA_ZMQ_THREADS 2u

@@ -185,8 +185,8 @@ static void na_mpi_job_exit(void)
 }
 #endif
 
-/* What MPI takes while it is initialized, on one node. With fewer, Open MPI 4.1
- * and MPICH 4.0 end the process. */
+/* MPI takes so many while it is initialized, on one node. With fewer, Open MPI
+ * 4.1 and MPICH 4.0 end the process. */
 #define NA_MPI_FDS 16u
 #define NA_MPI_THREADS 4u
 

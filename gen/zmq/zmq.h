@@ -94,9 +94,9 @@
 #define NA_ZMQ_COST 128u
 /* Descriptors that are kept free for the process. */
 #define NA_ZMQ_SPARE_FDS 256u
-/* What a class takes of the process. Descriptors: one of the context, two of
- * each of libzmq's two threads, one of each socket (the ROUTER, and two of the
- * monitor), two to sleep on, and one to listen or to connect. */
+/* Resources that a class takes from the process. Descriptors: one of the
+ * context, two of each of libzmq's two threads, one of each socket (the ROUTER,
+ * and two of the monitor), two to sleep on, and one to listen or to connect. */
 #define NA_ZMQ_FDS 11u
 #define NA_ZMQ_INPROC_FDS 8u /* neither monitor nor connections */
 #define NA_ZMQ_THREADS 2u

@@ -410,7 +410,7 @@ static void names_of_caller(struct conform_end *server, const char *string,
     addr = endpoint_lookup_both(&caller, server, dials);
     seen = names_introduce(&caller, server, addr);
     endpoint_name(server, seen, name);
-    if (listen) { /* whoever is told the string finds the caller */
+    if (listen) { /* a lookup of the string finds the caller */
         found = endpoint_lookup_both(server, &caller, name);
         HG_CHECK(NA_Addr_cmp(server->na_class, found, seen));
         HG_CHECK_OK(NA_Addr_free(server->na_class, found));

@@ -138,7 +138,7 @@ HG_TEST_WHERE(host_for_all_is_one_that_others_reach, faces_apply)
     faces_ip("addr add 192.0.2.1/24 dev lan");
     faces_check(NULL, "*", "192.0.2.1");
     HG_CHECK_EQ_INT(hg_test_log_count(FACES_LOCAL), 2);
-    /* What is asked for is used, even without a carrier. */
+    /* A subnet that the application names is used, even if its link is down. */
     info.ip_subnet = "203.0.113.0/24";
     faces_check(&info, "*", "203.0.113.1");
     faces_check(&info, "", "203.0.113.1");

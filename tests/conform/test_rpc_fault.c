@@ -139,7 +139,7 @@ int32_t fault_move(fault_job_t job, hg_memory_t memory)
 
 /* ---- The client ---- */
 
-/* What one transfer is like: the kinds of both memories. */
+/* One transfer: the kinds of both memories. */
 struct fault_case {
     enum fault_kind here, there;
     size_t size;

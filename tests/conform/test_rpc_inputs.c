@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What decoding the input of a call allocates is freed with the handle, once:
- * whatever the handler has freed itself, taken, or passed on, and whichever
- * thread frees the handle. The server counts its allocations.
+ * Memory that decoding an input allocates is freed once, with the handle. The
+ * handler may have freed, taken or passed on parts of it, and any thread may
+ * free the handle. The server counts its allocations.
  */
 #include "rpc.h"
 
@@ -16,7 +16,7 @@ MERCURY_GEN_PROC(inputs_in_t,
         (hg_bulk_t) (bulk)))
 MERCURY_GEN_PROC(inputs_live_t, ((int64_t) (live)))
 
-/* What the handler does with its input. */
+/* Actions of the handler with its input. */
 enum {
     INPUTS_NOTHING,
     INPUTS_FREE_INPUT,
@@ -40,7 +40,7 @@ __attribute__((constructor)) static void inputs_count_allocations(void)
 
 /* ---- The server ---- */
 
-/* What the last handlers kept, and the thread that one has started. */
+/* Values that the last handlers kept, and the thread that one has started. */
 static struct {
     char *name;
     unsigned char *bytes;
