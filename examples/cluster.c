@@ -176,7 +176,7 @@ static hg_return_t cluster_serve(
     ret = HG_SUCCESS;
     while (cluster_clients_left > 0 && !peer_is_stopped() &&
         (ret == HG_SUCCESS || ret == HG_TIMEOUT || ret == HG_INTR))
-        ret = HG_Handler_process(500, HG_STATUS_IGNORE);
+        ret = HG_Handler_process(HG_MAX_IDLE_TIME, HG_STATUS_IGNORE);
     (void) unlink(path);
     (void) HG_Drain(NULL, CLUSTER_DRAIN_MS); /* sends the last response */
     if (cluster_clients_left == 0)

@@ -36,8 +36,7 @@
 #define POOL_THREADS_MAX 64
 #define POOL_LIMIT_MAX 4096
 #define POOL_CALLS_MAX 1000000
-#define POOL_WAIT_MS 500 /* after this time a thread looks whether to end */
-#define POOL_PAUSE_MS 5  /* before refused calls are made again */
+#define POOL_PAUSE_MS 5 /* before refused calls are made again */
 
 static const char pool_help[] =
     "usage: pool server ADDRESS THREADS LIMIT\n"
@@ -148,7 +147,7 @@ static void *pool_progress(void *arg)
     hg_context_t *context = (hg_context_t *) arg;
 
     while (!atomic_load(&pool_stop_progress)) {
-        (void) HG_Progress(context, POOL_WAIT_MS);
+        (void) HG_Progress(context, HG_MAX_IDLE_TIME);
         while (HG_Trigger(context, 0, 64, NULL) == HG_SUCCESS) {
         }
     }
@@ -183,6 +182,7 @@ static hg_return_t pool_serve(struct endpoint *endpoint, unsigned size)
     while (started > 0)
         (void) pthread_join(threads[--started], NULL);
     atomic_store(&pool_stop_progress, true);
+    HG_Wake(endpoint->context);
     (void) pthread_join(progress, NULL);
     printf("%lu calls served, %lu refused\n", pool.served, pool.refused);
     return HG_SUCCESS;
@@ -264,7 +264,7 @@ static void pool_round(
         }
     }
     while (client.in_flight > 0) {
-        (void) HG_Progress(context, POOL_WAIT_MS);
+        (void) HG_Progress(context, HG_MAX_IDLE_TIME);
         while (HG_Trigger(context, 0, 64, NULL) == HG_SUCCESS) {
         }
     }
