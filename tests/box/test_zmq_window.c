@@ -545,6 +545,66 @@ HG_TEST(bye_waits_for_messages_that_are_held)
     }
 }
 
+/* ---- Connections one after the other ---- */
+
+enum { WINDOW_ROUNDS = 3 };
+
+/* `from` sends almost as much as is granted at a time. Returns the address of
+ * `from`. */
+static na_addr_t window_almost_half(
+    struct conform_end *from, struct conform_end *to, na_addr_t addr)
+{
+    static unsigned char bytes[WINDOW_MESSAGE], got[WINDOW_MESSAGE];
+    const unsigned count = WINDOW / 2 / WINDOW_WEIGHT;
+    struct conform_call send, recv;
+    na_addr_t seen = NA_ADDR_NULL;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        HG_CHECK_OK(conform_recv(to, &recv, false, got, sizeof(got), 0));
+        memset(&send, 0, sizeof(send));
+        HG_CHECK_OK(NA_Msg_send_unexpected(from->na_class, from->context,
+            conform_ended, &send, bytes, sizeof(bytes), addr, i, &send.id));
+        HG_CHECK_OK(endpoint_wait_both(from, to, &recv));
+        HG_CHECK_OK(endpoint_wait_both(from, to, &send));
+        if (i > 0)
+            conform_free_addr(to, &recv);
+        else
+            seen = recv.addr;
+    }
+    return seen;
+}
+
+/* What was not granted on one connection does not count on the next one. */
+HG_TEST(windows_are_open_on_each_new_connection)
+{
+    struct conform_end server, client;
+    struct conform_call end;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr, seen;
+    unsigned round;
+
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", 5000);
+    endpoint_open(&client, "zmq+tcp://", 5000);
+    endpoint_name(&server, server.self, name);
+    addr = endpoint_lookup_both(&client, &server, name);
+    for (round = 0; round < WINDOW_ROUNDS; round++) {
+        seen = window_almost_half(&client, &server, addr);
+        HG_CHECK_OK(NA_Addr_free(
+            client.na_class, window_almost_half(&server, &client, seen)));
+        memset(&end, 0, sizeof(end));
+        HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
+            conform_ended, &end, addr, &end.id));
+        HG_CHECK_OK(endpoint_wait_both(&client, &server, &end));
+        HG_CHECK_OK(NA_Addr_free(server.na_class, seen));
+    }
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    HG_CHECK_EQ_U64(NA_Get_counter(client.na_class, "zmq_malformed"), 0);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.na_class, "zmq_malformed"), 0);
+    conform_close(&client);
+    conform_close(&server);
+}
+
 /* ---- Before the handshake ---- */
 
 /* Open a class whose heartbeats end no connection. */
@@ -607,6 +667,37 @@ HG_TEST(first_message_before_the_hello_ends_the_connection)
 HG_TEST(first_message_before_the_hello_ends_the_connection_on_ipc)
 {
     window_before_hello("zmq+ipc://*");
+}
+
+/* HELLO alone does not finish the handshake. */
+HG_TEST(first_message_before_the_confirm_ends_the_connection)
+{
+    static const unsigned kinds[] = {
+        KIND_HELLO, KIND_CONFIRM, KIND_MESSAGE, KIND_FRAME, KIND_BYE};
+    enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+    struct attacked server;
+    struct raw_peer words;
+    unsigned char bytes[4096];
+    unsigned i, turns;
+    int fd;
+
+    memset(&words, 0, sizeof(words));
+    words.random = hg_test_seed();
+    window_attacked(&server, "zmq+tcp://127.0.0.1");
+    for (i = 0; i < KINDS; i++) {
+        fd = raw_peer_shake(server.name, "", 0);
+        raw_peer_frame(fd, bytes, raw_peer_make(&words, bytes, KIND_HELLO));
+        for (turns = 0; turns < 5; turns++)
+            attacked_turn(&server); /* its connection is known */
+        raw_peer_frame(fd, bytes, raw_peer_header(bytes, kinds[i]));
+        (void) window_until_closed(&server, fd, bytes, sizeof(bytes));
+        (void) close(fd);
+    }
+    HG_CHECK_EQ_U64(
+        NA_Get_counter(server.end.na_class, "zmq_malformed"), KINDS);
+    HG_CHECK_EQ_U64(NA_Get_counter(server.end.na_class, "zmq_silent"), 0);
+    attacked_serve(&server);
+    attacked_close(&server);
 }
 
 /* The messages follow libzmq's handshake at once. */

@@ -146,6 +146,8 @@ static void names_move(const char *first, const char *second)
 
 static _Atomic bool names_no_thread;
 static _Atomic bool names_no_memory;
+static _Atomic bool names_watches; /* the next large block is a query */
+static void *_Atomic names_query;  /* it, until it is freed */
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
     void *(*run)(void *), void *arg)
@@ -164,13 +166,55 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 void *calloc(size_t count, size_t size)
 {
     extern void *__libc_calloc(size_t, size_t);
+    bool large = count * size > 1024;
+    void *memory;
 
-    return atomic_load(&names_no_memory) && count * size > 1024
-        ? NULL
-        : __libc_calloc(count, size);
+    if (large && atomic_load(&names_no_memory))
+        return NULL;
+    memory = __libc_calloc(count, size);
+    if (large && atomic_exchange(&names_watches, false))
+        atomic_store(&names_query, memory);
+    return memory;
+}
+
+void free(void *memory)
+{
+    extern void __libc_free(void *);
+    void *query = memory;
+
+    if (memory != NULL)
+        (void) atomic_compare_exchange_strong(&names_query, &query, NULL);
+    __libc_free(memory);
+}
+
+static void names_watch_query(void)
+{
+    atomic_store(&names_watches, true);
+}
+
+/* A query was made since, and is freed, perhaps later by its thread. */
+static void names_wait_freed(void)
+{
+    unsigned turns;
+
+    if (!hg_test_is_plain())
+        return; /* valgrind has replaced calloc */
+    HG_CHECK(!atomic_load(&names_watches));
+    for (turns = 0; atomic_load(&names_query) != NULL; turns++) {
+        HG_CHECK(turns < CONFORM_TIMEOUT);
+        (void) usleep(1000);
+    }
 }
 #else
 #define NAMES_CAN_FAIL 0
+
+static void names_watch_query(void)
+{
+}
+
+static void names_wait_freed(void)
+{
+}
 #endif
 
 /* ---- Endpoints ---- */
@@ -311,6 +355,7 @@ HG_TEST_WHERE(host_name_lookup_keeps_its_time_limit, hg_test_crosses_hosts)
     na_addr_t addr = NA_ADDR_NULL;
 
     names_open(&end);
+    names_watch_query();
     hg_test_expect_log("no response from");
     HG_CHECK_RET(NA_Addr_lookup_wait(end.na_class, names_of("silent", &end),
                      NAMES_SHORT_MS, &addr),
@@ -319,6 +364,7 @@ HG_TEST_WHERE(host_name_lookup_keeps_its_time_limit, hg_test_crosses_hosts)
     conform_close(&end);
     HG_CHECK(names_is_silent());
     names_answer();
+    names_wait_freed(); /* its class is gone */
 }
 
 /* Write a file, and mount it over another for this process alone. */
@@ -776,6 +822,41 @@ HG_TEST_WHERE(useless_numbers_are_left_out, hg_test_crosses_hosts)
     hg_test_expect_log("the host has no ");
     names_look_up(&client, &lookup, names_of("silent", &server));
     HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* Each name of a number has a connection of its own, which ends alone. */
+HG_TEST_WHERE(names_of_one_number_are_limited, names_has_both)
+{
+    enum { MOST = 128 };
+    static struct conform_call lookups[MOST + 1];
+    struct conform_end client, server;
+    struct conform_call end;
+    char host[32];
+    unsigned i;
+
+    names_open(&client);
+    names_open(&server);
+    names_answer();
+    for (i = 0; i < MOST; i++) {
+        (void) snprintf(host, sizeof(host), "silent%u", i);
+        names_look_up(&client, &lookups[i], names_of(host, &server));
+    }
+    for (i = 0; i < MOST; i++)
+        HG_CHECK_OK(names_wait(&client, &server, &lookups[i]));
+    hg_test_expect_log("128 other names of that host are in use");
+    names_look_up(&client, &lookups[MOST], names_of("silent", &server));
+    HG_CHECK_RET(names_wait(&client, &server, &lookups[MOST]), NA_NOMEM);
+    memset(&end, 0, sizeof(end));
+    HG_CHECK_OK(NA_Addr_terminate(client.na_class, client.context,
+        conform_ended, &end, lookups[1].addr, &end.id));
+    HG_CHECK_OK(names_wait(&client, &server, &end));
+    names_look_up(&client, &lookups[MOST], names_of("silent", &server));
+    HG_CHECK_OK(names_wait(&client, &server, &lookups[MOST]));
+    HG_CHECK_OK(names_send(&client, &server, lookups[0].addr));
+    for (i = 0; i <= MOST; i++)
+        conform_free_addr(&client, &lookups[i]);
     conform_close(&client);
     conform_close(&server);
 }
