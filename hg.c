@@ -336,7 +336,6 @@ HG_PRIVATE void hg_log_adopt_error(const char *line);
 
 /* A whole line: prefix, text and newline. */
 #define HG_LOG_LINE_MAX 1000
-/* Size of the text of HG_Get_last_error_text(), including the NUL. */
 /* Size of the list of subsystems, including the NUL. */
 #define HG_LOG_FILTER_MAX 256
 /* Call sites whose lines are counted separately; a power of two. */

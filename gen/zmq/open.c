@@ -427,8 +427,9 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
         assert(na_plug_list_empty(&addr->sends));
         na_plug_drop(addr->query);
         addr->query = NULL;
-        if (!addr->reached)
-            na_zmq_hang_up(self, addr); /* the peer does not read any more */
+        /* What waits for a dial, or for a dead peer, is not sent any more. */
+        if (addr->state < NA_ZMQ_READY || addr->state == NA_ZMQ_DYING)
+            na_zmq_hang_up(self, addr);
     }
     while ((link = na_plug_list_pop(&self->holding)) != NULL)
         na_plug_list_move(
