@@ -22,7 +22,8 @@
 #define NA_PLUG_NEEDS_FDS 16    /* at most */
 #define NA_PLUG_NEEDS_THREADS 4 /* at most */
 
-/* Whether so many descriptors are free; if not, errno says why. */
+/* Whether so many descriptors are free; if not, errno says why. If a filter of
+ * the system forbids the attempt, they are taken for free. */
 static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
 {
     int fds[NA_PLUG_NEEDS_FDS];
@@ -36,7 +37,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
                         : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
     while (fds[n] >= 0 && ++n < count);
     error = errno;
-    good = n == count;
+    good = n == count ||
+        (error != EMFILE && error != ENFILE && error != ENOBUFS &&
+            error != ENOMEM);
     while (n > 0)
         (void) close(fds[--n]);
     errno = error;

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +59,17 @@ static void system_hide(const char *path)
     atomic_store(&system_absent, path);
 }
 
+#ifdef __linux__
+static void system_filter(struct sock_filter *lines, size_t count)
+{
+    struct sock_fprog program = {(unsigned short) count, lines};
+
+    HG_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        hg_test_skip("the kernel has no seccomp: %s", strerror(errno));
+}
+#endif
+
 /* The kernel refuses getrandom from now on. */
 static void system_refuse_getrandom(int error)
 {
@@ -68,16 +80,37 @@ static void system_refuse_getrandom(int error)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned) error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
-    struct sock_fprog program = {sizeof(lines) / sizeof(lines[0]), lines};
     char byte;
 
-    HG_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-        hg_test_skip("the kernel has no seccomp: %s", strerror(errno));
+    system_filter(lines, sizeof(lines) / sizeof(lines[0]));
     HG_CHECK(syscall(SYS_getrandom, &byte, sizeof(byte), 0) == -1);
     HG_CHECK_EQ_INT(errno, error);
 #else
     (void) error; /* the library does not call it */
+#endif
+}
+
+/* The kernel refuses sockets of AF_UNIX from now on, as RestrictAddressFamilies
+ * of systemd does. */
+static void system_refuse_local_sockets(void)
+{
+#ifdef __linux__
+    struct sock_filter lines[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+        /* The low half of the first argument, on either byte order. */
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+            offsetof(struct seccomp_data, args) +
+                (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 4 : 0)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+
+    system_filter(lines, sizeof(lines) / sizeof(lines[0]));
+    HG_CHECK(socket(AF_UNIX, SOCK_STREAM, 0) == -1 && errno == EAFNOSUPPORT);
+#else
+    hg_test_skip("needs seccomp of Linux");
 #endif
 }
 
@@ -202,6 +235,31 @@ HG_TEST_WHERE(a_class_opens_without_devices, system_is_ours)
 
     system_hide("/dev/null");
     conform_open(&end, NULL);
+    conform_close(&end);
+}
+
+/* The library counts free descriptors with a socket of AF_UNIX. */
+HG_TEST_WHERE(a_filter_of_local_sockets_is_no_lack, hg_test_crosses_hosts)
+{
+    char name[NA_MAX_ADDR_LEN];
+    struct conform_end end, other;
+    struct conform_call lookup;
+
+    system_refuse_local_sockets();
+    conform_open(&end, NULL);
+    conform_open(&other, NULL);
+    HG_CHECK_OK(
+        NA_Addr_to_string(other.na_class, name, sizeof(name), other.self));
+    memset(&lookup, 0, sizeof(lookup));
+    HG_CHECK_OK(NA_Addr_lookup(
+        end.na_class, end.context, conform_ended, &lookup, name, &lookup.id));
+    while (lookup.ends == 0) {
+        (void) conform_turn(end.na_class, end.context, 1);
+        (void) conform_turn(other.na_class, other.context, 0);
+    }
+    HG_CHECK_OK(lookup.ret);
+    conform_free_addr(&end, &lookup);
+    conform_close(&other);
     conform_close(&end);
 }
 
