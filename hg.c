@@ -27072,9 +27072,11 @@ static hg_return_t hg_endpoint_progress(
 
     if (ret != HG_SUCCESS)
         return ret;
+    /* Asked with the lock held: a thread that notices the wake meanwhile would
+     * do so before this wait begins. */
+    hg_enter(context->lock);
     deadline =
         timeout == 0 || hg_context_is_woken() ? 0 : hg_clock_after_ms(timeout);
-    hg_enter(context->lock);
     ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
     hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
