@@ -77,7 +77,8 @@ HG_PRIVATE void hg_log_drop_text(void);
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 HG_PRIVATE void hg_log_forget_error(void);
 
-/* The last error that this thread has logged, and room for the longest one. */
+/* The last error that this thread has logged. The size is that of its longest
+ * text, and of that of HG_Get_last_error_text(), with the NUL. */
 #define HG_LOG_TEXT_MAX 512
 HG_PRIVATE const char *hg_log_last_error(void);
 
