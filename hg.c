@@ -21217,11 +21217,18 @@ HG_PRIVATE hg_return_t hg_handle_decode(
 HG_PRIVATE hg_return_t hg_handle_free_input(
     struct hg_handle *handle, void *data)
 {
-    if (HG_UNLIKELY(atomic_load_explicit(
-                        &handle->decoded, memory_order_acquire) != NULL))
-        hg_proc_record_settle(
-            atomic_exchange(&handle->decoded, NULL), HG_PROC_DROP);
-    return hg_handle_release(handle->rpc.in_proc, data);
+    struct hg_proc_record *record;
+    hg_return_t ret;
+
+    if (HG_LIKELY(atomic_load_explicit(
+                      &handle->decoded, memory_order_acquire) == NULL))
+        return hg_handle_release(handle->rpc.in_proc, data);
+    record = atomic_exchange(&handle->decoded, NULL);
+    ret = hg_handle_release(handle->rpc.in_proc, data);
+    /* Afterwards: a bulk handle that the application has freed before is still
+     * there, so the second time is reported. */
+    hg_proc_record_settle(record, HG_PROC_DROP);
+    return ret;
 }
 
 HG_PRIVATE hg_return_t hg_handle_release(hg_proc_cb_t proc_cb, void *data)

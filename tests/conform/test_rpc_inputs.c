@@ -178,6 +178,18 @@ static hg_return_t inputs_leave(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
+/* The bulk handle is freed, and then the input with it. */
+static hg_return_t inputs_free_both(hg_handle_t handle)
+{
+    inputs_in_t in;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
     inputs_id = MERCURY_REGISTER("inputs", inputs_in_t, void, inputs_serve);
@@ -268,6 +280,22 @@ HG_TEST_WHERE(inputs_that_are_left_are_freed_with_the_layer, hg_test_is_self)
     request = rpc_start_call(&end, id, &in, NULL);
     HG_CHECK_OK(HG_Handler_process(RPC_TIMEOUT, HG_STATUS_IGNORE));
     HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    rpc_close(&end);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+HG_TEST_WHERE(bulk_handle_that_is_freed_twice_is_reported, hg_test_is_self)
+{
+    struct rpc_end end;
+    inputs_in_t in;
+    hg_id_t id;
+
+    hg_test_expect_log("freed more often than referenced");
+    rpc_open(&end);
+    id = MERCURY_REGISTER("inputs both", inputs_in_t, void, inputs_free_both);
+    in = inputs_new(INPUTS_NOTHING);
+    HG_CHECK_OK(rpc_call(&end, id, &in, NULL));
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
     rpc_close(&end);
     HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
