@@ -534,8 +534,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_wanted(
     return !wanted->address || na_plug_is_same(at->ifa_addr, &wanted->there);
 }
 
-/* Offer the wanted addresses to `take`, the best ones first. Returns the one
- * that was taken, or NULL; its rank in *rank_p. */
+/* Offer the wanted addresses to `take`, the best ones first; NULL takes the
+ * first one. Returns the one that was taken, or NULL; its rank in *rank_p. */
 static inline NA_PLUG_PERHAPS const struct ifaddrs *na_plug_choose(
     const struct ifaddrs *all, const struct na_plug_wanted *wanted,
     na_plug_take_t take, void *arg, unsigned *rank_p)
@@ -552,7 +552,7 @@ static inline NA_PLUG_PERHAPS const struct ifaddrs *na_plug_choose(
                 na_plug_is_wanted(at, wanted) &&
                 na_plug_is_bridge(at->ifa_name) == bridge &&
                 na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)) &&
-                take(arg, at->ifa_addr, numeric)) {
+                (take == NULL || take(arg, at->ifa_addr, numeric))) {
                 *rank_p = rank;
                 return at;
             }
@@ -4356,15 +4356,6 @@ static na_return_t na_zmq_addr_lookup(struct na_op *op)
  * Part of the ZeroMQ transport; see zmq.h.
  */
 
-static bool na_zmq_take_host(
-    void *arg, const struct sockaddr *address, const char *numeric)
-{
-    (void) arg;
-    (void) address;
-    (void) numeric;
-    return true;
-}
-
 /* The best address of this host in the subnet, or, if that is NULL, of the
  * family. False: there is none. */
 static bool na_zmq_host_address(const struct na_zmq_class *self, int family,
@@ -4383,7 +4374,7 @@ static bool na_zmq_host_address(const struct na_zmq_class *self, int family,
         wanted.subnet = *subnet;
     if (getifaddrs(&all) != 0)
         return false;
-    at = na_plug_choose(all, &wanted, na_zmq_take_host, NULL, &rank);
+    at = na_plug_choose(all, &wanted, NULL, NULL, &rank);
     if (at != NULL && na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric))) {
         na_plug_log_choice(&self->base, "zmq", all, at, rank);
         (void) snprintf(

@@ -169,8 +169,8 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_wanted(
     return !wanted->address || na_plug_is_same(at->ifa_addr, &wanted->there);
 }
 
-/* Offer the wanted addresses to `take`, the best ones first. Returns the one
- * that was taken, or NULL; its rank in *rank_p. */
+/* Offer the wanted addresses to `take`, the best ones first; NULL takes the
+ * first one. Returns the one that was taken, or NULL; its rank in *rank_p. */
 static inline NA_PLUG_PERHAPS const struct ifaddrs *na_plug_choose(
     const struct ifaddrs *all, const struct na_plug_wanted *wanted,
     na_plug_take_t take, void *arg, unsigned *rank_p)
@@ -187,7 +187,7 @@ static inline NA_PLUG_PERHAPS const struct ifaddrs *na_plug_choose(
                 na_plug_is_wanted(at, wanted) &&
                 na_plug_is_bridge(at->ifa_name) == bridge &&
                 na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric)) &&
-                take(arg, at->ifa_addr, numeric)) {
+                (take == NULL || take(arg, at->ifa_addr, numeric))) {
                 *rank_p = rank;
                 return at;
             }

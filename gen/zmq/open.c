@@ -6,15 +6,6 @@
  */
 #include "zmq/zmq.h"
 
-static bool na_zmq_take_host(
-    void *arg, const struct sockaddr *address, const char *numeric)
-{
-    (void) arg;
-    (void) address;
-    (void) numeric;
-    return true;
-}
-
 /* The best address of this host in the subnet, or, if that is NULL, of the
  * family. False: there is none. */
 static bool na_zmq_host_address(const struct na_zmq_class *self, int family,
@@ -33,7 +24,7 @@ static bool na_zmq_host_address(const struct na_zmq_class *self, int family,
         wanted.subnet = *subnet;
     if (getifaddrs(&all) != 0)
         return false;
-    at = na_plug_choose(all, &wanted, na_zmq_take_host, NULL, &rank);
+    at = na_plug_choose(all, &wanted, NULL, NULL, &rank);
     if (at != NULL && na_plug_numeric(at->ifa_addr, numeric, sizeof(numeric))) {
         na_plug_log_choice(&self->base, "zmq", all, at, rank);
         (void) snprintf(
