@@ -185,6 +185,18 @@ static void oom_open(struct oom_case *c)
     c->remote = conform_remote(&c->end, c->target);
 }
 
+/* Look up a name that no address can have. */
+static void oom_misname(struct oom_case *c)
+{
+    static struct conform_call call;
+    na_op_id_t id = oom_no_operation();
+
+    HG_CHECK_RET(NA_Addr_lookup(c->end.na_class, c->end.context, conform_ended,
+                     &call, "no name", &id),
+        NA_INVALID_ARG);
+    HG_CHECK(id == NA_OP_ID_NULL);
+}
+
 HG_TEST(operation_that_does_not_start_leaves_no_identifier)
 {
     const unsigned kinds = sizeof(oom_kinds) / sizeof(oom_kinds[0]);
@@ -203,6 +215,8 @@ HG_TEST(operation_that_does_not_start_leaves_no_identifier)
         HG_CHECK_RET(
             oom_kinds[kind].start(&c, NULL, &call, &id), NA_INVALID_ARG);
         HG_CHECK(id == NA_OP_ID_NULL);
+        if (oom_kinds[kind].start == oom_lookup)
+            oom_misname(&c);
         nth = 1;
         while (oom_try(&c, oom_kinds[kind].start, oom_kinds[kind].then, nth))
             nth++;

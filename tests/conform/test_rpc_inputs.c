@@ -24,6 +24,8 @@ enum {
     INPUTS_TWICE,     /* decode it twice */
     INPUTS_TAKE,      /* take the values out of the struct, and free the rest */
     INPUTS_FREE_ALL,  /* free each value, and not the input */
+    INPUTS_FREE_OLD,  /* decode it twice, and free each value of the first */
+    INPUTS_FREE_BULK, /* free the bulk handle, and then the rest */
     INPUTS_KEEP_BULK, /* keep the bulk handle with a reference of its own */
     INPUTS_PASS_BULK, /* another user takes and frees a reference */
     INPUTS_FAIL,
@@ -92,6 +94,13 @@ static void *inputs_work(void *unused)
     return unused;
 }
 
+static void inputs_free_values(const inputs_in_t *in)
+{
+    hg_proc_release(HG_PROC_NULL, in->name);
+    HG_CHECK_OK(HG_Bulk_handle_free(in->bulk));
+    hg_proc_release(HG_PROC_NULL, in->blob.bytes);
+}
+
 static hg_return_t inputs_serve(hg_handle_t handle)
 {
     inputs_in_t in;
@@ -117,10 +126,16 @@ static hg_return_t inputs_serve(hg_handle_t handle)
         in.bulk = HG_BULK_NULL;
         HG_CHECK_OK(HG_Handler_free_input(handle, &in));
         break;
-    case INPUTS_FREE_ALL:
-        hg_proc_release(HG_PROC_NULL, in.name);
+    case INPUTS_FREE_OLD:
+        HG_CHECK_OK(HG_Handler_get_input(handle, &again));
+        inputs_free_values(&in);
+        inputs_check(&again);
+        break;
+    case INPUTS_FREE_ALL: inputs_free_values(&in); break;
+    case INPUTS_FREE_BULK:
         HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
-        hg_proc_release(HG_PROC_NULL, in.blob.bytes);
+        in.bulk = HG_BULK_NULL;
+        HG_CHECK_OK(HG_Handler_free_input(handle, &in));
         break;
     case INPUTS_KEEP_BULK:
         HG_CHECK_OK(HG_Bulk_ref_incr(in.bulk));

@@ -436,6 +436,9 @@ HG_TEST(registry_warns_of_other_types)
     HG_CHECK(!registry_warns(&registry, false, "a_t -> b_t", ""));
     HG_CHECK(registry_warns(&registry, false, "c_t -> b_t", "a_t -> b_t"));
     HG_CHECK(!registry_warns(&registry, false, "c_t -> b_t", "a_t -> b_t"));
+    /* The first module again, and the second. */
+    HG_CHECK(!registry_warns(&registry, false, "a_t -> b_t", "c_t -> b_t"));
+    HG_CHECK(!registry_warns(&registry, false, "c_t -> b_t", "a_t -> b_t"));
     HG_CHECK(registry_warns(&registry, true, "(int32_t) -> ()", "c_t -> b_t"));
     HG_CHECK(!registry_warns(
         &registry, false, "typed_in_t -> typed_out_t", "(int32_t) -> ()"));

@@ -1110,6 +1110,24 @@ HG_TEST(receive_wakes_a_transport_that_retries)
     HG_CHECK_OK(NA_Finalize(sleeper.na_class));
 }
 
+/* A message that cannot be queued has no identifier. */
+static void core_queue_without_memory(
+    na_context_t *context, const struct na_msg *msg)
+{
+    _Atomic(na_op_id_t) id = (na_op_id_t) (uintptr_t) 1;
+    unsigned sent = 0;
+
+    hg_test_allow_log("no memory");
+    hg_test_alloc_install();
+    na_context_enter(na_context_core_of(context));
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_RET(na_msg_queue_rpc(context, msg, core_count_success, &sent, &id),
+        NA_NOMEM);
+    hg_test_alloc_fail_at(0);
+    na_context_leave(na_context_core_of(context));
+    HG_CHECK(id == NA_OP_ID_NULL);
+}
+
 /* Calls to a context that does not exist yet fill the queue, and stay there.
  * The call that is held back is for another context: that of the new sink. */
 HG_TEST(new_sink_wakes_a_transport_that_retries)
@@ -1150,6 +1168,7 @@ HG_TEST(new_sink_wakes_a_transport_that_retries)
     (void) NA_Progress(na_class, context, 0);
     HG_CHECK_EQ_U64(sent, 4);
     HG_CHECK_EQ_U64(got, 1);
+    core_queue_without_memory(context, &msg);
     na_sink_close(na_class, number);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
     HG_CHECK_OK(NA_Finalize(na_class));

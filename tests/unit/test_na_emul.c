@@ -5,6 +5,9 @@
  */
 #include "emul_pair.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 /* ---- Moving data ---- */
 
 /* A few transfers of random layout at once, each with its own memory. */
@@ -201,6 +204,33 @@ HG_TEST(emul_places_only_what_was_asked_for)
     }
     emul_check_idle(pair);
     emul_plain_free(&plain);
+    emul_close(pair);
+}
+
+/* Data for memory that cannot be written is received elsewhere, and ends the
+ * transfer. */
+HG_TEST(emul_places_only_where_it_can_write)
+{
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    struct emul_plain plain;
+    unsigned char *memory;
+    unsigned put;
+
+    hg_test_expect_log("bulk memory of this process cannot be written");
+    pair->places = true;
+    for (put = 0; put < 2; put++) {
+        emul_plain_make(&plain, pair, 4 * page);
+        memory = put ? plain.owned.store : plain.local.store;
+        memory += page - (uintptr_t) memory % page;
+        HG_CHECK_EQ_INT(mprotect(memory, page, PROT_READ), 0);
+        HG_CHECK_OK(emul_plain_start(&plain, pair, put != 0, 4 * page));
+        emul_settle(pair);
+        HG_CHECK_EQ_INT(mprotect(memory, page, PROT_READ | PROT_WRITE), 0);
+        emul_check_end(&plain.call, NA_FAULT);
+        emul_check_idle(pair);
+        emul_plain_free(&plain);
+    }
     emul_close(pair);
 }
 
