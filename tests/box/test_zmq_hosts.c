@@ -233,3 +233,43 @@ HG_TEST(hosts_are_offered_until_one_is_taken)
     hosts_parse("10.0.0.3", &wanted.there);
     hosts_offers(&list, &wanted, NULL, "");
 }
+
+/* ---- The time of a number ---- */
+
+/* The shares of `count` numbers, in the order in which they are tried. */
+static void hosts_check_shares(
+    unsigned count, uint64_t left, unsigned attempts, const uint64_t *want)
+{
+    struct na_plug_query query;
+    uint64_t share;
+    unsigned i;
+
+    memset(&query, 0, sizeof(query));
+    HG_CHECK(!na_plug_has_next(NULL) && !na_plug_has_next(&query));
+    query.count = count;
+    HG_CHECK(!na_plug_has_next(&query));
+    query.taken = true;
+    for (i = 0; i < attempts; i++) {
+        HG_CHECK(na_plug_has_next(&query));
+        HG_CHECK(
+            na_plug_next(&query, left, &share) == &query.numbers[i % count]);
+        HG_CHECK_EQ_U64(share, want[i]);
+        left -= share;
+    }
+    HG_CHECK(!na_plug_has_next(&query));
+    HG_CHECK_EQ_U64(left, 0);
+}
+
+/* One that does not answer leaves the others time; the only good one may be
+ * slow. */
+HG_TEST(numbers_share_the_time_of_a_lookup)
+{
+    static const uint64_t one[] = {9000};
+    static const uint64_t little[] = {100, 100, 100, 100};
+    static const uint64_t much[] = {
+        NA_PLUG_TRY_NS, NA_PLUG_TRY_NS, 4 * NA_PLUG_TRY_NS, 4 * NA_PLUG_TRY_NS};
+
+    hosts_check_shares(1, 9000, 1, one);
+    hosts_check_shares(2, 400, 4, little);
+    hosts_check_shares(2, 10 * NA_PLUG_TRY_NS, 4, much);
+}

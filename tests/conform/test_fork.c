@@ -630,6 +630,73 @@ HG_TEST(child_keeps_the_options_of_its_parent)
     rpc_end(&end);
 }
 
+/* ---- While another thread starts a layer ---- */
+
+static _Thread_local bool fork_stalls; /* the next allocation of this thread */
+static _Atomic bool fork_is_stalled, fork_goes_on;
+
+static void *fork_malloc(size_t size, void *arg)
+{
+    (void) arg;
+    if (fork_stalls) {
+        fork_stalls = false;
+        atomic_store(&fork_is_stalled, true);
+        while (!atomic_load(&fork_goes_on))
+            (void) sched_yield();
+    }
+    return malloc(size);
+}
+
+static void *fork_realloc(void *ptr, size_t size, void *arg)
+{
+    (void) arg;
+    return realloc(ptr, size);
+}
+
+static void fork_free(void *ptr, void *arg)
+{
+    (void) arg;
+    free(ptr);
+}
+
+static void *fork_init(void *arg)
+{
+    fork_stalls = true;
+    HG_CHECK_OK(HG_Init((na_class_t *) arg));
+    return NULL;
+}
+
+/* The lock of another thread that is in HG_Init is nobody's in the child. */
+HG_TEST(child_does_not_wait_for_a_thread_that_starts_a_layer)
+{
+    static const struct hg_allocator allocator = {
+        sizeof(allocator), fork_malloc, fork_realloc, fork_free, NULL};
+    struct hg_options got = HG_OPTIONS_INITIALIZER;
+    na_class_t *na_class;
+    pthread_t thread;
+    pid_t child;
+
+    HG_CHECK_OK(HG_Set_allocator(&allocator));
+    na_class = NA_Initialize("self://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK(pthread_create(&thread, NULL, fork_init, na_class) == 0);
+    while (!atomic_load(&fork_is_stalled))
+        (void) sched_yield();
+    child = fork_fork();
+    if (child == 0) {
+        fork_want(HG_Get_options(&got), HG_SUCCESS);
+        if (hg_test_is_plain())
+            fork_try_own(NULL, NULL);
+        _exit((int) fork_wrong);
+    }
+    fork_join(child);
+    atomic_store(&fork_goes_on, true);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    HG_CHECK_OK(HG_Finalize());
+    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK_OK(HG_Set_allocator(NULL));
+}
+
 static hg_return_t fork_in_handler(hg_handle_t handle)
 {
     pid_t child = fork_fork();
