@@ -21,7 +21,8 @@
 #define TAG 16384
 #define BODY_TAG 24576
 #define MIB ((uint32_t) 1 << 20)
-#define BODY 5000        /* size of a message that has a body */
+#define BODY 5000 /* size of a message that has a body */
+#define FRAMES_LANE 1
 #define GREETING 1000000 /* tag of the first message of a caller */
 #define GO 1             /* tags between the ranks, not used by hg */
 #define PORT 2
@@ -946,6 +947,54 @@ static void rank_all(bool apart, bool calls)
     }
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
 }
+
+/* ---- A class that does not listen ---- */
+
+/* Rank 1 connects for frames, and sends a message. */
+static void deaf_intrude(void)
+{
+    const struct packet hello = {.kind = HELLO, .plane = FRAMES_LANE};
+    struct raw raw = {.comm = MPI_COMM_WORLD, .from = 1000};
+
+    raw_send(&raw, &hello);
+    (void) raw_await(&raw, WELCOME);
+    raw_say(&raw, MESSAGE, GREETING);
+}
+
+HG_TEST_ROLE(deaf)
+{
+    struct conform_end end;
+    int level, rank;
+    unsigned ms = 0;
+
+    (void) argc;
+    (void) argv;
+    HG_CHECK_EQ_INT(
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    if (rank == 1) {
+        deaf_intrude();
+    } else {
+        end.na_class = NA_Initialize("mpi+static://", NA_FALSE);
+        HG_CHECK(end.na_class != NULL);
+        end.context = NA_Context_create(end.na_class);
+        HG_CHECK(end.context != NULL);
+        HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
+        while (NA_Get_counter(end.na_class, "msg_dropped") == 0) {
+            HG_CHECK(ms++ < CONFORM_TIMEOUT);
+            (void) conform_turn(end.na_class, end.context, 1);
+        }
+        conform_close(&end);
+    }
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST(class_that_does_not_listen_takes_no_messages_of_strangers)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "deaf"), 0);
+}
+
+/* ---- The cases ---- */
 
 HG_TEST_ROLE(caller)
 {
