@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Pastes the files of gen/manifest into hg.h (target=h), hg.c (target=c), or
-# hg_na_*.c (target=zmq, ofi or mpi), each of which gets the files of kind plug:
+# hg_na_*.c (target=zmq, ofi or mpi), each of which gets the files of kind plug,
+# and those for IP, zmq and ofi, the files of kind net:
 #     LC_ALL=C awk -f gen/amalgamate.awk -v target=h gen/manifest > hg.h
 # Omits what only separate files need: the first line, include guards (except in
-# files of kind plug, which are in several outputs), and quoted includes, except
+# files of these kinds, which are in several outputs), and quoted includes, except
 # the first of "hg.h". Stops at an include of a file that is not listed above, a
 # system header in extern "C", and a macro, tag, static or (in a .c) HG_PRIVATE
 # name that two files define.
@@ -32,19 +33,25 @@ function defined_name(line, file) {
 
 # Whether files of that kind are pasted into hg_na_*.c.
 function apart(kind) {
-    return kind ~ /^(plug|zmq|ofi|mpi)$/
+    return kind ~ /^(plug|net|zmq|ofi|mpi)$/
+}
+
+# Whether files of a kind are pasted into a target.
+function belongs(kind, target) {
+    return kind == target || (kind == "plug" && apart(target)) || \
+        (kind == "net" && target ~ /^(zmq|ofi)$/)
 }
 
 # Checks a quoted include. Whether it is pasted.
-function is_included(line, at, kind,    name, quoted) {
+function is_included(line, at, kind,    name, quoted, found) {
     split(line, quoted, "\"")
     name = quoted[2]
     if (name == "hg.h" && kind != "h" && !public_seen[kind]++)
         return 1
     if (name != "hg.h" && !(name in place))
         stop(at ": \"" name "\" is not listed in the manifest")
-    if (name != "hg.h" && place[name] != kind " above" &&
-        (place[name] != "plug above" || !apart(kind)))
+    split(place[name], found)
+    if (name != "hg.h" && (found[2] != "above" || !belongs(found[1], kind)))
         stop(at ": upward include of \"" name "\"")
     return 0
 }
@@ -60,7 +67,7 @@ function is_guard(line) {
 function take(kind, file,    path, module, pasted, n, line, name, got, at) {
     path = dir file
     module = substr(file, 1, length(file) - 2)
-    pasted = kind == target || (kind == "plug" && apart(target))
+    pasted = belongs(kind, target)
     if (pasted) {
         if (!blank) print ""
         print "/* ==== gen/" file " ==== */"
@@ -75,7 +82,7 @@ function take(kind, file,    path, module, pasted, n, line, name, got, at) {
         owner[at] = module
         if (kind == "h" && parts > 1 && line ~ /^#[ \t]*include[ \t]*</)
             stop(path ":" n ": only the first part includes system headers")
-        if ((is_guard(line) && kind != "plug") || line ~ /^\/\* SPDX-/ ||
+        if ((is_guard(line) && kind !~ /^(plug|net)$/) || line ~ /^\/\* SPDX-/ ||
             (pasted && line == "" && blank) ||
             (line ~ /^#[ \t]*include[ \t]*"/ &&
                 !is_included(line, path ":" n, kind)))
@@ -97,7 +104,7 @@ BEGIN {
     while ((getline < manifest) > 0 && ++at) {
         sub(/#.*/, "")
         if (NF == 0) continue
-        if ($0 !~ /^(h|c|plug|zmq|ofi|mpi) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
+        if ($0 !~ /^(h|c|plug|net|zmq|ofi|mpi) +[a-z0-9_\/]+\.[ch] *$/ || $2 in place)
             stop(manifest ":" at ": want a kind, such as `h`, and a file, once")
         kinds[++count] = $1
         place[files[count] = $2] = "below"

@@ -17,16 +17,6 @@ struct na_plug_subnet {
     unsigned char bytes[sizeof(struct in6_addr)];
 };
 
-/* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
- * name of the transport. Returns NA_INVALID_ARG. */
-static inline na_return_t na_plug_bad_name(const struct na_class *na_class,
-    const char *subsys, na_bool_t from_peer, const char *rest, const char *why)
-{
-    na_class->core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        subsys, "%s+%s://%s: %s", subsys, na_class->protocol, rest, why);
-    return NA_INVALID_ARG;
-}
-
 /* Parse a numeric host. False: it is a name, which the functions of host.h
  * resolve. */
 static inline NA_PLUG_PERHAPS bool na_plug_number(

@@ -64,4 +64,15 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
+/* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
+ * name of the transport. Returns NA_INVALID_ARG. */
+static inline NA_PLUG_PERHAPS na_return_t na_plug_bad_name(
+    const struct na_class *na_class, const char *subsys, na_bool_t from_peer,
+    const char *rest, const char *why)
+{
+    na_class->core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        subsys, "%s+%s://%s: %s", subsys, na_class->protocol, rest, why);
+    return NA_INVALID_ARG;
+}
+
 #endif
