@@ -141,12 +141,12 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/timerfd.h>
 #endif
 #ifdef __linux__
-#include <sys/mman.h>
 #include <sys/syscall.h> /* getrandom, also where the C library lacks it */
 #endif
 #if HG_ENABLE_SM
 #include <dirent.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>

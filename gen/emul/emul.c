@@ -475,6 +475,10 @@ HG_PRIVATE struct na_emul *na_emul_create(struct na_class *na_class)
         hg_log_error("rma", "no memory for the emulation of remote access");
         return NULL;
     }
+    if (hg_fault_open() != HG_SUCCESS) {
+        hg_mem_free(emul);
+        return NULL;
+    }
     if (frame < NA_EMUL_FRAME_MIN)
         frame = NA_EMUL_FRAME_MIN;
     if (window < frame)
@@ -521,6 +525,7 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     assert(emul->xfers.count == 0);
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
+    hg_fault_close();
     hg_mem_free(emul);
 }
 

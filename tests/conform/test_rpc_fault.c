@@ -199,20 +199,13 @@ static void fault_need_kernel(void)
 }
 
 /* Make this process and its children run on a system that denies
- * process_vm_readv, or has no MADV_POPULATE_READ and MADV_POPULATE_WRITE, which
- * are 22 and 23. */
-static void fault_restrict(bool denies, bool old)
+ * process_vm_readv. */
+static void fault_restrict(void)
 {
     struct sock_filter lines[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(
-            BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, denies ? 0 : 1, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-            offsetof(struct seccomp_data, args) + 2 * sizeof(uint64_t)),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, old ? 22 : UINT32_MAX, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof(lines) / sizeof(lines[0]), lines};
@@ -236,8 +229,8 @@ static void fault_try(const struct rpc_end *end, struct fault_case c)
     HG_CHECK_OK(fault_call(end, &c));
 }
 
-/* Each kind up to `last`, in this process or in the server. */
-static void fault_all(bool here, enum fault_kind last)
+/* Each kind, in this process or in the server. */
+static void fault_all(bool here)
 {
     static const size_t sizes[] = {3000, FAULT_MAX};
     struct rpc_end end;
@@ -245,7 +238,7 @@ static void fault_all(bool here, enum fault_kind last)
 
     fault_need_kernel();
     rpc_open(&end);
-    for (kind = FAULT_NOT; kind <= (unsigned) last; kind++)
+    for (kind = FAULT_NOT; kind <= (unsigned) FAULT_READ_ONLY; kind++)
         for (i = 0; i < 2; i++)
             for (pieces = 1; pieces <= FAULT_PIECES; pieces += FAULT_PIECES - 1)
                 for (push = 0; push < 2; push++) {
@@ -266,40 +259,21 @@ static bool fault_is_promised(void)
 
 HG_TEST_WHERE(memory_of_the_caller_may_be_inaccessible, fault_is_promised)
 {
-    fault_all(true, FAULT_READ_ONLY);
+    fault_all(true);
 }
 
 HG_TEST_WHERE(memory_of_the_server_may_be_inaccessible, fault_is_promised)
 {
-    fault_all(false, FAULT_READ_ONLY);
+    fault_all(false);
 }
 
-/* Linux before 5.14. */
-HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel, fault_is_promised)
-{
-    fault_need_kernel();
-    fault_restrict(false, true);
-    fault_all(true, FAULT_READ_ONLY);
-    fault_all(false, FAULT_READ_ONLY);
-}
-
-/* Only memory that cannot be read is found. */
 HG_TEST_WHERE(
     inaccessible_memory_is_found_without_permission, fault_is_promised)
 {
     fault_need_kernel();
-    fault_restrict(true, false);
-    fault_all(true, FAULT_NOWHERE);
-    fault_all(false, FAULT_NOWHERE);
-}
-
-HG_TEST_WHERE(inaccessible_memory_is_found_by_an_old_kernel_without_permission,
-    fault_is_promised)
-{
-    fault_need_kernel();
-    fault_restrict(true, true);
-    fault_all(true, FAULT_NOWHERE);
-    fault_all(false, FAULT_NOWHERE);
+    fault_restrict();
+    fault_all(true);
+    fault_all(false);
 }
 
 /* A push is the first access to the pages. */
