@@ -2354,16 +2354,6 @@ static na_return_t na_zmq_msg_send(
  * Part of the ZeroMQ transport; see zmq.h.
  */
 
-/* Wake the class if it was refused a frame for this peer. Any thread, with or
- * without the lock. */
-static void na_zmq_feed(struct na_zmq_addr *addr)
-{
-    if (!atomic_exchange(&addr->starved, false))
-        return;
-    atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
-    addr->base.na_class->core->wake(addr->base.na_class);
-}
-
 /* libzmq released borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_loan_ended(void *data, void *hint)
 {
@@ -2378,7 +2368,10 @@ static void na_zmq_loan_ended(void *data, void *hint)
         atomic_fetch_sub(&addr->flight, loan->size);
         if (loan->release != NULL)
             loan->release(loan->arg);
-        na_zmq_feed(addr);
+        if (atomic_exchange(&addr->starved, false)) {
+            atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
+            core->wake(addr->base.na_class);
+        }
     }
     core->free(loan);
     core->addr_unref(&addr->base);
@@ -2433,8 +2426,7 @@ static na_return_t na_zmq_frame_put(struct na_zmq_class *self,
         ret = na_zmq_unready(self, addr);
     else if (na_zmq_may_send(addr, NA_ZMQ_FRAMES))
         ret = na_zmq_transmit(self, addr, NA_ZMQ_FRAMES, parts, count);
-    else
-        atomic_store(&addr->starved, true);
+    /* Else the core tries again after the poll that receives a GRANT. */
     na_zmq_unlock(self);
     return ret;
 }
@@ -3315,21 +3307,6 @@ static bool na_zmq_name_peer(struct na_zmq_class *self,
 
 /* These functions return NULL, or the reason why the message is refused. */
 
-/* Whether a HELLO is answered: a peer that does not read could send any number.
- * Those that may be of an earlier connection of the descriptor do not count. */
-static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
-{
-    struct na_zmq_fd *record;
-    bool few = true;
-
-    na_zmq_lock(self);
-    record = na_zmq_fd_of(self, fd);
-    if (record != NULL && na_zmq_is_past(self, record->round))
-        few = ++record->hellos <= NA_ZMQ_HELLOS;
-    na_zmq_unlock(self);
-    return few;
-}
-
 /* HELLO of a new peer: create an address, and send WELCOME. */
 static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
@@ -3349,8 +3326,6 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         return NULL; /* the dialler will time out */
     if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
         return "not a name that a listener can have";
-    if (!na_zmq_may_answer(self, in->fd))
-        return NA_ZMQ_HELLO_AGAIN;
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
@@ -3510,8 +3485,6 @@ static bool na_zmq_granted(struct na_zmq_class *self, struct na_zmq_addr *addr,
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    if (lane == NA_ZMQ_FRAMES)
-        na_zmq_feed(addr);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
     return good;
 }
@@ -3577,6 +3550,22 @@ static const char *na_zmq_bye(
         good = addr->state == NA_ZMQ_DYING;
     na_zmq_unlock(self);
     return good ? NULL : NA_ZMQ_UNFIT;
+}
+
+/* Whether a HELLO of another version is answered: a peer that does not read
+ * could send any number. Those that may be of an earlier connection of the
+ * descriptor do not count. */
+static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
+{
+    struct na_zmq_fd *record;
+    bool few = true;
+
+    na_zmq_lock(self);
+    record = na_zmq_fd_of(self, fd);
+    if (record != NULL && na_zmq_is_past(self, record->round))
+        few = ++record->hellos <= NA_ZMQ_HELLOS;
+    na_zmq_unlock(self);
+    return few;
 }
 
 /* A message of another version. */

@@ -107,21 +107,6 @@ static bool na_zmq_name_peer(struct na_zmq_class *self,
 
 /* These functions return NULL, or the reason why the message is refused. */
 
-/* Whether a HELLO is answered: a peer that does not read could send any number.
- * Those that may be of an earlier connection of the descriptor do not count. */
-static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
-{
-    struct na_zmq_fd *record;
-    bool few = true;
-
-    na_zmq_lock(self);
-    record = na_zmq_fd_of(self, fd);
-    if (record != NULL && na_zmq_is_past(self, record->round))
-        few = ++record->hellos <= NA_ZMQ_HELLOS;
-    na_zmq_unlock(self);
-    return few;
-}
-
 /* HELLO of a new peer: create an address, and send WELCOME. */
 static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
     const unsigned char *body, size_t size)
@@ -141,8 +126,6 @@ static const char *na_zmq_hello(struct na_zmq_class *self, struct na_zmq_in *in,
         return NULL; /* the dialler will time out */
     if (!na_zmq_name_peer(self, in, (const char *) body + 16, size - 16, name))
         return "not a name that a listener can have";
-    if (!na_zmq_may_answer(self, in->fd))
-        return NA_ZMQ_HELLO_AGAIN;
     addr = na_zmq_addr_new(self, name, NA_FALSE, NULL);
     if (addr == NULL)
         return NULL; /* the dialler will time out */
@@ -302,8 +285,6 @@ static bool na_zmq_granted(struct na_zmq_class *self, struct na_zmq_addr *addr,
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    if (lane == NA_ZMQ_FRAMES)
-        na_zmq_feed(addr);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
     return good;
 }
@@ -369,6 +350,22 @@ static const char *na_zmq_bye(
         good = addr->state == NA_ZMQ_DYING;
     na_zmq_unlock(self);
     return good ? NULL : NA_ZMQ_UNFIT;
+}
+
+/* Whether a HELLO of another version is answered: a peer that does not read
+ * could send any number. Those that may be of an earlier connection of the
+ * descriptor do not count. */
+static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
+{
+    struct na_zmq_fd *record;
+    bool few = true;
+
+    na_zmq_lock(self);
+    record = na_zmq_fd_of(self, fd);
+    if (record != NULL && na_zmq_is_past(self, record->round))
+        few = ++record->hellos <= NA_ZMQ_HELLOS;
+    na_zmq_unlock(self);
+    return few;
 }
 
 /* A message of another version. */

@@ -7,16 +7,6 @@
  */
 #include "zmq/zmq.h"
 
-/* Wake the class if it was refused a frame for this peer. Any thread, with or
- * without the lock. */
-static void na_zmq_feed(struct na_zmq_addr *addr)
-{
-    if (!atomic_exchange(&addr->starved, false))
-        return;
-    atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
-    addr->base.na_class->core->wake(addr->base.na_class);
-}
-
 /* libzmq released borrowed bytes. Any thread, with or without the lock. */
 static void na_zmq_loan_ended(void *data, void *hint)
 {
@@ -31,7 +21,10 @@ static void na_zmq_loan_ended(void *data, void *hint)
         atomic_fetch_sub(&addr->flight, loan->size);
         if (loan->release != NULL)
             loan->release(loan->arg);
-        na_zmq_feed(addr);
+        if (atomic_exchange(&addr->starved, false)) {
+            atomic_store(&na_zmq_of(addr->base.na_class)->frame_retry, true);
+            core->wake(addr->base.na_class);
+        }
     }
     core->free(loan);
     core->addr_unref(&addr->base);
@@ -86,8 +79,7 @@ static na_return_t na_zmq_frame_put(struct na_zmq_class *self,
         ret = na_zmq_unready(self, addr);
     else if (na_zmq_may_send(addr, NA_ZMQ_FRAMES))
         ret = na_zmq_transmit(self, addr, NA_ZMQ_FRAMES, parts, count);
-    else
-        atomic_store(&addr->starved, true);
+    /* Else the core tries again after the poll that receives a GRANT. */
     na_zmq_unlock(self);
     return ret;
 }
