@@ -171,7 +171,12 @@ static void *na_ofi_clock(void *arg)
         turn = core->now_ns() >= next;
         if (turn) {
             na_ofi_tick(self);
-            next = core->now_ns() + self->period;
+            /* A late turn does not delay the next ones. After a long stop there
+             * is one turn, so that peers get the time to be read. */
+            next += self->period;
+            now = core->now_ns();
+            if (next < now)
+                next = now + self->period;
         }
         na_ofi_unlock(&self->lock);
         hurry = atomic_load(&self->hurry);
