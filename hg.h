@@ -818,7 +818,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * even if the peer returns: free it, and look the peer up again.
  *
  * A host name is resolved by a thread of the library. So a silent name server
- * delays neither other threads nor other operations, except that at most eight
+ * delays neither other threads nor other operations, except that at most 64
  * names of a class are resolved at a time. If the host has several IP
  * addresses, they are tried one after the other; the first attempt of each
  * takes at most 350 ms. The address keeps the name, which
@@ -8529,7 +8529,7 @@ struct na_core {
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void); /**< monotonic time in nanoseconds */
     /** 64 random bits, not 0. 0, logged: the system refuses them. A function
-     * that needs a number nobody can guess then fails with NA_NODEV. */
+     * that needs a number nobody can guess then fails. */
     uint64_t (*random)(void);
     /** Add to a counter of the class, which NA_Get_counter() reads. `name` is a
      * string constant. A class has 64 names; more are ignored. */

@@ -775,7 +775,7 @@ static inline NA_PLUG_PERHAPS void na_plug_log_choice(
 #pragma weak dlopen
 #pragma weak dlclose
 
-#define NA_PLUG_THREADS 8  /* maximum of a class */
+#define NA_PLUG_THREADS 64 /* maximum of a class */
 #define NA_PLUG_NUMBERS 16 /* of a host; the others are not tried */
 /* The first attempt of a number ends after this time if others are left: a host
  * that drops packets must not take the time of those after it. */

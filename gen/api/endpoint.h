@@ -320,7 +320,7 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * even if the peer returns: free it, and look the peer up again.
  *
  * A host name is resolved by a thread of the library. So a silent name server
- * delays neither other threads nor other operations, except that at most eight
+ * delays neither other threads nor other operations, except that at most 64
  * names of a class are resolved at a time. If the host has several IP
  * addresses, they are tried one after the other; the first attempt of each
  * takes at most 350 ms. The address keeps the name, which

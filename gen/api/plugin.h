@@ -403,7 +403,7 @@ struct na_core {
     void (*log)(int level, const char *subsys, const char *format, ...);
     uint64_t (*now_ns)(void); /**< monotonic time in nanoseconds */
     /** 64 random bits, not 0. 0, logged: the system refuses them. A function
-     * that needs a number nobody can guess then fails with NA_NODEV. */
+     * that needs a number nobody can guess then fails. */
     uint64_t (*random)(void);
     /** Add to a counter of the class, which NA_Get_counter() reads. `name` is a
      * string constant. A class has 64 names; more are ignored. */
