@@ -139,6 +139,10 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  *   they fail.
  * - The waits set it when a call has failed or the request is unknown. They do
  *   not set it when HG_TIMEOUT or HG_INTR means that the call goes on.
+ * - HG_Bulk_pull(), HG_Bulk_push(), HG_Bulk_pull_timed(), HG_Bulk_push_timed(),
+ *   HG_Bulk_pipeline_pull() and HG_Bulk_pipeline_push() set it whenever they
+ *   fail, unless with a code of the application's callback. HG_Bulk_wait() sets
+ *   it when a transfer has failed.
  * - Other functions never clear it. They set it when they refuse an argument or
  *   fail to decode.
  *

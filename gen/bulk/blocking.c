@@ -113,12 +113,13 @@ static hg_return_t hg_blocking_why_end(const struct hg_blocking *b)
     return hg_clock_is_past(b->deadline) ? HG_TIMEOUT : HG_SUCCESS;
 }
 
-/* Log a result that is an error. Returns the result for the application. */
+/* Keep why a transfer failed, if `ret` is an error. Returns the result for the
+ * application. */
 static hg_return_t hg_blocking_explain(
     const struct hg_blocking *b, hg_return_t ret)
 {
     if (ret == HG_TIMEOUT)
-        hg_log_warning("bulk",
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "bulk",
             "%s of %" PRIu64 " bytes of %s for \"%s\" did not end in %u ms: "
             "canceled",
             b->function, b->args.size, hg_handle_peer(b->call),
@@ -160,7 +161,7 @@ static hg_return_t hg_blocking_start(const struct hg_blocking *b,
         atomic_store(&moved->ended, true);
     }
     hg_leave(home->layer->lock);
-    return ret == HG_NOENTRY ? HG_CANCELED : ret;
+    return hg_blocking_explain(b, ret);
 }
 
 /* Wait for the end of a transfer, whose local memory is withdrawn if there is a
@@ -205,7 +206,7 @@ static hg_return_t hg_blocking_move(hg_bulk_op_t op, hg_handle_t call,
     ret = hg_bulk_create(call->context->hg_class->layer, 1, &memory, &size,
         pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY, &b.args.local);
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_blocking_explain(&b, ret);
     hg_blocking_limit(&b,
         timeout != NULL ? *timeout : call->context->hg_class->options.bulk_ms);
     ret = hg_transfer_check(&call->context->transfers, &b.args, function);
@@ -413,7 +414,7 @@ static hg_return_t hg_pipeline_run(
             "the pipeline is of another class than the call");
     ret = hg_pipeline_allocate(pipeline, layer);
     if (ret != HG_SUCCESS)
-        return ret;
+        return hg_blocking_explain(b, ret);
     b->args.local = pipeline->local;
     args = b->args;
     /* The origin must allow all bytes, the buffers those of one piece. */
@@ -501,8 +502,8 @@ static hg_return_t hg_pipeline_move(hg_bulk_op_t op,
     if (ret != HG_SUCCESS || size == 0)
         return ret;
     if (atomic_exchange(&pipeline->busy, true)) {
-        hg_log_error(
-            "bulk", "%s: another transfer uses the pipeline", function);
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "bulk",
+            "%s: another transfer uses the pipeline", function);
         return HG_BUSY;
     }
     b.work = work;

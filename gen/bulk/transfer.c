@@ -67,8 +67,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     if (args->op != HG_BULK_PULL && args->op != HG_BULK_PUSH)
         return hg_log_misuse("bulk", function, "the operation is unknown");
     if (local->layer == NULL || origin->layer == NULL) {
-        hg_log_error(
-            "bulk", "%s: the bulk layer of a handle has ended", function);
+        HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "bulk",
+            "%s: the bulk layer of a handle has ended", function);
         return HG_FAULT;
     }
     if (local->layer != home->layer || origin->layer != home->layer)

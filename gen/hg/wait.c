@@ -61,7 +61,7 @@ static void hg_wait_log_depth(void)
 
 HG_PRIVATE HG_NOINLINE hg_return_t hg_wait_refuse(void)
 {
-    hg_log_error("rpc",
+    HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
         "cannot wait here: this thread makes progress, and would wait "
         "for itself");
     return HG_BUSY;

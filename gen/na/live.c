@@ -39,6 +39,7 @@ static void na_live_begin(void)
 static na_return_t na_live_refuse_forked(
     const struct na_class *na_class, const char *function)
 {
+    hg_log_keep_text("%s: the class belongs to the parent process", function);
     if (!atomic_exchange(&na_class_core_of(na_class)->fork_logged, true))
         hg_log_error("cls",
             "%s: the class belongs to the parent process: open "

@@ -215,6 +215,7 @@ static unsigned late_run(na_class_t *na_class, const char *address,
         HG_CHECK_RET(stubs_pulled, HG_CANCELED);
     else
         HG_CHECK(stubs_pulled == HG_TIMEOUT || stubs_pulled == HG_CANCELED);
+    HG_CHECK_EQ_INT(stubs_stale, 0);
     late_close(&late, na_class);
     free(data);
     return timeouts;

@@ -207,21 +207,37 @@ static hg_return_t stubs_pushed;
 static void (*stubs_hook)(void);
 static int stubs_limit = -1; /* of a transfer, in ms; -1: option bulk_ms */
 
+/* Transfers that failed and left the error text of an earlier failure. */
+static unsigned stubs_stale;
+
+static hg_return_t stubs_moved(const char *function, hg_return_t ret)
+{
+    const char *text = HG_Get_last_error_text();
+
+    if (ret != HG_SUCCESS &&
+        (strncmp(text, function, strlen(function)) != 0 ||
+            (ret == HG_TIMEOUT) != (strstr(text, "did not end in") != NULL)))
+        stubs_stale++;
+    return ret;
+}
+
 static hg_return_t stubs_pull(hg_memory_t data, size_t at, void *buf, size_t n)
 {
     if (stubs_hook != NULL)
         stubs_hook();
-    return stubs_limit >= 0 ? HG_Bulk_pull_timed(data.call, data.bulk, at, buf,
-                                  n, (unsigned) stubs_limit)
-                            : HG_Bulk_pull(data.call, data.bulk, at, buf, n);
+    return stubs_moved("HG_Bulk_pull",
+        stubs_limit >= 0 ? HG_Bulk_pull_timed(data.call, data.bulk, at, buf, n,
+                               (unsigned) stubs_limit)
+                         : HG_Bulk_pull(data.call, data.bulk, at, buf, n));
 }
 
 static hg_return_t stubs_push(
     hg_memory_t data, size_t at, const void *buf, size_t n)
 {
-    return stubs_limit >= 0 ? HG_Bulk_push_timed(data.call, data.bulk, at, buf,
-                                  n, (unsigned) stubs_limit)
-                            : HG_Bulk_push(data.call, data.bulk, at, buf, n);
+    return stubs_moved("HG_Bulk_push",
+        stubs_limit >= 0 ? HG_Bulk_push_timed(data.call, data.bulk, at, buf, n,
+                               (unsigned) stubs_limit)
+                         : HG_Bulk_push(data.call, data.bulk, at, buf, n));
 }
 
 /* The sum of the memory from offset `from` on. No other call is executed while
