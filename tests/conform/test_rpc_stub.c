@@ -447,6 +447,8 @@ static bool stub_reaches_others(void)
 
 static unsigned stub_lines;
 
+/* The lines of late_run's last transfer are not counted: it may end either way,
+ * and the log omits some lines that repeat. */
 static void stub_sink(
     int level, const char *subsys, const char *line, void *arg)
 {
@@ -454,7 +456,7 @@ static void stub_sink(
     (void) arg;
     fprintf(stderr, "%s\n", line);
     HG_CHECK(level != HG_LOG_LEVEL_ERROR);
-    if (level == HG_LOG_LEVEL_WARNING &&
+    if (level == HG_LOG_LEVEL_WARNING && late_bulk == HG_BULK_NULL &&
         strstr(line, "did not end in") != NULL) {
         bool pull = strstr(line, "HG_Bulk_pull") != NULL;
 
