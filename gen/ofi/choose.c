@@ -241,10 +241,11 @@ static struct fi_info *na_ofi_try_interfaces(const struct na_ofi_class *self,
 
 /* Parse a host: an interface, a name or number, all ("", "*", any address).
  * Sets which addresses match. NA_INVALID_ARG: the option ip_subnet is
- * malformed; NA_ADDRNOTAVAIL, not logged: none of these; any address
- * matches. */
+ * malformed; NA_ADDRNOTAVAIL, not logged: none of these, *why_p is why it is
+ * not a host's name; any address matches. */
 static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
-    const struct ifaddrs *all, const char *host, struct na_plug_wanted *wanted)
+    const struct ifaddrs *all, const char *host, struct na_plug_wanted *wanted,
+    const char **why_p)
 {
     enum na_addr_format format = self->base.info->addr_format;
     na_return_t ret;
@@ -277,8 +278,7 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
             wanted->family != 0 ? wanted->family : AF_INET, &wanted->there);
 
         if (why != NULL) {
-            self->base.core->log(
-                HG_LOG_LEVEL_INFO, "ofi", "host %s: %s", host, why);
+            *why_p = why;
             return NA_ADDRNOTAVAIL;
         }
     }
@@ -287,19 +287,22 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
     return NA_SUCCESS;
 }
 
-/* Log that no interface matches, and list the interfaces. */
+/* Log that no interface matches, and list the interfaces. `why`: why there is
+ * no host of that name; NULL: that was not asked for. */
 static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     const char *provider, const struct ifaddrs *all, const char *host,
-    bool within)
+    bool within, const char *why)
 {
     char here[512];
 
     na_plug_list_hosts(all, here, sizeof(here));
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
         "ofi+%s://%s%s%s: libfabric's %s has no interface, domain or address "
-        "of that name; here: %s",
+        "of that name%s%s%s; here: %s",
         self->base.protocol, host, within ? " with ip_subnet " : "",
-        within ? self->base.info->ip_subnet : "", provider, here);
+        within ? self->base.info->ip_subnet : "", provider,
+        why != NULL ? " (as a host name: " : "", why != NULL ? why : "",
+        why != NULL ? ")" : "", here);
     return NA_ADDRNOTAVAIL;
 }
 
@@ -314,6 +317,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     char name[NA_MAX_ADDR_LEN];
     struct na_plug_wanted wanted;
     struct sockaddr_storage src;
+    const char *why = NULL;
     unsigned port = 0;
     na_return_t ret;
 
@@ -323,7 +327,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     ret = na_plug_split(&self->base, "ofi", NA_FALSE,
         slash != NULL ? slash + 1 : host, name, &port);
     if (ret == NA_SUCCESS)
-        ret = na_ofi_read_host(self, all, name, &wanted);
+        ret = na_ofi_read_host(self, all, name, &wanted, &why);
     if (ret == NA_ADDRNOTAVAIL && slash == NULL) {
         memcpy(domain, name, sizeof(domain)); /* as in "mlx5_0:1234" */
         ret = NA_SUCCESS;
@@ -337,7 +341,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
         return ret;
     if (self->info == NULL)
         return na_ofi_no_interface(
-            self, question->provider, all, host, wanted.within);
+            self, question->provider, all, host, wanted.within, why);
     self->src_size = self->info->src_addrlen;
     assert(self->src_size <= sizeof(src));
     memcpy(&src, self->info->src_addr, self->src_size);
@@ -428,7 +432,8 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         na_ofi_list_devices(self->base.protocol, na_ofi_append, &here);
         self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi",
             "ofi+%s://%s: the provider has no such device; here: %s",
-            self->base.protocol, host, here.text);
+            self->base.protocol, host,
+            here.text[0] != '\0' ? here.text : "none");
         return NA_NODEV;
     }
     if (number == 0 || !self->base.listen)

@@ -213,6 +213,8 @@ static inline NA_PLUG_PERHAPS void na_plug_list_hosts(
             (all->ifa_flags & IFF_RUNNING) == 0 ? " (no carrier)" : "");
         used += strlen(text + used);
     }
+    if (used == 0)
+        (void) snprintf(text, size, "none");
 }
 
 /* Log which address was chosen, of which; a warning if other hosts cannot use

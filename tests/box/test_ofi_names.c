@@ -3,9 +3,13 @@
  * Address strings of the libfabric transport: which can be listened on and
  * looked up, and the error for each of the others.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #include "endpoints.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -259,17 +263,19 @@ HG_TEST(missing_provider_is_reported_with_those_available)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
-#define NAMES_NOT " has no interface, domain or address of that name; here: lo "
+#define NAMES_NONE " has no interface, domain or address of that name"
+#define NAMES_NOT NAMES_NONE "; here: lo "
+#define NAMES_NO_HOST NAMES_NONE " (as a host name: "
     names_refused(
-        "ofi+tcp://eth77", NULL, "//eth77: libfabric's net" NAMES_NOT);
+        "ofi+tcp://eth77", NULL, "//eth77: libfabric's net" NAMES_NO_HOST);
     names_refused("ofi+tcp://203.0.113.9:1", NULL,
         "//203.0.113.9:1: libfabric's net" NAMES_NOT);
     names_refused("ofi+tcp://no-such-host.invalid", NULL,
-        "//no-such-host.invalid: libfabric's net" NAMES_NOT);
+        "//no-such-host.invalid: libfabric's net" NAMES_NO_HOST);
     names_refused(
         "ofi+tcp://eth77/lo", NULL, "//eth77/lo: libfabric's net" NAMES_NOT);
-    names_refused(
-        "ofi+sockets://eth78", NULL, "//eth78: libfabric's sockets" NAMES_NOT);
+    names_refused("ofi+sockets://eth78", NULL,
+        "//eth78: libfabric's sockets" NAMES_NO_HOST);
     names_refused("ofi+gni://", NULL,
         "has no provider gni that works here; these do: net, tcp;ofi_rxm, ");
     info.ip_subnet = "203.0.113.0/24";
@@ -278,8 +284,17 @@ HG_TEST(missing_provider_is_reported_with_those_available)
     names_refused("ofi+tcp://*", &info,
         "//* with ip_subnet 203.0.113.0/24: libfabric's net" NAMES_NOT);
 #undef NAMES_NOT
+#undef NAMES_NO_HOST
+#undef NAMES_NONE
     info.ip_subnet = "somewhere";
     names_refused("ofi+tcp://", &info, "ip_subnet \"somewhere\": not of");
+}
+
+HG_TEST(host_without_an_interface_has_none)
+{
+    if (unshare(CLONE_NEWNET) != 0)
+        hg_test_skip("network namespaces are not available");
+    names_refused("ofi+tcp://lo", NULL, "; here: none");
 }
 
 /* Each is served by its own provider. */
