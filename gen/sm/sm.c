@@ -335,9 +335,11 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     addr = na_sm_find(self, name, calls ? NULL : &where, !from_peer);
     if (addr == NULL && calls) {
         HG_LOG_AT(na_addr_name_level(from_peer), "sm",
-            "%s does not listen and is not connected to this class: its "
-            "process must look up %s first",
-            name, na_class->self_addr->name);
+            "%s does not listen and is not connected to this class%s%s%s", name,
+            na_class->listen ? ": its process must look up " : ", ",
+            na_class->listen ? na_class->self_addr->name
+                             : "which does not listen, either",
+            na_class->listen ? " first" : ": one of the two must");
         ret = NA_HOSTUNREACH;
     } else if (addr == NULL) {
         ret = NA_NOMEM;

@@ -594,6 +594,22 @@ HG_TEST(caller_is_found_by_its_name)
     conform_close(&server);
 }
 
+/* The advice differs: looking up a class that does not listen fails, too. */
+HG_TEST(caller_is_not_found_by_another_caller)
+{
+    struct conform_end one, two;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr;
+
+    hg_test_expect_log(", which does not listen, either: one of the two must");
+    endpoint_open(&one, "sm://", 1000);
+    endpoint_open(&two, "sm://", 1000);
+    endpoint_name(&two, two.self, name);
+    HG_CHECK_RET(endpoint_lookup(&one, name, &addr), NA_HOSTUNREACH);
+    conform_close(&two);
+    conform_close(&one);
+}
+
 HG_TEST(listener_takes_no_name_of_a_caller)
 {
     hg_test_expect_log("sm://~1: neither letters");
