@@ -66,7 +66,9 @@ static void perf_on_signal(int number)
 
 int perf_fail(const char *what, hg_return_t ret)
 {
-    fprintf(stderr, "hg_perf: %s: %s\n", what, HG_Error_to_string(ret));
+    fprintf(stderr, "hg_perf: %s: %s%s\n", what, HG_Error_to_string(ret),
+        ret == HG_NOENTRY ? ": no hg_perf server of this version runs there"
+                          : "");
     return -1;
 }
 
