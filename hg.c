@@ -12946,7 +12946,11 @@ static na_return_t na_sm_rma_fault(
         return ret;
     if (!na_rma_can_access(op->local, op->local_offset, size, get))
         return na_rma_fault(size, get);
-    return NA_FAULT; /* the peer's memory */
+    hg_log_warning("rma",
+        "%" PRIu64 " bytes of bulk memory of process %ld cannot be %s: it has "
+        "unmapped or protected them, or their mapped file was cut short",
+        size, (long) touch->addr->user.pid, get ? "read" : "written");
+    return NA_FAULT;
 }
 
 /* ---- Descriptions ---- */

@@ -51,12 +51,17 @@ static unsigned char fault_pattern[FAULT_MAX];
 /* Where a process copies data of its own memory, it says what is wrong. */
 static const char fault_line[] = "bulk memory of this process cannot be";
 
+/* Where the kernel copies, the server says that the memory is the caller's. */
+static const char fault_far_line[] = "bulk memory of process ";
+#define FAULT_NAMED 0x1000 /* added to the result of such a transfer */
+
 /* In every process of this program. */
 __attribute__((constructor)) static void fault_begin(void)
 {
     unsigned i;
 
     hg_test_allow_log(fault_line); /* first, so that it is counted */
+    hg_test_allow_log(fault_far_line);
     for (i = 0; i < FAULT_MAX; i++)
         fault_pattern[i] = (unsigned char) (i * 131 >> i % 5);
 }
@@ -138,6 +143,7 @@ int32_t fault_move(fault_job_t job, hg_memory_t memory)
     enum fault_kind kind = (enum fault_kind) job.kind;
     unsigned char *bytes = fault_make(kind, memory.size);
     unsigned before = hg_test_log_count(fault_line);
+    unsigned far = hg_test_log_count(fault_far_line);
     hg_return_t ret = job.push ? HG_Bulk_push_timed(memory.call, memory.bulk, 0,
                                      bytes, memory.size, FAULT_MS)
                                : HG_Bulk_pull_timed(memory.call, memory.bulk, 0,
@@ -150,6 +156,8 @@ int32_t fault_move(fault_job_t job, hg_memory_t memory)
         HG_CHECK((hg_test_log_count(fault_line) > before) ==
             !fault_is_good(kind, job.push));
     fault_free(kind, bytes, memory.size);
+    if (hg_test_log_count(fault_far_line) > far)
+        return (int32_t) ret + FAULT_NAMED;
     return (int32_t) ret;
 }
 
@@ -170,6 +178,7 @@ static hg_return_t fault_call(
     unsigned char *bytes = fault_make(c->here, c->size);
     void *ptrs[FAULT_PIECES];
     size_t sizes[FAULT_PIECES];
+    unsigned before = hg_test_log_count(fault_line);
     int32_t moved = -1;
     hg_bulk_t bulk;
     unsigned i;
@@ -189,7 +198,11 @@ static hg_return_t fault_call(
         HG_CHECK_EQ_MEM(bytes, fault_pattern, c->size);
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
     fault_free(c->here, bytes, c->size);
-    return (hg_return_t) moved;
+    /* One of the processes has said that the memory is this one's. */
+    HG_CHECK((hg_test_log_count(fault_line) > before) +
+            ((moved & FAULT_NAMED) != 0) ==
+        (moved != HG_SUCCESS && !fault_is_good(c->here, !c->push)));
+    return (hg_return_t) (moved & ~FAULT_NAMED);
 }
 
 static void fault_need_kernel(void)
