@@ -195,7 +195,7 @@ extern "C" {
 /* ==== Return codes ====================================================== */
 
 /**
- * @defgroup hg_errors Return codes
+ * @defgroup hg_codes Return codes
  *
  * Functions return HG_SUCCESS (0) or the code of the failure. A log line tells
  * the cause of a mistake or of a failed lookup. HG_Get_last_error_text() tells
@@ -1074,7 +1074,7 @@ NA_EXPORT na_return_t NA_Addr_to_string(
 
 /* ==== Stubs ============================================================= */
 /**
- * @defgroup hg_stub Stubs
+ * @defgroup hg_stubs Stubs
  *
  * MERCURY_GEN_RPC_STUB() makes a C function remote: one line generates the
  * functions that a client calls and the handler that calls the function at the
@@ -2008,7 +2008,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters);
 /* ==== gen/api/bulk.h ==== */
 /* ==== Bulk data ========================================================= */
 /**
- * @defgroup hg_bulk Bulk data
+ * @defgroup hg_bulk_data Bulk data
  *
  * A bulk handle describes memory of a process, contiguous or not, so that a
  * peer can read or write it. The client creates a handle and sends it as an
@@ -2334,7 +2334,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
 /* ---- Pipelines ---- */
 /**
  * @defgroup hg_pipeline Bulk data in pieces
- * @ingroup hg_bulk
+ * @ingroup hg_bulk_data
  *
  * A pipeline moves memory of any size through a few buffers of the server.
  * While a function of the application works on one piece, the next ones are in

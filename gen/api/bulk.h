@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ==== Bulk data ========================================================= */
 /**
- * @defgroup hg_bulk Bulk data
+ * @defgroup hg_bulk_data Bulk data
  *
  * A bulk handle describes memory of a process, contiguous or not, so that a
  * peer can read or write it. The client creates a handle and sends it as an
@@ -327,7 +327,7 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
 /* ---- Pipelines ---- */
 /**
  * @defgroup hg_pipeline Bulk data in pieces
- * @ingroup hg_bulk
+ * @ingroup hg_bulk_data
  *
  * A pipeline moves memory of any size through a few buffers of the server.
  * While a function of the application works on one piece, the next ones are in

@@ -2,7 +2,7 @@
 /* ==== Return codes ====================================================== */
 
 /**
- * @defgroup hg_errors Return codes
+ * @defgroup hg_codes Return codes
  *
  * Functions return HG_SUCCESS (0) or the code of the failure. A log line tells
  * the cause of a mistake or of a failed lookup. HG_Get_last_error_text() tells

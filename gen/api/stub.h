@@ -125,7 +125,7 @@
 
 /* ==== Stubs ============================================================= */
 /**
- * @defgroup hg_stub Stubs
+ * @defgroup hg_stubs Stubs
  *
  * MERCURY_GEN_RPC_STUB() makes a C function remote: one line generates the
  * functions that a client calls and the handler that calls the function at the
