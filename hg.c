@@ -223,8 +223,9 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
  * "bulk", "proc", "zmq", ...). By default only errors are logged. HG_LOG_LEVEL
  * and HG_LOG_SUBSYS in the environment are read once, at the first line or the
  * first setter. A disabled level costs one relaxed load: nothing is formatted,
- * and the arguments of the macros below are not evaluated. Lines, of at most
- * 1,000 bytes, go to stderr or to the sink of HG_Set_log_func.
+ * and the arguments of the macros below are not evaluated. Errors are always
+ * formatted, because HG_Get_last_error_text() needs them at any level. Lines,
+ * of at most 1,000 bytes, go to stderr or to the sink of HG_Set_log_func.
  *
  * Levels: an error is something that this process did wrong or can no longer
  * do. Lines that a peer causes are at most warnings, and are counted.
@@ -284,22 +285,25 @@ HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
 HG_PRIVATE void hg_log_drop_text(void);
 
 /* Clear the text, and store there what this thread logs as an error from now
- * on, after the name of the function. NULL: stop. An error with the same text
- * as the last one stored is logged as information, until hg_log_forget_error is
- * called. */
+ * on, at any log level, after the name of the function. NULL: stop. An error
+ * with the same text as the last one that was stored and logged is logged as
+ * information, until hg_log_forget_error is called. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 HG_PRIVATE void hg_log_forget_error(void);
 
-/* The last error that this thread has logged. The size is that of its longest
- * text, and of that of HG_Get_last_error_text(), with the NUL. */
+/* The last error that this thread has logged, at any level. The size is that of
+ * its longest text, and of that of HG_Get_last_error_text(), with the NUL. */
 #define HG_LOG_TEXT_MAX 512
 HG_PRIVATE const char *hg_log_last_error(void);
 
-/* Store a line that another thread has logged, as hg_log_keep_errors does. */
+/* Store a line that another thread has logged, as hg_log_keep_errors does.
+ * Without a function the line alone is stored; "" clears the text. */
 HG_PRIVATE void hg_log_adopt_error(const char *line);
 
 #define HG_LOG_AT(level, ...) \
-    (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
+    ((level) == HG_LOG_LEVEL_ERROR || hg_log_on(level) \
+            ? hg_log_line((level), __VA_ARGS__) \
+            : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
 #define hg_log_warning(...) HG_LOG_AT(HG_LOG_LEVEL_WARNING, __VA_ARGS__)
 #define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)
@@ -733,6 +737,8 @@ static int hg_log_keep_error(const char *format, va_list args)
     if (hg_log_keeper == NULL)
         return HG_LOG_LEVEL_ERROR;
     hg_log_adopt_error(hg_log_last);
+    if (!hg_log_on(HG_LOG_LEVEL_ERROR))
+        return HG_LOG_LEVEL_ERROR;
     hg_log_kept = 2166136261u; /* FNV-1a */
     for (at = hg_log_last; *at != '\0'; at++)
         hg_log_kept = (hg_log_kept ^ (unsigned char) *at) * 16777619u;
@@ -867,7 +873,9 @@ HG_PRIVATE const char *hg_log_last_error(void)
 
 HG_PRIVATE void hg_log_adopt_error(const char *line)
 {
-    if (hg_log_keeper != NULL)
+    if (hg_log_keeper == NULL)
+        hg_log_keep_text("%s", line);
+    else if (line[0] != '\0')
         hg_log_keep_text("%s: %s", hg_log_keeper, line);
 }
 
@@ -4642,10 +4650,11 @@ static void na_op_keep_error(struct na_op_core *op)
     op->pub.name = NULL;
 }
 
-/* A lookup ends: label its address, or tell the thread why it failed. */
+/* A lookup ends: label its address, or tell the thread why it failed. A thread
+ * that waits for its lookup keeps what it knows already. */
 static void na_op_end_lookup(struct na_op_core *op)
 {
-    if (op->ret != NA_SUCCESS && op->name != NULL && op->name[0] != '\0')
+    if (op->ret != NA_SUCCESS && op->name != NULL)
         hg_log_adopt_error(op->name);
     if (op->ret == NA_SUCCESS &&
         na_class_core_of(op->home->pub.na_class)->next != NULL)
@@ -15134,7 +15143,7 @@ static void na_class_log(int level, const char *subsys, const char *format, ...)
 {
     va_list args;
 
-    if (!hg_log_on(level))
+    if (level != HG_LOG_LEVEL_ERROR && !hg_log_on(level))
         return;
     va_start(args, format);
     hg_log_vline(level, subsys, format, args);

@@ -30,7 +30,7 @@ static struct {
     hg_handle_t watch;
     enum remote_state state;
     bool reported; /* the loss of the session was logged */
-    const char *cause;
+    char cause[512];
     uint64_t retry_at;
     uint64_t began_at; /* the session */
     uint64_t lost_at;
@@ -122,8 +122,7 @@ static const char *remote_text(hg_return_t ret)
 {
     switch (ret) {
     case HG_HOSTUNREACH:
-        return "not a known host, not reachable, or nobody listens there; "
-               "HG_LOG_LEVEL=error tells which";
+        return "not a known host, not reachable, or nobody listens there";
     case HG_ACCESS:
     case HG_PERMISSION: return "refused: over sm both need the same user";
     case HG_DISCONNECT: return "the connection is lost";
@@ -159,7 +158,7 @@ void remote_lose(const char *cause)
         remote.reported = true;
     }
     remote.state = REMOTE_DOWN;
-    remote.cause = cause;
+    (void) snprintf(remote.cause, sizeof(remote.cause), "%s", cause);
     remote.session = 0;
     remote.forget_count = 0;
     remote.retry_at = remote_now() + remote.pause;
@@ -237,8 +236,12 @@ static void remote_begin(void)
 
 static hg_return_t remote_looked_up(const struct hg_cb_info *info)
 {
+    const char *why = HG_Get_last_error_text();
+
     if (info->ret != HG_SUCCESS) {
-        remote_lose(remote_text(info->ret));
+        remote_lose(info->ret == HG_HOSTUNREACH && why[0] != '\0'
+                ? why
+                : remote_text(info->ret));
         return HG_SUCCESS;
     }
     remote.server = info->info.lookup.addr;
@@ -382,7 +385,7 @@ const char *remote_connect(unsigned timeout)
 {
     uint64_t end = remote_now() + timeout;
 
-    remote.cause = "no response";
+    (void) snprintf(remote.cause, sizeof(remote.cause), "no response");
     remote_start();
     while (remote.state == REMOTE_CONNECTING && remote_now() < end) {
         (void) HG_Progress(remote.context, 100);

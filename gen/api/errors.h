@@ -128,7 +128,8 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  * Get the reason why the last call of this thread failed.
  *
  * The text names the function and the cause. Once the call was sent it also
- * names the peer, and includes the text that the peer sent, if any.
+ * names the peer, and includes the text that the peer sent, if any. It is the
+ * same at each log level.
  *
  * Which functions change it:
  *
@@ -143,6 +144,8 @@ HG_EXPORT const char *HG_Error_to_string(hg_return_t ret);
  *   HG_Bulk_pipeline_pull() and HG_Bulk_pipeline_push() set it whenever they
  *   fail, unless with a code of the application's callback. HG_Bulk_wait() sets
  *   it when a transfer has failed.
+ * - A lookup of NA_Addr_lookup() or of the callback model that fails sets it to
+ *   the cause before its callback runs; to "" if the cause is not known.
  * - Other functions never clear it. They set it when they refuse an argument or
  *   fail to decode.
  *

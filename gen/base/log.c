@@ -423,6 +423,8 @@ static int hg_log_keep_error(const char *format, va_list args)
     if (hg_log_keeper == NULL)
         return HG_LOG_LEVEL_ERROR;
     hg_log_adopt_error(hg_log_last);
+    if (!hg_log_on(HG_LOG_LEVEL_ERROR))
+        return HG_LOG_LEVEL_ERROR;
     hg_log_kept = 2166136261u; /* FNV-1a */
     for (at = hg_log_last; *at != '\0'; at++)
         hg_log_kept = (hg_log_kept ^ (unsigned char) *at) * 16777619u;
@@ -557,7 +559,9 @@ HG_PRIVATE const char *hg_log_last_error(void)
 
 HG_PRIVATE void hg_log_adopt_error(const char *line)
 {
-    if (hg_log_keeper != NULL)
+    if (hg_log_keeper == NULL)
+        hg_log_keep_text("%s", line);
+    else if (line[0] != '\0')
         hg_log_keep_text("%s: %s", hg_log_keeper, line);
 }
 

@@ -6,8 +6,9 @@
  * "bulk", "proc", "zmq", ...). By default only errors are logged. HG_LOG_LEVEL
  * and HG_LOG_SUBSYS in the environment are read once, at the first line or the
  * first setter. A disabled level costs one relaxed load: nothing is formatted,
- * and the arguments of the macros below are not evaluated. Lines, of at most
- * 1,000 bytes, go to stderr or to the sink of HG_Set_log_func.
+ * and the arguments of the macros below are not evaluated. Errors are always
+ * formatted, because HG_Get_last_error_text() needs them at any level. Lines,
+ * of at most 1,000 bytes, go to stderr or to the sink of HG_Set_log_func.
  *
  * Levels: an error is something that this process did wrong or can no longer
  * do. Lines that a peer causes are at most warnings, and are counted.
@@ -71,22 +72,25 @@ HG_COLD HG_PRIVATE void hg_log_keep_text(const char *format, ...)
 HG_PRIVATE void hg_log_drop_text(void);
 
 /* Clear the text, and store there what this thread logs as an error from now
- * on, after the name of the function. NULL: stop. An error with the same text
- * as the last one stored is logged as information, until hg_log_forget_error is
- * called. */
+ * on, at any log level, after the name of the function. NULL: stop. An error
+ * with the same text as the last one that was stored and logged is logged as
+ * information, until hg_log_forget_error is called. */
 HG_PRIVATE void hg_log_keep_errors(const char *function);
 HG_PRIVATE void hg_log_forget_error(void);
 
-/* The last error that this thread has logged. The size is that of its longest
- * text, and of that of HG_Get_last_error_text(), with the NUL. */
+/* The last error that this thread has logged, at any level. The size is that of
+ * its longest text, and of that of HG_Get_last_error_text(), with the NUL. */
 #define HG_LOG_TEXT_MAX 512
 HG_PRIVATE const char *hg_log_last_error(void);
 
-/* Store a line that another thread has logged, as hg_log_keep_errors does. */
+/* Store a line that another thread has logged, as hg_log_keep_errors does.
+ * Without a function the line alone is stored; "" clears the text. */
 HG_PRIVATE void hg_log_adopt_error(const char *line);
 
 #define HG_LOG_AT(level, ...) \
-    (hg_log_on(level) ? hg_log_line((level), __VA_ARGS__) : (void) 0)
+    ((level) == HG_LOG_LEVEL_ERROR || hg_log_on(level) \
+            ? hg_log_line((level), __VA_ARGS__) \
+            : (void) 0)
 #define hg_log_error(...) HG_LOG_AT(HG_LOG_LEVEL_ERROR, __VA_ARGS__)
 #define hg_log_warning(...) HG_LOG_AT(HG_LOG_LEVEL_WARNING, __VA_ARGS__)
 #define hg_log_info(...) HG_LOG_AT(HG_LOG_LEVEL_INFO, __VA_ARGS__)

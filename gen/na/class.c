@@ -47,7 +47,7 @@ static void na_class_log(int level, const char *subsys, const char *format, ...)
 {
     va_list args;
 
-    if (!hg_log_on(level))
+    if (level != HG_LOG_LEVEL_ERROR && !hg_log_on(level))
         return;
     va_start(args, format);
     hg_log_vline(level, subsys, format, args);

@@ -650,6 +650,19 @@ HG_TEST_WHERE(lookup_of_bad_names_of_peers_is_counted, lookup_has_peers)
     cb_end(&end);
 }
 
+/* The callback of a failed lookup; it finds the cause at any log level. */
+static hg_return_t lookup_explains(const struct hg_cb_info *info)
+{
+    const char *text = HG_Get_last_error_text();
+
+    HG_CHECK_RET(info->ret, HG_HOSTUNREACH);
+    if (strncmp(text, "NA_Addr_lookup_wait", 19) == 0 || /* an older one */
+        strstr(text, (const char *) info->arg) == NULL ||
+        strstr(text, " cannot be reached: ") == NULL)
+        hg_test_fail(HG_TEST_HERE, "the text is %s", text);
+    return HG_SUCCESS;
+}
+
 /* A peer gave an unreachable address: no error line. An address of the
  * application that is unreachable gives an error line, and is not counted. */
 HG_TEST_WHERE(lookup_of_a_bad_name_fails_in_both_models, lookup_has_peers)
@@ -672,6 +685,11 @@ HG_TEST_WHERE(lookup_of_a_bad_name_fails_in_both_models, lookup_has_peers)
         NA_Addr_lookup_wait(end.na_class, name, 60000, &none), NA_HOSTUNREACH);
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "bad_names"), 1);
     HG_CHECK_EQ_INT(hg_test_log_count("cannot be reached"), 1);
+    HG_Set_log_level("none");
+    HG_CHECK_OK(HG_Addr_lookup1(
+        end.context, lookup_explains, name, name, HG_OP_ID_IGNORE));
+    while (HG_Trigger(end.context, 0, 1, NULL) == HG_TIMEOUT)
+        (void) HG_Progress(end.context, 1000);
     HG_CHECK_OK(HG_Bulk_free(remote));
     cb_end(&other);
     cb_end(&end);
