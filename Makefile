@@ -108,6 +108,7 @@ LIB      := $(BUILD)/lib
 LIB_OBJS := $(LIB)/hg.o $(NA:%=$(LIB)/hg_na_%.o)
 
 lib: $(LIB)/libhg.a $(LIB)/$(SONAME) ## libhg.a and libhg.so, with NA="..." in it
+	$(Q)echo 'lib: $(LIB)/libhg.a, $(LIB)/libhg.so'
 
 # Objects depend on their flags, so that another NA or CFLAGS rebuilds them.
 FLAGS = $(CC) $(CFLAGS) $(NA), $(FOUND)
@@ -140,6 +141,7 @@ perf_sources = $(wildcard tests/perf/hg_perf*.c) examples/usage.c \
     $(patsubst %,tests/perf/raw_%.c,$1 $(if $(SM),sm))
 
 tools: $(TOOLS:%=$(LIB)/%) ## hg_tool, hg_forward and others, with NA="..."
+	$(Q)echo 'tools: $^'
 
 define link_tool
 	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) $(call na_cflags,$(NA)) \
@@ -539,7 +541,7 @@ make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
 CHECK_MAKE = $(MAKE) --no-print-directory \
     $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 check: $(filter deps,$(MAKECMDGOALS))
-check: ## lint and all tests, also under ASan+UBSan
+check: ## lint and all tests, also under ASan+UBSan; about 4 minutes
 	@echo 'check: about 4 minutes on 2 cores; the first one compiles:'
 	+$(Q)$(CHECK_MAKE) $(if $(Q),-s Q='@printf .;') check-programs
 	+$(Q)$(CHECK_MAKE) check-run
