@@ -30072,10 +30072,14 @@ hg_return_t hg_stub_respond(hg_handle_t handle, void *out_struct)
 
 void hg_stub_threw(hg_handle_t handle, const char *what)
 {
+    char text[HG_STUB_TEXT_MAX];
+
+    (void) snprintf(
+        text, sizeof(text), "the function threw an exception: %s", what);
     hg_log_warning("rpc", "\"%s\" with %s: the function threw an exception: %s",
         hg_handle_function(handle), hg_handle_peer(handle), what);
     if (!hg_serve_is_answered(handle))
-        (void) hg_serve_respond_error(handle, HG_OTHER_ERROR, what);
+        (void) hg_serve_respond_error(handle, HG_OTHER_ERROR, text);
 }
 
 /* ---- Arguments ---- */

@@ -240,9 +240,10 @@
  * and the return value are ignored.
  *
  * **Exceptions.** If the function throws an exception, in C++, the call ends
- * with HG_OTHER_ERROR, and its error text is what() of the exception, or "no
- * std::exception". The server logs a warning. Memory of outputs of type
- * hg_string_t that the function has set is freed.
+ * with HG_OTHER_ERROR. Its error text is "the function threw an exception: "
+ * and what() of the exception, or "no std::exception". The server logs a
+ * warning. Memory of outputs of type hg_string_t that the function has set is
+ * freed.
  *
  * **Strings** of inputs live until the function returns. An output of type
  * hg_const_string_t stays the function's, as a literal or a static buffer: the
