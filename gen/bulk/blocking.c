@@ -22,6 +22,7 @@
  * gives a pipeline to one thread.
  */
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "bulk/transfer.h"
 #include "hg/check.h"
@@ -113,6 +114,18 @@ static hg_return_t hg_blocking_why_end(const struct hg_blocking *b)
     return hg_clock_is_past(b->deadline) ? HG_TIMEOUT : HG_SUCCESS;
 }
 
+/* Whose memory made a transfer end with HG_FAULT. Local memory is one segment;
+ * its contents are undefined after a pull. */
+static const char *hg_blocking_whose(const struct hg_blocking *b)
+{
+    const struct na_segment *local = b->args.local->segments;
+    bool good = b->args.op == HG_BULK_PULL
+        ? hg_fault_can_write(local->address, (size_t) local->size)
+        : hg_fault_can_read(local->address, (size_t) local->size);
+
+    return good ? ": memory of the peer" : ": memory of this process";
+}
+
 /* Keep why a transfer failed, if `ret` is an error. Returns the result for the
  * application. */
 static hg_return_t hg_blocking_explain(
@@ -125,8 +138,10 @@ static hg_return_t hg_blocking_explain(
             b->function, b->args.size, hg_handle_peer(b->call),
             hg_handle_function(b->call), b->timeout);
     else if (ret != HG_SUCCESS)
-        hg_log_keep_text("%s with %s: %s", b->function, hg_handle_peer(b->call),
-            HG_Error_to_string(ret));
+        hg_log_keep_text("%s with %s: %s%s", b->function,
+            hg_handle_peer(b->call), HG_Error_to_string(ret),
+            ret == HG_FAULT && b->args.local != NULL ? hg_blocking_whose(b)
+                                                     : "");
     /* The owner withdrew its memory: it does not wait any more. */
     return ret == HG_NOENTRY ? HG_CANCELED : ret;
 }

@@ -155,6 +155,11 @@ int32_t fault_move(fault_job_t job, hg_memory_t memory)
     if (ret == HG_FAULT)
         HG_CHECK((hg_test_log_count(fault_line) > before) ==
             !fault_is_good(kind, job.push));
+    if (ret == HG_FAULT)
+        HG_CHECK(strstr(HG_Get_last_error_text(),
+                     fault_is_good(kind, job.push)
+                         ? ": memory of the peer"
+                         : ": memory of this process") != NULL);
     fault_free(kind, bytes, memory.size);
     if (hg_test_log_count(fault_far_line) > far)
         return (int32_t) ret + FAULT_NAMED;
