@@ -15824,6 +15824,7 @@ struct hg_proc_kept {
 struct hg_proc_record {
     struct hg_proc_record *next;
     size_t count;
+    size_t at; /* of the object that was removed last */
     struct hg_proc_kept kept[];
 };
 
@@ -16176,6 +16177,7 @@ static hg_return_t hg_proc_hand_over(struct hg_proc *proc)
         return HG_NOMEM;
     }
     record->count = count;
+    record->at = 0;
     for (i = 0; i < count; i++) {
         record->kept[i] = *hg_proc_kept_at(proc, i);
         record->kept[i].settle(record->kept[i].object, HG_PROC_HOLD);
@@ -16274,19 +16276,34 @@ HG_PRIVATE void hg_proc_record_settle(
     }
 }
 
+/* Remove an object from a record, if it is there. */
+static bool hg_proc_record_remove(
+    struct hg_proc_record *record, const void *object)
+{
+    struct hg_proc_kept *kept = record->kept;
+    size_t at = record->at;
+    size_t step;
+
+    for (step = 0; step < record->count; step++) {
+        if (step <= at && kept[at - step].object == object)
+            record->at = at - step;
+        else if (step < record->count - at && kept[at + step].object == object)
+            record->at = at + step;
+        else
+            continue;
+        kept[record->at].object = NULL;
+        return true;
+    }
+    return false;
+}
+
+/* A peer chooses the number of objects. The search begins where the last one
+ * ended: in the order of decoding, or in reverse, it ends at once. */
 HG_PRIVATE void hg_proc_record_forget(
     struct hg_proc_record *record, const void *object)
 {
-    for (; record != NULL; record = record->next) {
-        size_t i = record->count;
-
-        while (i > 0 && record->kept[i - 1].object != object)
-            i--;
-        if (i > 0) {
-            record->kept[i - 1].object = NULL;
-            return;
-        }
-    }
+    while (record != NULL && !hg_proc_record_remove(record, object))
+        record = record->next;
 }
 
 /* ---- Steps ---- */

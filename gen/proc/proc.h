@@ -72,6 +72,7 @@ struct hg_proc_kept {
 struct hg_proc_record {
     struct hg_proc_record *next;
     size_t count;
+    size_t at; /* of the object that was removed last */
     struct hg_proc_kept kept[];
 };
 
