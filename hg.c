@@ -23329,7 +23329,9 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 /* The scan starts at the newest call and stops when it has found all calls that
  * count as unanswered or as held. A peer that dies soon after its calls costs
  * little, however many calls of other peers exist. A call is counted until it
- * is answered or dropped, so none is missed. */
+ * is answered or dropped, so none is missed. An answer in the send queue counts
+ * until it is sent, with its buffer, and is not subtracted here: then all calls
+ * are visited. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr)
 {
