@@ -75,9 +75,10 @@ on      = $(filter $(foreach t,$1,$(addsuffix @$t,$2)),$(CASES))
 NEAR_NA := $(filter $(call conform,na_% bulk fork rpc_calls cb_calls),$(CONFORM))
 
 # With ASan and UBSan: the unit tests, the box tests, and all conformance suites
-# on sm, except host_names, which has a free() of its own and no case there. On zmq+tcp the suites about failure: of a peer, a class, quota, memory.
-# On mux the suites about its parts. On unix, the example of a transport, the
-# suites that it passes.
+# on sm, except host_names, which has a free() of its own and no case there. On
+# zmq+tcp the suites about failure: of a peer, a class, quota, memory. On mux the
+# suites about its parts. On unix, the example of a transport, the suites that it
+# passes.
 BOX_ASAN   := $(filter-out $(call box,ofi_% sm_sleep_cost sm_mapped),$(BOX)) \
     $(filter $(call box,ofi_handshake),$(BOX))
 MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
