@@ -836,7 +836,9 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @param timeout_ms  milliseconds.
  * @param[out] addr   a reference, for NA_Addr_free().
  * @retval NA_SUCCESS         the peer is connected.
- * @retval NA_TIMEOUT         not within timeout_ms (logged).
+ * @retval NA_TIMEOUT         not within timeout_ms (logged). The text does not
+ *                            say whether the name server or the peer is silent:
+ *                            that of NA_HOSTUNREACH does.
  * @retval NA_HOSTUNREACH     it refuses, hangs up, or does not reply within
  *                            lookup_ms; or there is no such host, or its name
  *                            server does not reply within lookup_ms.

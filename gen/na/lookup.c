@@ -138,8 +138,11 @@ static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
     if (waiter.done)
         ret = waiter.ret;
     else if (ret == NA_TIMEOUT)
-        hg_log_error(
-            "addr", "no response from '%s' in %u ms", name, timeout_ms);
+        hg_log_error("addr", "no response from '%s' in %u ms%s", name,
+            timeout_ms,
+            timeout_ms <= na_class->info->lookup_ms
+                ? ": a timeout longer than lookup_ms tells the cause"
+                : "");
     /* Destroying the context cancels a pending lookup. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)

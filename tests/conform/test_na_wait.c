@@ -330,7 +330,9 @@ HG_TEST_WHERE(blocking_lookup_ends_in_time_and_by_a_signal, wait_is_tcp)
     action.sa_handler = wait_on_signal;
     HG_CHECK(!sigaction(SIGUSR1, &action, NULL));
     conform_open(&end, NULL);
-    snprintf(line, sizeof(line), "no response from '%s' in 50 ms", name);
+    snprintf(line, sizeof(line),
+        "no response from '%s' in 50 ms: a timeout longer than lookup_ms",
+        name);
     hg_test_expect_log(line);
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end.na_class, name, 50, &addr), NA_TIMEOUT);
