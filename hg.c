@@ -29486,8 +29486,8 @@ static hg_return_t hg_blocking_why_end(const struct hg_blocking *b)
     return hg_clock_is_past(b->deadline) ? HG_TIMEOUT : HG_SUCCESS;
 }
 
-/* Whose memory made a transfer end with HG_FAULT. Local memory is one segment;
- * its contents are undefined after a pull. */
+/* Name the side whose memory ended a transfer with HG_FAULT. Local memory is
+ * one segment; its contents are undefined after a pull. */
 static const char *hg_blocking_whose(const struct hg_blocking *b)
 {
     const struct na_segment *local = b->args.local->segments;

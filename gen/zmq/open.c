@@ -418,7 +418,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
         assert(na_plug_list_empty(&addr->sends));
         na_plug_drop(addr->query);
         addr->query = NULL;
-        /* What waits for a dial, or for a dead peer, is not sent any more. */
+        /* Messages that wait for a dial, or for a dead peer, are not sent. */
         if (addr->state < NA_ZMQ_READY || addr->state == NA_ZMQ_DYING)
             na_zmq_hang_up(self, addr);
     }

@@ -575,7 +575,7 @@ static na_addr_t window_almost_half(
     return seen;
 }
 
-/* What was not granted on one connection does not count on the next one. */
+/* Bytes that one connection did not grant do not count on the next one. */
 HG_TEST(windows_are_open_on_each_new_connection)
 {
     struct conform_end server, client;
