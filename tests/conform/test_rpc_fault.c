@@ -151,7 +151,7 @@ int32_t fault_move(fault_job_t job, hg_memory_t memory)
 
     if (ret == HG_SUCCESS && !job.push)
         HG_CHECK_EQ_MEM(bytes, fault_pattern, memory.size);
-    /* Who has the memory says so. */
+    /* The process that has the memory logs it. */
     if (ret == HG_FAULT)
         HG_CHECK((hg_test_log_count(fault_line) > before) ==
             !fault_is_good(kind, job.push));

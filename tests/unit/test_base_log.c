@@ -638,7 +638,7 @@ HG_TEST(log_has_one_error_of_a_failure_that_repeats)
     }
     hg_log_error("addr", "no response from 1");
     hg_log_forget_error();
-    /* What was not logged is not the same error again. */
+    /* An error that was not logged does not count as the one before. */
     HG_Set_log_level("none");
     hg_log_keep_errors("lookup");
     hg_log_error("addr", "no response from 3");
