@@ -629,8 +629,9 @@ struct na_init_info {
     uint8_t progress_mode; /**< NA_NO_BLOCK or 0 */
     /** The address family to use if the host is a name, is "*", or is missing:
      * for zmq+tcp and libfabric over IP. A client of zmq+tcp tries the other
-     * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric
-     * NA_ADDR_IPV6 if only that reaches other hosts. */
+     * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric, for
+     * "*" the family of the address with the widest scope, and for a client
+     * without a host NA_ADDR_IPV6 if only that reaches other hosts. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
     uint8_t max_contexts;

@@ -517,9 +517,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *     1. of an interface that is up and running (it has a carrier),
  *     2. that other hosts can use: neither link-local in IPv6, whose form
  *        contains the name of an interface here, nor of loopback,
- *     3. IPv4 before IPv6, unless one of them is asked for,
- *     4. global before site (RFC 1918, RFC 4193) before link-local,
- *     5. not of a bridge, which often belongs to virtual machines,
+ *     3. global before site (RFC 1918, RFC 6598, RFC 4193) before link-local,
+ *     4. not of a bridge, which often belongs to virtual machines,
+ *     5. IPv4 before IPv6, unless one of them is asked for,
  *     6. as the system lists them.
  */
 #ifndef HG_GEN_PLUG_IFACE_H
@@ -550,9 +550,9 @@ typedef bool (*na_plug_take_t)(
 #define NA_PLUG_RANK_DOWN 48u     /* the interface is not running */
 #define NA_PLUG_RANK_LOOPBACK 32u /* ... is loopback */
 #define NA_PLUG_RANK_SCOPED 16u   /* IPv6, link-local */
-#define NA_PLUG_RANK_V6 8u
-#define NA_PLUG_RANK_SCOPE 2u
-#define NA_PLUG_RANK_BRIDGE 1u
+#define NA_PLUG_RANK_SCOPE 4u
+#define NA_PLUG_RANK_BRIDGE 2u
+#define NA_PLUG_RANK_V6 1u
 #define NA_PLUG_RANK_END 64u /* neither up nor internet */
 
 enum na_plug_scope {
@@ -2304,16 +2304,28 @@ static bool na_ofi_take_host(
 }
 
 /* The provider's configuration for the best of the wanted addresses, or
- * NULL. */
+ * NULL. `prefers_v4`: one of IPv4 if that reaches hosts beyond its link. */
 static struct fi_info *na_ofi_try_interfaces(const struct na_ofi_class *self,
-    const struct ifaddrs *all, const struct na_plug_wanted *wanted,
+    const struct ifaddrs *all, struct na_plug_wanted *wanted, bool prefers_v4,
     struct na_ofi_question *question, const char *domain)
 {
     struct na_ofi_search search = {question, domain, NULL};
-    const struct ifaddrs *at;
+    const struct ifaddrs *at = NULL;
     unsigned rank;
 
-    at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
+    if (prefers_v4) {
+        assert(wanted->family == 0);
+        wanted->family = AF_INET;
+        at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
+        wanted->family = 0;
+        if (at != NULL && rank >= NA_PLUG_LINK * NA_PLUG_RANK_SCOPE) {
+            fi_freeinfo(search.info);
+            search.info = NULL;
+            at = NULL;
+        }
+    }
+    if (at == NULL)
+        at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
     if (at != NULL && wanted->name == NULL && !wanted->address &&
         !wanted->loopback)
         na_plug_log_choice(&self->base, "ofi", all, at, rank);
@@ -2415,9 +2427,11 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     }
     if (slash != NULL)
         wanted.loopback = false; /* the domain chooses the device */
+    /* Most servers have IPv4, and a class has one family. */
     if (ret == NA_SUCCESS)
-        self->info =
-            na_ofi_try_interfaces(self, all, &wanted, question, domain);
+        self->info = na_ofi_try_interfaces(self, all, &wanted,
+            !self->base.listen && name[0] == '\0' && wanted.family == 0,
+            question, domain);
     if (ret == NA_INVALID_ARG)
         return ret;
     if (self->info == NULL)

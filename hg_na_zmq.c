@@ -517,9 +517,9 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
  *     1. of an interface that is up and running (it has a carrier),
  *     2. that other hosts can use: neither link-local in IPv6, whose form
  *        contains the name of an interface here, nor of loopback,
- *     3. IPv4 before IPv6, unless one of them is asked for,
- *     4. global before site (RFC 1918, RFC 4193) before link-local,
- *     5. not of a bridge, which often belongs to virtual machines,
+ *     3. global before site (RFC 1918, RFC 6598, RFC 4193) before link-local,
+ *     4. not of a bridge, which often belongs to virtual machines,
+ *     5. IPv4 before IPv6, unless one of them is asked for,
  *     6. as the system lists them.
  */
 #ifndef HG_GEN_PLUG_IFACE_H
@@ -550,9 +550,9 @@ typedef bool (*na_plug_take_t)(
 #define NA_PLUG_RANK_DOWN 48u     /* the interface is not running */
 #define NA_PLUG_RANK_LOOPBACK 32u /* ... is loopback */
 #define NA_PLUG_RANK_SCOPED 16u   /* IPv6, link-local */
-#define NA_PLUG_RANK_V6 8u
-#define NA_PLUG_RANK_SCOPE 2u
-#define NA_PLUG_RANK_BRIDGE 1u
+#define NA_PLUG_RANK_SCOPE 4u
+#define NA_PLUG_RANK_BRIDGE 2u
+#define NA_PLUG_RANK_V6 1u
 #define NA_PLUG_RANK_END 64u /* neither up nor internet */
 
 enum na_plug_scope {

@@ -41,15 +41,15 @@ HG_TEST(hosts_are_ranked_by_their_use_to_others)
         bool bridge;
     } best_first[] = {
         {"192.0.2.1", HOSTS_RUNS, false},
+        {"2001:db8::1", HOSTS_RUNS, false},
         {"192.0.2.1", HOSTS_RUNS, true},
+        {"2001:db8::1", HOSTS_RUNS, true},
         {"10.0.0.1", HOSTS_RUNS, false},
+        {"fd00::1", HOSTS_RUNS, false},
         {"172.17.0.1", HOSTS_RUNS, true},
+        {"fd00::1", HOSTS_RUNS, true},
         {"169.254.0.1", HOSTS_RUNS, false},
         {"169.254.0.1", HOSTS_RUNS, true},
-        {"2001:db8::1", HOSTS_RUNS, false},
-        {"2001:db8::1", HOSTS_RUNS, true},
-        {"fd00::1", HOSTS_RUNS, false},
-        {"fd00::1", HOSTS_RUNS, true},
         {"fe80::1", HOSTS_RUNS, false},
         {"fe80::1", HOSTS_RUNS, true},
         {"192.0.2.1", HOSTS_RUNS | IFF_LOOPBACK, false},
@@ -57,8 +57,8 @@ HG_TEST(hosts_are_ranked_by_their_use_to_others)
         {"::1", HOSTS_RUNS | IFF_LOOPBACK, false},
         {"192.0.2.1", IFF_UP, false},
         {"10.0.0.1", IFF_UP, true},
-        {"127.0.0.1", IFF_UP | IFF_LOOPBACK, false},
         {"fe80::1", IFF_UP, true},
+        {"127.0.0.1", IFF_UP | IFF_LOOPBACK, false},
         {"::1", IFF_UP | IFF_LOOPBACK, true},
     };
     struct sockaddr_storage none;
@@ -210,9 +210,10 @@ HG_TEST(hosts_are_offered_until_one_is_taken)
     hosts_add(&list, "hg-b", "203.0.113.1", HOSTS_RUNS);
     hosts_add(&list, "hg-a", "2001:db8::1", HOSTS_RUNS);
     hosts_offers(&list, &wanted, NULL,
-        "203.0.113.1 10.0.0.1 10.0.0.2 2001:db8::1 192.0.2.9 127.0.0.1 "
+        "203.0.113.1 2001:db8::1 10.0.0.1 10.0.0.2 192.0.2.9 127.0.0.1 "
         "198.51.100.2 ");
-    hosts_offers(&list, &wanted, "10.0.0.1", "203.0.113.1 10.0.0.1 ");
+    hosts_offers(
+        &list, &wanted, "10.0.0.1", "203.0.113.1 2001:db8::1 10.0.0.1 ");
     wanted.name = "hg-dead";
     hosts_offers(&list, &wanted, "198.51.100.2", "198.51.100.2 ");
     wanted.name = NULL;

@@ -81,9 +81,9 @@ static void faces_enter(void)
     faces_wait("lan", true);
 }
 
-/* The address of a listener at "scheme://HOST", without its port, is `want`. */
-static void faces_check(
-    const struct na_init_info *info, const char *host, const char *want)
+/* The address of a class at "scheme://HOST", without its port, is `want`. */
+static void faces_check_as(na_bool_t listen, const struct na_init_info *info,
+    const char *host, const char *want)
 {
     static const struct na_init_info fresh = NA_INIT_INFO_INITIALIZER;
     char string[128], name[NA_MAX_ADDR_LEN], wanted[128];
@@ -92,7 +92,7 @@ static void faces_check(
 
     (void) snprintf(
         string, sizeof(string), "%s://%s", hg_test_transport(), host);
-    na_class = NA_Initialize_opt(string, NA_TRUE, info != NULL ? info : &fresh);
+    na_class = NA_Initialize_opt(string, listen, info != NULL ? info : &fresh);
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
@@ -102,6 +102,12 @@ static void faces_check(
         hg_test_fail(HG_TEST_HERE, "%s is at %s, not %s", string, wanted, want);
     HG_CHECK_OK(NA_Addr_free(na_class, self));
     HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+static void faces_check(
+    const struct na_init_info *info, const char *host, const char *want)
+{
+    faces_check_as(NA_TRUE, info, host, want);
 }
 
 static bool faces_apply(void)
@@ -166,11 +172,49 @@ HG_TEST_WHERE(host_for_all_is_link_local_as_a_last_resort, faces_apply)
     faces_check(NULL, "[::]", "[2001:db8::7]");
     faces_check(&info, "", "[::1]");
     HG_CHECK_EQ_INT(hg_test_log_count(scoped), 1);
-    /* IPv4 is preferred, wherever it reaches other hosts. */
-    if (hg_test_is_ofi())
-        faces_check(NULL, "*", "[2001:db8::7]");
+}
+
+/* The scope counts more than the family. Over ZeroMQ "*" is IPv4. */
+HG_TEST_WHERE(host_for_all_is_of_the_widest_scope, faces_apply)
+{
+    const bool any = hg_test_is_ofi();
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    faces_enter();
+    if (system("ip addr add fe80::7/64 dev lan nodad") != 0)
+        hg_test_skip("no IPv6");
+    faces_ip("addr add 169.254.7.7/16 dev lan");
+    faces_check(NULL, "*", "169.254.7.7");
+    faces_ip("addr add fd00::7/64 dev lan nodad");
+    faces_check(NULL, "*", any ? "[fd00::7]" : "169.254.7.7");
+    faces_ip("addr add 172.17.0.1/16 dev bridge");
+    faces_check(NULL, "*", any ? "[fd00::7]" : "172.17.0.1");
     faces_ip("addr add 10.7.0.1/24 dev lan");
     faces_check(NULL, "*", "10.7.0.1");
+    faces_ip("addr add 2001:db8::7/64 dev lan nodad");
+    faces_check(NULL, "*", any ? "[2001:db8::7]" : "10.7.0.1");
+    info.addr_format = NA_ADDR_IPV4;
+    faces_check(&info, "*", "10.7.0.1");
+    faces_ip("addr add 192.0.2.1/24 dev lan");
+    faces_check(NULL, "*", "192.0.2.1");
+}
+
+/* A client that names no host has IPv4, unless only IPv6 reaches others. */
+HG_TEST_WHERE(host_of_a_client_has_ipv4_if_that_reaches_others, hg_test_is_ofi)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    faces_enter();
+    if (system("ip addr add fd00::7/64 dev lan nodad") != 0)
+        hg_test_skip("no IPv6");
+    faces_ip("addr add 169.254.7.7/16 dev lan");
+    faces_check_as(NA_FALSE, NULL, "", "[fd00::7]");
+    faces_ip("addr add 10.7.0.1/24 dev lan");
+    faces_ip("addr add 2001:db8::7/64 dev lan nodad");
+    faces_check_as(NA_FALSE, NULL, "", "10.7.0.1");
+    faces_check_as(NA_FALSE, NULL, "*", "[2001:db8::7]");
+    info.addr_format = NA_ADDR_IPV6;
+    faces_check_as(NA_FALSE, &info, "", "[2001:db8::7]");
 }
 
 static void faces_open(struct conform_end *end, na_bool_t listen)
