@@ -153,6 +153,12 @@ static void faulty_leave(bool session)
     HG_CHECK(read(ready[0], &byte, 1) == 1);
 }
 
+HG_TEST(is_left_out_with_a_child)
+{
+    faulty_leave(false);
+    hg_test_skip("a process is left");
+}
+
 HG_TEST(leaves_a_process)
 {
     faulty_leave(false);

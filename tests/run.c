@@ -15,8 +15,9 @@
  * Each case has a supervisor: a process which leads no group, makes a directory
  * for the case's files and starts the case in its own process group. It adopts
  * orphans, so every process that the case leaves is found, reported and killed,
- * as is the whole group after its timeout. Only processes started here are ever
- * signalled. The case writes into one file, which is shown only when it fails.
+ * as is the whole group after its timeout. A case that leaves one fails, unless
+ * it is skipped. Only processes started here are ever signalled. The case
+ * writes into one file, which is shown only when it fails.
  *
  * The time of a case is the processor time of its processes, and the time in
  * which all their threads sleep. The time in which they wait for a processor
@@ -375,7 +376,8 @@ static int run_supervise(const struct run_case *entry)
         run_wait_for_rest(&signals, run_now() + RUN_GRACE_SECS);
         verdict = 1;
     }
-    if (run_clear_orphans() != 0)
+    /* A case that is skipped ends at once, and leaves what it has started. */
+    if (run_clear_orphans() != 0 && verdict != RUN_SKIPPED)
         verdict = 1;
     run_remove_dir(dir);
     return verdict;

@@ -5,6 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,7 +55,8 @@ int main(int argc, char **argv)
     for (; rc == 0 && last < end && time(NULL) < last + 5;)
         for (; fi_cq_read(cq, &entry, 1) == 1; last = time(NULL), i++)
             rc |= fi_recv(ep, message, sizeof(message), NULL, 0, NULL);
-    if (rc == 0 && pid > 0 && kill(pid, SIGKILL) == 0 && last >= end)
+    if (rc == 0 && pid > 0 && kill(pid, SIGKILL) == 0 && wait(NULL) == pid &&
+        last >= end)
         execl(argv[0], argv[0], "again", argv[argc - 1], NULL); /* till alarm */
     return rc != 0 || i == 100;
 }

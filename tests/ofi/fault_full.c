@@ -4,6 +4,7 @@
  * more. fault_full PROVIDER exits with 0 if the fault is present.
  */
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,5 +57,6 @@ int main(int argc, char **argv)
     for (; rc == 0 && i == -FI_ENOMEM && time(NULL) < end;
          (void) fi_cq_read(cq, &entry, 1))
         i = (int) fi_recvmsg(ep, &recv, FI_MULTI_RECV);
-    return kill(pid, SIGKILL) || rc != 0 || i != -FI_ENOMEM;
+    return kill(pid, SIGKILL) || wait(NULL) != pid || rc != 0 ||
+        i != -FI_ENOMEM;
 }
