@@ -268,6 +268,8 @@ static na_return_t na_ofi_read_host(const struct na_ofi_class *self,
                                             : 0;
     if (strcmp(host, "::") == 0)
         wanted->family = AF_INET6;
+    if (strcmp(host, "0.0.0.0") == 0)
+        wanted->family = AF_INET;
     if (host[0] == '\0' || strcmp(host, "*") == 0 ||
         strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0) {
         ret = na_plug_subnet_option(

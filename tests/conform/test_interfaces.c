@@ -193,6 +193,7 @@ HG_TEST_WHERE(host_for_all_is_of_the_widest_scope, faces_apply)
     faces_check(NULL, "*", "10.7.0.1");
     faces_ip("addr add 2001:db8::7/64 dev lan nodad");
     faces_check(NULL, "*", any ? "[2001:db8::7]" : "10.7.0.1");
+    faces_check(NULL, "0.0.0.0", "10.7.0.1");
     info.addr_format = NA_ADDR_IPV4;
     faces_check(&info, "*", "10.7.0.1");
     faces_ip("addr add 192.0.2.1/24 dev lan");
