@@ -813,6 +813,7 @@ struct na_plug_query {
     /* Of the class, while no thread runs the query: */
     int family; /* these numbers first ... */
     bool only;  /* ... and no others */
+    bool other; /* the host has others, which `only` leaves out */
     int error;  /* of getaddrinfo */
     unsigned count;
     struct sockaddr_storage numbers[NA_PLUG_NUMBERS];
@@ -835,15 +836,19 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     query->error = getaddrinfo(query->host, NULL, &hints, &found);
     if (query->error != 0)
         return;
-    for (round = 0; round < (query->only ? 1 : 2); round++) {
+    for (round = 0; round < 2; round++) {
         for (at = found; at != NULL; at = at->ai_next) {
             if ((at->ai_family == query->family) != (round == 0) ||
                 query->count == NA_PLUG_NUMBERS)
                 continue;
             memset(&number, 0, sizeof(number));
             memcpy(&number, at->ai_addr, at->ai_addrlen);
-            if (na_plug_is_of_one(&number))
+            if (!na_plug_is_of_one(&number))
+                continue;
+            if (round == 0 || !query->only)
                 query->numbers[query->count++] = number;
+            else
+                query->other = true;
         }
     }
     freeaddrinfo(found);
@@ -1048,6 +1053,14 @@ static NA_PLUG_PERHAPS struct na_plug_query *na_plug_answer(
     return query;
 }
 
+/* What a class of one family says about an address of the other. */
+#define NA_PLUG_ONLY_V4 \
+    "this class has only IPv4. For IPv6 open it at [::], or with addr_format " \
+    "NA_ADDR_IPV6"
+#define NA_PLUG_ONLY_V6 \
+    "this class has only IPv6. For IPv4 open it at 0.0.0.0, or with " \
+    "addr_format NA_ADDR_IPV4"
+
 /* Why a query gave no number; NULL: it gave one. `answered`: it has ended. */
 static NA_PLUG_PERHAPS const char *na_plug_why(
     const struct na_plug_query *query, bool answered)
@@ -1056,10 +1069,10 @@ static NA_PLUG_PERHAPS const char *na_plug_why(
         return NULL;
     return !answered        ? "no answer of the name server in time"
         : query->error != 0 ? gai_strerror(query->error)
-        : !query->only      ? "the host has no internet address"
+        : !query->other     ? "the host has no internet address"
         : query->family == AF_INET6
-        ? "the host has no IPv6 address, as this class has"
-        : "the host has no IPv4 address, as this class has";
+        ? "the host has only IPv4 addresses, and " NA_PLUG_ONLY_V6
+        : "the host has only IPv6 addresses, and " NA_PLUG_ONLY_V4;
 }
 
 /* The number of attempts: two of each number, so that a slow host that is the
@@ -1867,12 +1880,14 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     *size_p = 0;
     if (!na_plug_number(host, &address))
         return na_plug_check_named(&self->base, "ofi", from_peer, host);
-    if (address.ss_family != na_ofi_family(self) ||
-        !na_plug_is_of_one(&address))
+    if (address.ss_family != na_ofi_family(self))
         return na_ofi_bad_name(self, from_peer, rest,
             na_ofi_family(self) == AF_INET6
-                ? "not the IPv6 address of a host, as this class has"
-                : "not the IPv4 address of a host, as this class has");
+                ? "it is of IPv4, and " NA_PLUG_ONLY_V6
+                : "it is of IPv6, and " NA_PLUG_ONLY_V4);
+    if (!na_plug_is_of_one(&address))
+        return na_ofi_bad_name(
+            self, from_peer, rest, "not the address of a single host");
     na_ofi_set_port(&address, port);
     *size_p = na_ofi_sockaddr_size(address.ss_family);
     memcpy(raw, &address, *size_p);
@@ -4896,6 +4911,7 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
 }
 
 /* For the log. */
+#define NA_OFI_NO_ANSWER "no answer, or refused"
 #define NA_OFI_FIREWALL \
     "a firewall or address translation in between? See hg-cluster(7)"
 
@@ -4907,9 +4923,13 @@ static const char *na_ofi_why_lost(const struct na_ofi_class *self,
         return "it has another version of this transport's protocol";
     if (!na_plug_has_fds(1))
         return NA_PLUG_NO_FD;
-    return addr->greeted && na_ofi_is_tcp(self)
-        ? "connected, but its answer does not arrive: " NA_OFI_FIREWALL
-        : "no answer, or refused";
+    if (addr->greeted && na_ofi_is_tcp(self))
+        return "connected, but its answer does not arrive: " NA_OFI_FIREWALL;
+    if (addr->query == NULL || !addr->query->taken || !addr->query->other)
+        return NA_OFI_NO_ANSWER;
+    return na_ofi_family(self) == AF_INET6
+        ? NA_OFI_NO_ANSWER ". The host has IPv4, too, but " NA_PLUG_ONLY_V6
+        : NA_OFI_NO_ANSWER ". The host has IPv6, too, but " NA_PLUG_ONLY_V4;
 }
 
 /* An address that was never reached stays usable. */

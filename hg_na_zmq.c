@@ -813,6 +813,7 @@ struct na_plug_query {
     /* Of the class, while no thread runs the query: */
     int family; /* these numbers first ... */
     bool only;  /* ... and no others */
+    bool other; /* the host has others, which `only` leaves out */
     int error;  /* of getaddrinfo */
     unsigned count;
     struct sockaddr_storage numbers[NA_PLUG_NUMBERS];
@@ -835,15 +836,19 @@ static inline void na_plug_run_query(struct na_plug_query *query)
     query->error = getaddrinfo(query->host, NULL, &hints, &found);
     if (query->error != 0)
         return;
-    for (round = 0; round < (query->only ? 1 : 2); round++) {
+    for (round = 0; round < 2; round++) {
         for (at = found; at != NULL; at = at->ai_next) {
             if ((at->ai_family == query->family) != (round == 0) ||
                 query->count == NA_PLUG_NUMBERS)
                 continue;
             memset(&number, 0, sizeof(number));
             memcpy(&number, at->ai_addr, at->ai_addrlen);
-            if (na_plug_is_of_one(&number))
+            if (!na_plug_is_of_one(&number))
+                continue;
+            if (round == 0 || !query->only)
                 query->numbers[query->count++] = number;
+            else
+                query->other = true;
         }
     }
     freeaddrinfo(found);
@@ -1048,6 +1053,14 @@ static NA_PLUG_PERHAPS struct na_plug_query *na_plug_answer(
     return query;
 }
 
+/* What a class of one family says about an address of the other. */
+#define NA_PLUG_ONLY_V4 \
+    "this class has only IPv4. For IPv6 open it at [::], or with addr_format " \
+    "NA_ADDR_IPV6"
+#define NA_PLUG_ONLY_V6 \
+    "this class has only IPv6. For IPv4 open it at 0.0.0.0, or with " \
+    "addr_format NA_ADDR_IPV4"
+
 /* Why a query gave no number; NULL: it gave one. `answered`: it has ended. */
 static NA_PLUG_PERHAPS const char *na_plug_why(
     const struct na_plug_query *query, bool answered)
@@ -1056,10 +1069,10 @@ static NA_PLUG_PERHAPS const char *na_plug_why(
         return NULL;
     return !answered        ? "no answer of the name server in time"
         : query->error != 0 ? gai_strerror(query->error)
-        : !query->only      ? "the host has no internet address"
+        : !query->other     ? "the host has no internet address"
         : query->family == AF_INET6
-        ? "the host has no IPv6 address, as this class has"
-        : "the host has no IPv4 address, as this class has";
+        ? "the host has only IPv4 addresses, and " NA_PLUG_ONLY_V6
+        : "the host has only IPv6 addresses, and " NA_PLUG_ONLY_V4;
 }
 
 /* The number of attempts: two of each number, so that a slow host that is the

@@ -126,7 +126,8 @@ struct na_init_info {
      * for zmq+tcp and libfabric over IP. A client of zmq+tcp tries the other
      * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric, for
      * "*" the family of the address with the widest scope, and for a client
-     * without a host NA_ADDR_IPV6 if only that reaches other hosts. */
+     * without a host NA_ADDR_IPV6 if only that reaches other hosts. A class of
+     * libfabric reaches peers of one family only. */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
     uint8_t max_contexts;

@@ -305,6 +305,7 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
 }
 
 /* For the log. */
+#define NA_OFI_NO_ANSWER "no answer, or refused"
 #define NA_OFI_FIREWALL \
     "a firewall or address translation in between? See hg-cluster(7)"
 
@@ -316,9 +317,13 @@ static const char *na_ofi_why_lost(const struct na_ofi_class *self,
         return "it has another version of this transport's protocol";
     if (!na_plug_has_fds(1))
         return NA_PLUG_NO_FD;
-    return addr->greeted && na_ofi_is_tcp(self)
-        ? "connected, but its answer does not arrive: " NA_OFI_FIREWALL
-        : "no answer, or refused";
+    if (addr->greeted && na_ofi_is_tcp(self))
+        return "connected, but its answer does not arrive: " NA_OFI_FIREWALL;
+    if (addr->query == NULL || !addr->query->taken || !addr->query->other)
+        return NA_OFI_NO_ANSWER;
+    return na_ofi_family(self) == AF_INET6
+        ? NA_OFI_NO_ANSWER ". The host has IPv4, too, but " NA_PLUG_ONLY_V6
+        : NA_OFI_NO_ANSWER ". The host has IPv6, too, but " NA_PLUG_ONLY_V4;
 }
 
 /* An address that was never reached stays usable. */

@@ -172,12 +172,14 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
     *size_p = 0;
     if (!na_plug_number(host, &address))
         return na_plug_check_named(&self->base, "ofi", from_peer, host);
-    if (address.ss_family != na_ofi_family(self) ||
-        !na_plug_is_of_one(&address))
+    if (address.ss_family != na_ofi_family(self))
         return na_ofi_bad_name(self, from_peer, rest,
             na_ofi_family(self) == AF_INET6
-                ? "not the IPv6 address of a host, as this class has"
-                : "not the IPv4 address of a host, as this class has");
+                ? "it is of IPv4, and " NA_PLUG_ONLY_V6
+                : "it is of IPv6, and " NA_PLUG_ONLY_V4);
+    if (!na_plug_is_of_one(&address))
+        return na_ofi_bad_name(
+            self, from_peer, rest, "not the address of a single host");
     na_ofi_set_port(&address, port);
     *size_p = na_ofi_sockaddr_size(address.ss_family);
     memcpy(raw, &address, *size_p);

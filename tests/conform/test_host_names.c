@@ -668,7 +668,7 @@ static void names_need_ipv6(void)
         hg_test_skip("no IPv6 loopback");
 }
 
-/* libfabric has addresses of one family in a class. */
+/* A class of libfabric has one family. */
 HG_TEST_WHERE(server_of_either_family_is_reached, names_has_both)
 {
     struct conform_end client, server;
@@ -703,12 +703,58 @@ HG_TEST_WHERE(numbers_of_another_family_are_left_out, names_is_ofi)
     names_move("127.0.0.1", "::1");
     names_check_reached(&client, &server, "moving");
     names_move("127.0.0.1", NULL);
-    hg_test_expect_log("the host has no IPv6 address, as this class has");
+    hg_test_expect_log("the host has only IPv4 addresses, and this class has "
+                       "only IPv6. For IPv4 open it at 0.0.0.0, or with "
+                       "addr_format NA_ADDR_IPV4");
     names_look_up(&client, &lookup, names_of("silent", &server));
     names_answer();
     HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
     conform_close(&server);
     conform_close(&client);
+}
+
+/* A client that names no host has IPv4. The error says how to get IPv6, and
+ * that is true. */
+HG_TEST_WHERE(server_of_the_other_family_is_explained, names_is_ofi)
+{
+    static const char *const opens[] = {"", "[::]"};
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_call lookup;
+    struct conform_end client, server;
+    unsigned i;
+
+    names_need_ipv6();
+    names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
+    names_is_main = true;
+    info.lookup_ms = NAMES_SHORT_MS;
+    info.addr_format = NA_ADDR_IPV4;
+    conform_open(&client, &info);
+    /* A number, at once. */
+    hg_test_expect_log("it is of IPv6, and this class has only IPv4. For IPv6 "
+                       "open it at [::], or with addr_format NA_ADDR_IPV6");
+    HG_CHECK_RET(NA_Addr_lookup(client.na_class, client.context, conform_ended,
+                     &lookup, names_of("[::1]", &server), &lookup.id),
+        NA_INVALID_ARG);
+    names_move("::1", NULL);
+    hg_test_expect_log("the host has only IPv6 addresses, and this class has "
+                       "only IPv4. For IPv6 open it at [::], or with "
+                       "addr_format NA_ADDR_IPV6");
+    names_look_up(&client, &lookup, names_of("moving", &server));
+    HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    names_move("127.0.0.9", "::1");
+    hg_test_expect_log("cannot be reached: no answer, or refused. The host has "
+                       "IPv6, too, but this class has only IPv4. For IPv6 "
+                       "open it at [::], or with addr_format NA_ADDR_IPV6");
+    names_look_up(&client, &lookup, names_of("moving", &server));
+    HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    conform_close(&client);
+    for (i = 0; i < 2; i++) {
+        names_open_as(&client, opens[i], i == 0 ? NA_ADDR_IPV6 : NA_ADDR_UNSPEC,
+            NA_FALSE);
+        names_check_reached(&client, &server, "moving");
+        conform_close(&client);
+    }
+    conform_close(&server);
 }
 
 /* ---- Names that move ---- */
