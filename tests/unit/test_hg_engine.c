@@ -193,6 +193,22 @@ HG_TEST(overflow_matches_its_golden_file)
     golden_close(golden);
 }
 
+static unsigned engine_freed;
+
+/* Code of the application: no lock is held. */
+static void engine_free_data(void *lock)
+{
+    HG_CHECK(!hg_is_inside((struct hg_monitor *) lock));
+    engine_freed++;
+}
+
+static hg_return_t engine_answer_large_with_data(hg_handle_t handle)
+{
+    HG_CHECK_OK(HG_Set_data(handle, handle->context->lock, engine_free_data));
+    return engine_answer_large(handle);
+}
+
+/* The timer, which runs with the lock held, has the last reference. */
 HG_TEST(overflow_output_is_released_when_nobody_fetches_it)
 {
     struct hg_options options = HG_OPTIONS_INITIALIZER;
@@ -200,8 +216,10 @@ HG_TEST(overflow_output_is_released_when_nobody_fetches_it)
     struct engine_call call;
     struct engine engine;
 
+    engine_freed = 0;
     options.output_hold_ms = 10;
-    engine_begin_call(&engine, &options, engine_answer_large, &trouble, &call);
+    engine_begin_call(
+        &engine, &options, engine_answer_large_with_data, &trouble, &call);
     HG_CHECK_EQ_INT(trouble.count, 1);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
     HG_CHECK_EQ_INT(call.ends, 0);
@@ -210,6 +228,7 @@ HG_TEST(overflow_output_is_released_when_nobody_fetches_it)
         (void) engine_progress(
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
+    HG_CHECK_EQ_INT(engine_freed, 1);
     HG_CHECK_OK(hg_forward_cancel(call.handle));
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
