@@ -95,3 +95,20 @@ HG_TEST_WHERE(address_translation_is_passed, firewall_is_passed)
                 "iptables -t nat -A POSTROUTING -o here " FIREWALL_SNAT);
     firewall_pass(&end, FIREWALL_INSIDE, address);
 }
+
+/* Over libfabric the client cannot connect to the server's endpoint for puts
+ * and gets: after lookup_ms the server connects to the client. */
+HG_TEST_WHERE(server_with_one_open_port_is_passed, firewall_is_passed)
+{
+    char address[NA_MAX_ADDR_LEN];
+    struct rpc_end end;
+
+    hosts_join(&end, false, address);
+    FIREWALL_DO("iptables -A OUTPUT -o here -p tcp --syn ! --dport %s "
+                "-j REJECT --reject-with tcp-reset",
+        strrchr(address, ':') + 1);
+    firewall_pass(&end, HOSTS_HERE, address);
+    if (hg_test_is_ofi()) /* the rule has met packets */
+        HG_CHECK(hosts_try(
+            "iptables -nvxL OUTPUT | awk '/REJECT/ { exit $1 == 0 }'"));
+}

@@ -402,6 +402,54 @@ HG_TEST(send_without_a_receiver_ends_unreachable)
     HG_CHECK_EQ_INT(ranks_run(1, "missing_class"), 0);
 }
 
+/* Rank 0 does not poll, so a window of messages that rank 1 has sent is not
+ * received when rank 1 ends the connection. The next one has a new window. */
+HG_TEST_ROLE(terminated)
+{
+    static char bytes[CONN_WINDOW];
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct conform_call call;
+    struct conform_end end;
+    na_addr_t peer;
+
+    (void) argc;
+    (void) argv;
+    info.max_unexpected_size = CONN_BIG;
+    info.death_ms = 100;
+    end.na_class = NA_Initialize_opt("mpi+static://", NA_TRUE, &info);
+    HG_CHECK(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    HG_CHECK(end.context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
+    if (conn_rank() == 0) {
+        HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 1);
+        HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+        conn_meet(&end);
+        conn_barrier();
+        HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 3);
+        conn_meet(&end);
+    } else {
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, bytes, CONN_SIZE, 1);
+        conn_meet(&end);
+        conn_send(&end, false, peer, bytes, sizeof(bytes), 2);
+        memset(&call, 0, sizeof(call));
+        HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
+            &call, peer, NA_OP_ID_IGNORE));
+        HG_CHECK_OK(conform_wait(&end, &call));
+        conn_barrier();
+        conn_send(&end, false, peer, bytes, CONN_SIZE, 3);
+        conn_meet(&end);
+    }
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+}
+
+HG_TEST(connection_after_one_that_ended_has_a_window_of_its_own)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "terminated"), 0);
+}
+
 /* Rank 1 finalizes its class, whose last message rank 0 has not received. */
 HG_TEST_ROLE(unread)
 {
