@@ -95,7 +95,7 @@ bool hook_chance(uint64_t n)
 int hook_fault(const char *kind)
 {
     bool any = !strcmp(hook_words.fault, "any") && strcmp(kind, "send") != 0 &&
-        strcmp(kind, "rma") != 0;
+        strcmp(kind, "short") != 0 && strcmp(kind, "rma") != 0;
     bool fails = false;
 
     if (!any && strcmp(hook_words.fault, kind) != 0)

@@ -45,8 +45,9 @@
  *                 the Nth call of a kind fails, by default with ENOMEM. Kinds
  *                 are the calls getinfo, fabric, domain, av, cq, ep, bind,
  *                 enable, getname, setopt, getwait, insert, mr, mrenable,
- *                 mapraw and recv, or any for all of them; send and rma end
- *                 with an error in the completion queue
+ *                 mapraw and recv, or any for all of them; send, short (a send
+ *                 of up to 24 bytes that is not injected) and rma end with an
+ *                 error in the completion queue
  *
  * The hook supports the calls that a transport of messages and RMA makes. It
  * does not support tagged messages, counters, remote CQ data, selective

@@ -5,7 +5,8 @@
 
 #include "harness.h"
 
-#define HOOK_ENDED 1 /* posted and complete: the provider is not called */
+#define HOOK_ENDED 1   /* posted and complete: the provider is not called */
+#define HOOK_SHORT 24u /* the header of a message of hg */
 
 /* Operations in flight, by their address. */
 static struct hook_op *hook_ops[HOOK_BUCKETS];
@@ -225,6 +226,17 @@ static int hook_post_refuse(struct hook_ep *ep, const struct hook_post *post)
     return receives ? hook_fault("recv") : 0;
 }
 
+/* Whether a send or a transfer must fail; returns as hook_fault. */
+static int hook_post_fault(const struct hook_post *post)
+{
+    int ret = hook_fault(post->access == FI_SEND ? "send" : "rma");
+
+    if (ret == 0 && post->access == FI_SEND && !post->inject &&
+        post->count == 1 && post->iov[0].iov_len <= HOOK_SHORT)
+        ret = hook_fault("short");
+    return ret;
+}
+
 /* 0: call the provider; HOOK_ENDED; or a negative errno. */
 static int hook_post_begin(struct hook_ep *ep, struct hook_post *post)
 {
@@ -238,7 +250,7 @@ static int hook_post_begin(struct hook_ep *ep, struct hook_post *post)
     if (ret != 0)
         return ret;
     if (!hook_post_is_receive(post))
-        ret = -hook_fault(post->access == FI_SEND ? "send" : "rma");
+        ret = -hook_post_fault(post);
     pthread_mutex_lock(&hook_lock);
     hook_post_check_memory(ep, post, mrs);
     if (!hook_post_is_receive(post)) {

@@ -144,6 +144,33 @@ static na_return_t peers_get(struct conform_end *from, struct conform_end *of,
     return ret;
 }
 
+/* A class that does not listen connects to one that gets its memory: by LINK, a
+ * header alone. If that fails, the other class connects; no peer is lost. */
+HG_TEST(link_that_fails_does_not_end_the_connection)
+{
+    struct conform_end server, client;
+    unsigned char memory[4096];
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t addr, back, source;
+
+    conform_fill(memory, sizeof(memory), 1);
+    hg_test_ofi_configure("fault=short:1:104");
+    endpoint_open_with(&server, "ofi+tcp://127.0.0.1:0", 60000, 200);
+    endpoint_open_client(&client, &server, NULL);
+    endpoint_name(&server, server.self, name);
+    addr = endpoint_lookup_both(&client, &server, name);
+    back = peers_send(&client, client.context, &server, addr);
+    HG_CHECK_OK(peers_get(&server, &client, back, memory, sizeof(memory)));
+    HG_CHECK_EQ_U64(hg_test_ofi_count("fault"), 1);
+    source = peers_send(&client, client.context, &server, addr);
+    HG_CHECK(source == back);
+    HG_CHECK_OK(NA_Addr_free(server.na_class, source));
+    HG_CHECK_OK(NA_Addr_free(server.na_class, back));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    conform_close(&client);
+    conform_close(&server);
+}
+
 /* The endpoint of the last message was removed with the old peer. The next
  * peer's endpoints are learned, each by its own address. */
 HG_TEST(closed_address_reaches_the_next_process)
