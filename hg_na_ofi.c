@@ -1356,12 +1356,14 @@ struct na_ofi_addr {
     _Atomic uint8_t context; /* endpoint that its last message came from */
     unsigned tries;          /* attempts of that HELLO or WELCOME */
     uint64_t asked;          /* tick of the last HELLO sent */
-    uint64_t deadline; /* last tick, if the address is asked or accepted, or the
-                     peer sent BYE; else NA_OFI_NEVER */
-    uint64_t often;    /* ticks between keep-alives */
+    /* Last tick, if the address is accepted, or the peer sent BYE; the time in
+     * ns, while it is asked; else NA_OFI_NEVER. */
+    uint64_t deadline;
+    uint64_t late;  /* first tick after that time; 0: not yet */
+    uint64_t often; /* ticks between keep-alives */
     /* While it is asked and has a host name. */
     struct na_plug_query *query;
-    uint64_t limit;          /* last tick of all its numbers */
+    uint64_t limit;          /* time in ns for all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
     _Atomic uint64_t unsent; /* bytes of messages that the provider has */
     uint64_t injected; /* ... of those that it reports no end of; guarded by the
@@ -5340,7 +5342,8 @@ static bool na_ofi_is_late(
     const struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
     return atomic_load(&addr->state) == NA_OFI_ASKED &&
-        self->turn > addr->deadline && !na_plug_list_empty(&addr->lookups);
+        !na_plug_list_empty(&addr->lookups) &&
+        self->base.core->now_ns() > addr->deadline;
 }
 
 /* Send LINK where it is due. -FI_EAGAIN: some could not be sent yet. */
@@ -5765,8 +5768,11 @@ static na_return_t na_ofi_ask(
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = 0;
-    addr->limit = self->turn + self->lookup_ticks;
+    /* In time, not in ticks: on a busy machine the clock skips ticks. */
+    addr->limit = self->base.core->now_ns() +
+        (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
     addr->deadline = addr->limit;
+    addr->late = 0;
     atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
@@ -5780,12 +5786,12 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     const char *port = strrchr(addr->base.name, ':') + 1;
     struct sockaddr_storage number;
+    uint64_t now = self->base.core->now_ns();
     uint64_t share;
 
-    if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
+    if (!na_plug_has_next(addr->query) || now >= addr->limit)
         return false;
-    number = *na_plug_next(
-        addr->query, (addr->limit - self->turn) * self->period, &share);
+    number = *na_plug_next(addr->query, addr->limit - now, &share);
     na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
     if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
         0) {
@@ -5797,7 +5803,8 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
     /* With a new token, so that a late answer from the last number is not taken
      * for one of this. */
     na_ofi_slot_free(self, addr);
-    addr->deadline = self->turn + share / self->period + 1;
+    addr->deadline = now + share;
+    addr->late = 0;
     if (na_ofi_aim(self, addr) != NA_SUCCESS)
         return false;
     na_ofi_push_due(self, addr);
@@ -6623,16 +6630,16 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
 #define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
 #define NA_OFI_LATE 2 /* ticks; see na_ofi_is_late */
 
-/* Check an address in this tick: NA_SUCCESS, or the code with which it ends.
- * The class's lock is held. */
+/* Check an address in this tick, at time `now`: NA_SUCCESS, or the code with
+ * which it ends. The class's lock is held. */
 static na_return_t na_ofi_check_addr(
-    struct na_ofi_class *self, struct na_ofi_addr *addr)
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint64_t now)
 {
     uint64_t often = addr->often;
 
     switch (atomic_load(&addr->state)) {
     case NA_OFI_ASKED:
-        if (self->turn > addr->deadline)
+        if (now > addr->deadline)
             return addr->reached ? NA_DISCONNECT : NA_HOSTUNREACH;
         often = self->lookup_ticks / 4;
         break;
@@ -6657,6 +6664,7 @@ static na_return_t na_ofi_check_addr(
 /* One tick. The class's lock is held, but released meanwhile. */
 static void na_ofi_tick(struct na_ofi_class *self)
 {
+    uint64_t now = self->base.core->now_ns();
     struct na_link *link;
     struct na_link *next;
 
@@ -6664,13 +6672,15 @@ static void na_ofi_tick(struct na_ofi_class *self)
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
-        na_return_t code = na_ofi_check_addr(self, addr);
+        na_return_t code = na_ofi_check_addr(self, addr, now);
 
         next = link->next;
         if (code == NA_SUCCESS)
             continue;
-        if (na_ofi_is_late(self, addr) &&
-            self->turn <= addr->deadline + NA_OFI_LATE) {
+        if (addr->late == 0)
+            addr->late = self->turn;
+        if (na_ofi_is_late(self, addr) && addr->deadline != 0 &&
+            self->turn < addr->late + NA_OFI_LATE) {
             na_ofi_push_due(self, addr);
             continue;
         }

@@ -104,8 +104,8 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
 CHECK_CASES := $(STEPS) $(OFI) \
-    $(filter $(call box,ofi_names ofi_shm_forged sm_sleep_cost sm_mapped), \
-        $(BOX)) \
+    $(filter $(call box,ofi_names ofi_clock ofi_shm_forged sm_sleep_cost \
+        sm_mapped), $(BOX)) \
     $(call on,zmq+tcp,$(filter-out $(ZMQ_ASAN),$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
     $(call on,sm zmq+tcp,$(call conform,na_msg na_peer na_rma rpc_calls \

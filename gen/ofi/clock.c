@@ -15,16 +15,16 @@
 #define NA_OFI_TICK_MAX (100 * NA_OFI_MS)
 #define NA_OFI_LATE 2 /* ticks; see na_ofi_is_late */
 
-/* Check an address in this tick: NA_SUCCESS, or the code with which it ends.
- * The class's lock is held. */
+/* Check an address in this tick, at time `now`: NA_SUCCESS, or the code with
+ * which it ends. The class's lock is held. */
 static na_return_t na_ofi_check_addr(
-    struct na_ofi_class *self, struct na_ofi_addr *addr)
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint64_t now)
 {
     uint64_t often = addr->often;
 
     switch (atomic_load(&addr->state)) {
     case NA_OFI_ASKED:
-        if (self->turn > addr->deadline)
+        if (now > addr->deadline)
             return addr->reached ? NA_DISCONNECT : NA_HOSTUNREACH;
         often = self->lookup_ticks / 4;
         break;
@@ -49,6 +49,7 @@ static na_return_t na_ofi_check_addr(
 /* One tick. The class's lock is held, but released meanwhile. */
 static void na_ofi_tick(struct na_ofi_class *self)
 {
+    uint64_t now = self->base.core->now_ns();
     struct na_link *link;
     struct na_link *next;
 
@@ -56,13 +57,15 @@ static void na_ofi_tick(struct na_ofi_class *self)
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
-        na_return_t code = na_ofi_check_addr(self, addr);
+        na_return_t code = na_ofi_check_addr(self, addr, now);
 
         next = link->next;
         if (code == NA_SUCCESS)
             continue;
-        if (na_ofi_is_late(self, addr) &&
-            self->turn <= addr->deadline + NA_OFI_LATE) {
+        if (addr->late == 0)
+            addr->late = self->turn;
+        if (na_ofi_is_late(self, addr) && addr->deadline != 0 &&
+            self->turn < addr->late + NA_OFI_LATE) {
             na_ofi_push_due(self, addr);
             continue;
         }

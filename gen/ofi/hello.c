@@ -103,8 +103,11 @@ static na_return_t na_ofi_ask(
     if (ret != NA_SUCCESS)
         return ret;
     addr->home = 0;
-    addr->limit = self->turn + self->lookup_ticks;
+    /* In time, not in ticks: on a busy machine the clock skips ticks. */
+    addr->limit = self->base.core->now_ns() +
+        (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
     addr->deadline = addr->limit;
+    addr->late = 0;
     atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
@@ -118,12 +121,12 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
 {
     const char *port = strrchr(addr->base.name, ':') + 1;
     struct sockaddr_storage number;
+    uint64_t now = self->base.core->now_ns();
     uint64_t share;
 
-    if (!na_plug_has_next(addr->query) || self->turn >= addr->limit)
+    if (!na_plug_has_next(addr->query) || now >= addr->limit)
         return false;
-    number = *na_plug_next(
-        addr->query, (addr->limit - self->turn) * self->period, &share);
+    number = *na_plug_next(addr->query, addr->limit - now, &share);
     na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
     if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
         0) {
@@ -135,7 +138,8 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
     /* With a new token, so that a late answer from the last number is not taken
      * for one of this. */
     na_ofi_slot_free(self, addr);
-    addr->deadline = self->turn + share / self->period + 1;
+    addr->deadline = now + share;
+    addr->late = 0;
     if (na_ofi_aim(self, addr) != NA_SUCCESS)
         return false;
     na_ofi_push_due(self, addr);

@@ -215,12 +215,14 @@ struct na_ofi_addr {
     _Atomic uint8_t context; /* endpoint that its last message came from */
     unsigned tries;          /* attempts of that HELLO or WELCOME */
     uint64_t asked;          /* tick of the last HELLO sent */
-    uint64_t deadline; /* last tick, if the address is asked or accepted, or the
-                     peer sent BYE; else NA_OFI_NEVER */
-    uint64_t often;    /* ticks between keep-alives */
+    /* Last tick, if the address is accepted, or the peer sent BYE; the time in
+     * ns, while it is asked; else NA_OFI_NEVER. */
+    uint64_t deadline;
+    uint64_t late;  /* first tick after that time; 0: not yet */
+    uint64_t often; /* ticks between keep-alives */
     /* While it is asked and has a host name. */
     struct na_plug_query *query;
-    uint64_t limit;          /* last tick of all its numbers */
+    uint64_t limit;          /* time in ns for all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
     _Atomic uint64_t unsent; /* bytes of messages that the provider has */
     uint64_t injected; /* ... of those that it reports no end of; guarded by the

@@ -237,7 +237,8 @@ static bool na_ofi_is_late(
     const struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
     return atomic_load(&addr->state) == NA_OFI_ASKED &&
-        self->turn > addr->deadline && !na_plug_list_empty(&addr->lookups);
+        !na_plug_list_empty(&addr->lookups) &&
+        self->base.core->now_ns() > addr->deadline;
 }
 
 /* Send LINK where it is due. -FI_EAGAIN: some could not be sent yet. */
