@@ -12,6 +12,25 @@
 static pthread_mutex_t hg_fault_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned hg_fault_users; /* guarded by the mutex, as is opening */
 static int hg_fault_pipe[2] = {-1, -1};
+static pthread_once_t hg_fault_once = PTHREAD_ONCE_INIT;
+
+/* ---- Fork ---- */
+
+/* The child needs the mutex, so no other thread may have it. */
+static void hg_fault_fork_prepare(void)
+{
+    hg_lock(&hg_fault_mutex);
+}
+
+static void hg_fault_fork_end(void)
+{
+    hg_unlock(&hg_fault_mutex);
+}
+
+static void hg_fault_watch_forks(void)
+{
+    hg_log_atfork(hg_fault_fork_prepare, hg_fault_fork_end, hg_fault_fork_end);
+}
 
 /* ---- The pipe ---- */
 
@@ -20,6 +39,7 @@ HG_PRIVATE hg_return_t hg_fault_open(void)
     hg_return_t ret = HG_SUCCESS;
     int i;
 
+    (void) pthread_once(&hg_fault_once, hg_fault_watch_forks);
     hg_lock(&hg_fault_mutex);
     if (hg_fault_users == 0 && pipe(hg_fault_pipe) != 0)
         ret = hg_log_no_fd("rma", "checks of memory");

@@ -11,7 +11,8 @@
  * Cost on a virtual machine, in the cache, pages of 4 KiB: a check of 1 MiB
  * takes 9 us for reading, a memcpy 36 us.
  *
- * Locking: none. Each check takes as many bytes out of the pipe as it has put
+ * Locking: opening and closing have a mutex, which a process that forks holds.
+ * The checks have none: each takes as many bytes out of the pipe as it has put
  * in, and does not use their values. So threads, and the child of a fork, share
  * one pipe.
  */

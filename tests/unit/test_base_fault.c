@@ -9,6 +9,10 @@
 
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define FAULT_SECONDS 50u /* a child that takes longer hangs */
 
 enum { FAULT_SMALL = 40 };
 
@@ -159,4 +163,48 @@ HG_TEST(fault_is_found_in_the_run_after_a_page)
         HG_CHECK(hg_fault_copy_run(at, buf, 32, at, &page));
     HG_CHECK(!hg_fault_copy_run(at, buf, 32, at, &page));
     fault_close(&pages);
+}
+
+/* ---- Fork ---- */
+
+static _Atomic int fault_step; /* 1: the mutex is locked; 2: fork has begun */
+
+static void fault_note_fork(void)
+{
+    atomic_store(&fault_step, 2);
+}
+
+static void *fault_hold(void *arg)
+{
+    (void) arg;
+    hg_lock(&hg_fault_mutex);
+    atomic_store(&fault_step, 1);
+    while (atomic_load(&fault_step) == 1)
+        (void) sched_yield();
+    (void) usleep(10000); /* until the fork waits for the mutex */
+    hg_unlock(&hg_fault_mutex);
+    return NULL;
+}
+
+HG_TEST(child_opens_the_pipe_that_another_thread_was_opening)
+{
+    pthread_t thread;
+    pid_t child;
+    int status = -1;
+
+    HG_CHECK_OK(hg_fault_open());
+    HG_CHECK(pthread_atfork(fault_note_fork, NULL, NULL) == 0);
+    HG_CHECK(pthread_create(&thread, NULL, fault_hold, NULL) == 0);
+    while (atomic_load(&fault_step) == 0)
+        (void) sched_yield();
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0) {
+        (void) alarm(FAULT_SECONDS);
+        (void) syscall(SYS_exit_group, hg_fault_open());
+    }
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK_EQ_INT(status, 0);
+    HG_CHECK(pthread_join(thread, NULL) == 0);
+    hg_fault_close();
 }
