@@ -91,44 +91,46 @@ static struct na_ofi_addr *na_ofi_slot_find(
 
 /* ---- The address vector ---- */
 
-/* Insert an address that passes na_ofi_raw_ok into the address vector. */
+/* Insert an address that passes na_ofi_raw_ok into the address vector. If a
+ * process of shm ended and another one opened its name, the memory of the old
+ * one stays mapped as long as its address is in use. A further slash makes shm
+ * map that of the new one. */
 static na_return_t na_ofi_insert(
     struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
 {
     const struct na_core *core = self->base.core;
-    size_t size = na_ofi_is_str(self) ? strlen((const char *) raw) + 1
-                                      : self->ends[0]->raw_size;
-    struct na_ofi_entry *entry;
+    struct na_ofi_entry *fresh =
+        (struct na_ofi_entry *) core->alloc(sizeof(*fresh));
     struct na_link *link;
-    char other[NA_OFI_RAW_MAX];
-    const void *address;
     int n;
 
     *at_p = FI_ADDR_UNSPEC;
+    if (fresh == NULL)
+        return NA_NOMEM;
+    n = na_ofi_look(self, raw, fresh);
     for (link = self->entries.next; link != &self->entries; link = link->next) {
-        entry = NA_OFI_OF(link, struct na_ofi_entry, link);
-        if (memcmp(entry->raw, raw, size) == 0) {
+        struct na_ofi_entry *entry = NA_OFI_OF(link, struct na_ofi_entry, link);
+
+        if (memcmp(entry->raw, fresh->raw, sizeof(entry->raw)) != 0)
+            continue;
+        if (entry->file == fresh->file) {
+            core->free(fresh);
             entry->uses++;
             *at_p = entry->at;
             return NA_SUCCESS;
         }
+        if (fresh->slashes <= entry->slashes)
+            fresh->slashes = entry->slashes + 1;
     }
-    entry = (struct na_ofi_entry *) core->alloc(sizeof(*entry));
-    if (entry == NULL)
-        return NA_NOMEM;
-    memset(entry, 0, sizeof(*entry));
-    entry->uses = 1;
-    memcpy(entry->raw, raw, size);
-    n = na_ofi_to_insert(self, entry->raw, other, &address);
     if (n == 0)
-        n = fi_av_insert(self->av, address, 1, &entry->at, 0, NULL);
+        n = na_ofi_insert_entry(self, fresh);
     if (n == 1) {
-        na_plug_list_init(&entry->link);
-        na_plug_list_push(&self->entries, &entry->link);
-        *at_p = entry->at;
+        na_plug_list_init(&fresh->link);
+        na_plug_list_push(&self->entries, &fresh->link);
+        *at_p = fresh->at;
         return NA_SUCCESS;
     }
-    core->free(entry);
+    core->free(fresh);
     core->log(HG_LOG_LEVEL_WARNING, "ofi", "cannot enter a peer's address: %s",
         n < 0 ? fi_strerror(-n) : "the provider refuses it");
     return NA_HOSTUNREACH;

@@ -25,7 +25,8 @@
 #define NA_OFI_STR_SIZE (sizeof(NA_OFI_STR) + NA_OFI_STR_MAX)
 #define NA_OFI_NO_STR "not a name of 1 to 92 bytes, without blanks and slashes"
 #define NA_OFI_PROVIDERS 3
-#define NA_OFI_NAMES 1024 /* names that a process remembers */
+#define NA_OFI_NAMES 1024  /* names that a process remembers */
+#define NA_OFI_SLASHES 100 /* in front of a name, at most */
 
 /* A protocol name that an application may use, and the providers that serve it:
  * the first available one is used. The native RDM provider over TCP is "net" in
@@ -327,10 +328,11 @@ static na_return_t na_ofi_raw_of(struct na_ofi_class *self, const char *rest,
     return na_ofi_raw_of_hex(self, rest, from_peer, raw, size_p);
 }
 
-/* 0: an endpoint of this user has that name of shared memory; else a negative
- * error. libfabric's shm does not check: it accepts a name that is not in use,
- * and with a process of another user it hangs or makes that process crash. */
-static int na_ofi_is_there(const char *name)
+/* 0: an endpoint of this user has that name of shared memory, whose file is
+ * *file_p; else a negative error. libfabric's shm does not check: it accepts a
+ * name that is not in use, and with a process of another user it hangs or makes
+ * that process crash. */
+static int na_ofi_is_there(const char *name, ino_t *file_p)
 {
     char path[sizeof(NA_OFI_SHM) + NA_OFI_RAW_MAX];
     struct stat status;
@@ -340,31 +342,47 @@ static int na_ofi_is_there(const char *name)
         return -errno;
     if (!S_ISREG(status.st_mode))
         return -FI_ENOENT;
+    *file_p = status.st_ino;
     return status.st_uid == geteuid() ? 0 : -FI_EACCES;
 }
 
-/* The address to pass to fi_av_insert: `raw` itself, or `other`. If this
- * process had an endpoint with that name, a slash in front of it makes shm map
- * the memory again; see na_ofi_names. A negative error: no endpoint can be
- * reached there. */
-static int na_ofi_to_insert(const struct na_ofi_class *self,
-    const unsigned char *raw, char other[NA_OFI_RAW_MAX],
-    const void **address_p)
+/* Find out what is at an address now. 0, or a negative error: no endpoint can
+ * be reached there. If this process had an endpoint with that name, a slash in
+ * front of it makes shm map the memory again; see na_ofi_names. */
+static int na_ofi_look(const struct na_ofi_class *self,
+    const unsigned char *raw, struct na_ofi_entry *entry)
 {
     const char *name = (const char *) raw + strlen(NA_OFI_STR);
-    int rc;
 
-    *address_p = raw;
-    if (!na_ofi_is_str(self))
+    memset(entry, 0, sizeof(*entry));
+    entry->uses = 1;
+    if (!na_ofi_is_str(self)) {
+        memcpy(entry->raw, raw, self->ends[0]->raw_size);
         return 0;
-    assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
-    rc = na_ofi_is_there(name);
-    if (rc == 0 && na_ofi_had(name) &&
-        memcmp(raw, self->src, self->src_size) != 0) {
-        (void) snprintf(other, NA_OFI_RAW_MAX, NA_OFI_STR "/%s", name);
-        *address_p = other;
     }
-    return rc;
+    assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
+    memcpy(entry->raw, raw, strlen((const char *) raw) + 1);
+    entry->slashes =
+        na_ofi_had(name) && memcmp(raw, self->src, self->src_size) != 0;
+    return na_ofi_is_there(name, &entry->file);
+}
+
+/* Insert an entry into the address vector. 1: done. 0 or a negative error: the
+ * provider refuses it. */
+static int na_ofi_insert_entry(
+    struct na_ofi_class *self, struct na_ofi_entry *entry)
+{
+    char other[NA_OFI_RAW_MAX];
+    char slashes[NA_OFI_SLASHES + 1] = "";
+
+    if (entry->slashes == 0)
+        return fi_av_insert(self->av, entry->raw, 1, &entry->at, 0, NULL);
+    if (entry->slashes > NA_OFI_SLASHES)
+        return -FI_ENOSPC;
+    memset(slashes, '/', entry->slashes);
+    (void) snprintf(other, sizeof(other), NA_OFI_STR "%s%s", slashes,
+        (const char *) entry->raw + strlen(NA_OFI_STR));
+    return fi_av_insert(self->av, other, 1, &entry->at, 0, NULL);
 }
 
 /* Whether an address that a peer sent may be passed to the provider and to

@@ -169,6 +169,8 @@ struct na_ofi_buffer {
 struct na_ofi_entry {
     struct na_link link; /* class->entries */
     unsigned uses;
+    unsigned slashes; /* shm: in front of the name */
+    ino_t file;       /* shm: of the peer's memory */
     fi_addr_t at;
     unsigned char raw[NA_OFI_RAW_MAX];
 };

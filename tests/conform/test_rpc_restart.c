@@ -189,6 +189,34 @@ HG_TEST_WHERE(server_that_exits_during_calls_can_be_called_again,
     rpc_close(&end);
 }
 
+/* The address of the server that ended may still be in use. */
+HG_TEST_WHERE(server_that_exits_is_looked_up_beside_its_old_address,
+    hg_test_crosses_processes)
+{
+    enum { ROUNDS = 3 };
+    na_addr_t before[ROUNDS];
+    struct rpc_end end;
+    unsigned round;
+    char *name;
+
+    restart_open(&end, &name);
+    for (round = 0; round < ROUNDS; round++) {
+        restart_check(&end, HG_SUCCESS);
+        hg_test_stop(end.peer);
+        restart_check(&end, HG_DISCONNECT);
+        before[round] = end.target;
+        restart_spawn(&end, &name);
+        HG_CHECK_OK(
+            NA_Addr_lookup_wait(end.na_class, name, RPC_TIMEOUT, &end.target));
+    }
+    restart_check(&end, HG_SUCCESS);
+    for (round = 0; round < ROUNDS; round++)
+        HG_CHECK_OK(NA_Addr_free(end.na_class, before[round]));
+    restart_check(&end, HG_SUCCESS);
+    free(name);
+    rpc_close(&end);
+}
+
 static na_return_t restart_parted(const struct na_cb_info *info)
 {
     HG_CHECK_OK(info->ret);
