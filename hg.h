@@ -2835,6 +2835,7 @@ HG_EXPORT const char *HG_Get_peer_id(hg_handle_t handle);
  * A thread that is not in one of them, such as one that runs a handler, does
  * not wait when it calls one the next time. So no wake is lost between a test
  * of a flag and the wait. A function may also return early for another context.
+ * If bulk data has a class of its own, a function may wait up to 100 ms longer.
  *
  * HG_Wait(), HG_Trigger() and other functions that wait for something go on. An
  * event loop is woken: the descriptor of HG_Event_get_wait_fd() is readable.
