@@ -744,9 +744,9 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  * The message of HG_Get_input_buf() is no longer valid, and the input cannot be
  * decoded again.
  *
- * @param handle  the handle, in the server.
+ * @param handle  the handle; one of HG_Create() keeps its buffer.
  * @retval HG_SUCCESS      the message is released.
- * @retval HG_INVALID_ARG  the handle is NULL, or of HG_Create().
+ * @retval HG_INVALID_ARG  the handle is NULL.
  */
 HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 

@@ -424,9 +424,9 @@ hg_return_t HG_Get_output_extra_buf(
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
-    hg_return_t ret = hg_check_side(handle, true, "HG_Release_input_buf");
+    hg_return_t ret = hg_check_handle(handle, "HG_Release_input_buf");
 
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS && handle->target)
         hg_call_drop_input(handle);
     return ret;
 }

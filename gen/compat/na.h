@@ -142,6 +142,14 @@ static NA_INLINE na_return_t NA_Addr_to_string2(
     return ret;
 }
 
+static NA_INLINE na_return_t NA_Addr_serialize2(
+    na_class_t *na_class, void *buf, size_t buf_size, na_addr_t *addr)
+{
+    na_return_t ret = NA_Addr_serialize(na_class, buf, buf_size, addr);
+
+    return ret == NA_MSGSIZE ? NA_OVERFLOW : ret;
+}
+
 /* With flags at the end, as in Mercury 2.4, or without; they have no effect. */
 static NA_INLINE na_return_t NA_Addr_deserialize2(na_class_t *na_class,
     na_addr_t **addr_p, const void *buf, size_t buf_size, ...)
@@ -415,21 +423,28 @@ static NA_INLINE na_return_t NA_Get2(na_class_t *na_class,
 
 /* ---- Progress ---- */
 
-/* *count_p, if not NULL: 1 if callbacks wait for NA_Trigger, else 0. */
+/* *count_p, if not NULL: 1 if callbacks wait for NA_Trigger; NA_Poll sets it to
+ * 0 if none do. NA_Poll_wait then returns NA_TIMEOUT and sets nothing. */
 static NA_INLINE na_return_t NA_Poll_wait(na_class_t *na_class,
     na_context_t *context, unsigned int timeout_ms, unsigned int *count_p)
 {
     na_return_t ret = NA_Progress(na_class, context, timeout_ms);
 
-    if (count_p != NULL)
-        *count_p = ret == NA_SUCCESS;
-    return ret == NA_TIMEOUT ? NA_SUCCESS : ret;
+    if (ret == NA_SUCCESS && count_p != NULL)
+        *count_p = 1;
+    return ret;
 }
 
 static NA_INLINE na_return_t NA_Poll(
     na_class_t *na_class, na_context_t *context, unsigned int *count_p)
 {
-    return NA_Poll_wait(na_class, context, 0, count_p);
+    na_return_t ret = NA_Poll_wait(na_class, context, 0, count_p);
+
+    if (ret != NA_TIMEOUT)
+        return ret;
+    if (count_p != NULL)
+        *count_p = 0;
+    return NA_SUCCESS;
 }
 
 static NA_INLINE na_return_t NA_Trigger2(
@@ -453,6 +468,7 @@ unsigned int NA_Context_get_completion_count(const na_context_t *context)
 #define NA_Error_to_string NA_Error_to_string2
 #define NA_Addr_lookup NA_Addr_lookup2
 #define NA_Addr_to_string NA_Addr_to_string2
+#define NA_Addr_serialize NA_Addr_serialize2
 #define NA_Addr_deserialize NA_Addr_deserialize2
 #define NA_Cancel NA_Cancel2
 #define NA_Msg_buf_alloc NA_Msg_buf_alloc2
