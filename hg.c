@@ -3524,6 +3524,9 @@ struct na_addr_core {
      * answers; UINT64_MAX: unknown. */
     uint64_t window;
     uint64_t queued_bytes; /* total weight of its queued messages */
+    /* Of receives that wait for it: see msg.h. */
+    bool connecting; /* core->addr_connected will be called */
+    bool again;      /* a message that may be its peer's came */
     _Alignas(max_align_t) struct na_addr pub;
 };
 
@@ -4070,8 +4073,12 @@ HG_PRIVATE na_return_t na_addr_check_alive(
  * effect on the own address and on dead addresses. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
+/* Whether a connection has proved which process an address stands for. */
+HG_PRIVATE bool na_addr_is_known(const struct na_addr *addr);
+
 /* Whether messages from one address match receives for the other. Names do not
- * count: an address without a connection equals only itself. */
+ * count, because a peer may claim any: an address that is not known equals only
+ * itself. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 
@@ -4321,6 +4328,11 @@ static bool na_addr_is_proven(
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 
+HG_PRIVATE bool na_addr_is_known(const struct na_addr *addr)
+{
+    return na_addr_is_proven(addr, addr);
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
@@ -4459,7 +4471,7 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
         return NA_TRUE;
     /* If a peer is not identified yet, names are compared, except those of dead
      * addresses. */
-    if (na_addr_is_proven(addr1, addr1) && na_addr_is_proven(addr2, addr2))
+    if (na_addr_is_known(addr1) && na_addr_is_known(addr2))
         return NA_FALSE;
     return addr1->name != NULL && addr2->name != NULL &&
             strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&
@@ -4907,6 +4919,10 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
  *   layer, and is notified when a peer dies. Its number is its index in a table
  *   of the class; peers address contexts by these numbers.
  * - Messages and receives match in the order in which they arrived.
+ * - The transport knows which process an address names once the address is
+ *   connected. A receive connects it. Then the receives that wait for it are
+ *   matched with the queued messages again. If it cannot be connected, each
+ *   message that may be for such a receive makes it try again.
  * - Queued messages are copies. The weight of a queued message is its size plus
  *   the cost of storing it. A peer may use at most half of what is free, as in
  *   limit.h: one peer alone can use all of max_queue_bytes, and all together at
@@ -4936,6 +4952,9 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
  * dead address. Any thread, with the lock held or not. */
 HG_PRIVATE void na_msg_addr_ended(
     struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
+
+/* core->addr_connected. Any thread, with the lock held or not. */
+HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret);
 
 /* Instead of a number: the first free one. */
 #define NA_SINK_ANY (-1)
@@ -5141,6 +5160,16 @@ static void na_msg_retry(struct na_class_core *core)
 
 /* ---- Arrivals ---- */
 
+/* Whether a receive may take a message from `source`. While its address is
+ * being connected, it may not: receives of that address match in their order
+ * once the connection was made. */
+static bool na_msg_is_from(const struct na_op *op, const struct na_addr *source)
+{
+    return op->addr == source ||
+        (!na_addr_core_of(op->addr)->connecting &&
+            na_addr_same(op->addr, source));
+}
+
 /* The first posted receive that matches the message; NULL: none. */
 static struct na_op *na_msg_find_receive(
     struct na_inbox *inbox, const struct na_msg_in *in)
@@ -5152,7 +5181,7 @@ static struct na_op *na_msg_find_receive(
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
         if (op->addr == NULL || /* unexpected plane */
-            (op->msg.tag == in->tag && na_addr_same(op->addr, in->source)))
+            (op->msg.tag == in->tag && na_msg_is_from(op, in->source)))
             return op;
     }
     return NULL;
@@ -5186,6 +5215,36 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
         }
     }
     na_op_complete(op, ret);
+}
+
+/* A receive waits for messages of an address. */
+static void na_msg_connect(struct na_addr *addr)
+{
+    if (!addr->self && !na_addr_is_known(addr) &&
+        na_class_ops(addr->na_class)->addr_connect(addr))
+        na_addr_core_of(addr)->connecting = true;
+}
+
+/* Queue a message without a receive. It may come from an address that is not
+ * connected and has a receive for the tag. */
+static na_return_t na_msg_wait(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_link *head =
+        &core->inbox.receives[na_msg_list(in->plane, in->tag)];
+    na_return_t ret = na_msg_keep(core, in);
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        const struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        if (op->addr == NULL || op->msg.tag != in->tag)
+            continue;
+        /* An attempt that is in progress may be too early. */
+        na_addr_core_of(op->addr)->again = true;
+        na_msg_connect(op->addr);
+    }
+    return ret;
 }
 
 /* Count and log a message that was not accepted; `ret` is the reason. */
@@ -5225,7 +5284,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 
             if (op != NULL)
                 na_msg_fill(op, &in);
-            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
+            ret = op != NULL ? NA_SUCCESS : na_msg_wait(core, &in);
         }
         if (ret != NA_SUCCESS)
             ret = na_msg_refused(part, &in, ret);
@@ -5242,6 +5301,7 @@ HG_PRIVATE void na_msg_addr_ended(
 
     assert(ret != NA_SUCCESS);
     hg_enter(core->lock);
+    na_addr_core_of(addr)->connecting = false;
     if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
         core->inbox.has_dead = true;
     for (i = 0; unreached && i < NA_INBOX_TAGS; i++) {
@@ -5261,6 +5321,74 @@ HG_PRIVATE void na_msg_addr_ended(
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
+    hg_leave(core->lock);
+}
+
+/* The first queued message that matches a receive; NULL: none. */
+static struct na_msg_kept *na_msg_find_kept(
+    struct na_link *head, const struct na_op *op)
+{
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        struct na_msg_kept *kept = na_msg_kept_of(link);
+
+        if (op->addr == NULL || /* unexpected plane */
+            (kept->in.tag == op->msg.tag &&
+                na_msg_is_from(op, kept->in.source)))
+            return kept;
+    }
+    return NULL;
+}
+
+/* Complete a receive with a queued message. False: none matches. */
+static bool na_msg_match_kept(
+    struct na_inbox *inbox, unsigned list, struct na_op *op)
+{
+    struct na_msg_kept *kept = na_msg_find_kept(&inbox->kept[list], op);
+
+    if (kept == NULL)
+        return false;
+    na_msg_take(inbox, kept);
+    na_msg_fill(op, &kept->in);
+    na_msg_free(kept);
+    return true;
+}
+
+/* Match the receives that wait for an address with the queued messages. */
+static void na_msg_match_all(
+    struct na_class_core *core, const struct na_addr *addr)
+{
+    struct na_inbox *inbox = &core->inbox;
+    unsigned i;
+
+    for (i = 0; inbox->queued_bytes > 0 && i < NA_INBOX_TAGS; i++) {
+        struct na_link *link = inbox->receives[i].next;
+
+        while (link != &inbox->receives[i]) {
+            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+            link = link->next;
+            if (op->addr == addr)
+                (void) na_msg_match_kept(inbox, i, op);
+        }
+    }
+    na_msg_retry(core);
+}
+
+HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
+    bool again;
+
+    hg_enter(core->lock);
+    again = na_addr_core_of(addr)->again;
+    na_addr_core_of(addr)->again = false;
+    na_addr_core_of(addr)->connecting = false;
+    if (ret == NA_SUCCESS)
+        na_msg_match_all(core, addr);
+    else if (again)
+        na_msg_connect(addr);
     hg_leave(core->lock);
 }
 
@@ -5516,23 +5644,6 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
-/* The first queued message that matches a receive; NULL: none. */
-static struct na_msg_kept *na_msg_find_kept(
-    struct na_link *head, const struct na_op *op)
-{
-    struct na_link *link;
-
-    for (link = head->next; link != head; link = link->next) {
-        struct na_msg_kept *kept = na_msg_kept_of(link);
-
-        if (op->addr == NULL || /* unexpected plane */
-            (kept->in.tag == op->msg.tag &&
-                na_addr_same(kept->in.source, op->addr)))
-            return kept;
-    }
-    return NULL;
-}
-
 /* Complete a receive with a queued message, or post it. */
 static na_return_t na_msg_post(struct na_op *op, const char *function)
 {
@@ -5540,17 +5651,16 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     struct na_inbox *inbox = &core->inbox;
     unsigned list = na_msg_list(
         op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
-    struct na_msg_kept *kept = na_msg_find_kept(&inbox->kept[list], op);
 
     assert(hg_list_is_empty(&op->link));
-    if (kept != NULL) {
-        na_msg_take(inbox, kept);
-        na_msg_fill(op, &kept->in);
-        na_msg_free(kept);
+    if (na_msg_match_kept(inbox, list, op)) {
+        /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
         return na_addr_check_alive(op->addr, function);
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
+        if (op->addr != NULL)
+            na_msg_connect(op->addr);
     }
     na_msg_retry(core);
     return NA_SUCCESS;
@@ -10965,6 +11075,7 @@ struct na_sm_addr {
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
     bool from_peer;          /* only peers have sent this name */
+    bool receives;           /* dialled only because receives wait for it */
     bool reached;            /* it was ready before */
     bool again;              /* dying, becomes idle and not dead */
     enum na_sm_state state;
@@ -11291,7 +11402,7 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
 /* The level of a line about a peer: an error if the application looks it up. */
 static int na_sm_peer_level(const struct na_sm_addr *addr)
 {
-    return addr->dialled ? na_addr_name_level(addr->from_peer)
+    return addr->dialled ? na_addr_name_level(addr->from_peer || addr->receives)
                          : HG_LOG_LEVEL_WARNING;
 }
 
@@ -11393,6 +11504,8 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
         na_sm_peer_close(self, addr);
     na_sm_hint_set(self->hints, addr->slot); /* check its ring first */
     self->base.core->count(&self->base, "sm_met", 1);
+    if (addr->dialled)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
 }
 
 /* Make the polling thread end the connection. */
@@ -11517,8 +11630,7 @@ static na_return_t na_sm_peer_dead_code(
         return addr->lookup_ret;
     if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
-    HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
-        "%s cannot be reached: %s", name,
+    HG_LOG_AT(na_sm_peer_level(addr), "sm", "%s cannot be reached: %s", name,
         addr->why == 0 ? "the process that listens there does not answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
@@ -11535,6 +11647,8 @@ HG_PRIVATE void na_sm_peer_end(
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     addr->state = addr->again ? NA_SM_IDLE : NA_SM_DEAD;
+    if (addr->again) /* another process may listen there next */
+        atomic_store(&addr->incarnation, 0);
     na_sm_peer_complete(&addr->closers, NA_SUCCESS);
     if (addr->again && addr->reached) {
         if (!hg_list_is_empty(&addr->lookups) ||
@@ -11545,12 +11659,12 @@ HG_PRIVATE void na_sm_peer_end(
         ret = na_sm_peer_dead_code(self, addr);
         na_sm_peer_complete(&addr->lookups, addr->lookup_ret);
         na_sm_peer_complete(&addr->sends, ret);
-        if (addr->again) {
-            atomic_store(&addr->incarnation, 0);
-            core->addr_unreached(&addr->base, ret);
-        } else {
+        if (!addr->again)
             core->addr_dead(&addr->base, ret);
-        }
+        else if (addr->receives)
+            core->addr_connected(&addr->base, ret);
+        else
+            core->addr_unreached(&addr->base, ret);
     }
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         hg_list_remove(&addr->link);
@@ -12210,6 +12324,7 @@ static unsigned na_sm_flow_flush(
 HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
 {
+    addr->receives = false;
     if (addr->state == NA_SM_IDLE)
         na_sm_peer_dial(self, addr);
     if (addr->state == NA_SM_DEAD ||
@@ -13779,6 +13894,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         addr->from_peer = addr->from_peer && from_peer;
         if (op != NULL && addr->state != NA_SM_READY) {
             na_sm_op_push(&addr->lookups, op);
+            addr->receives = false;
             if (addr->state == NA_SM_IDLE)
                 na_sm_peer_dial(self, addr);
             na_addr_unref(&addr->base); /* the class has its own reference */
@@ -13794,6 +13910,18 @@ static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
     na_bool_t from_peer, struct na_addr **addr_p)
 {
     return na_sm_seek(na_class, name, from_peer, NULL, addr_p);
+}
+
+/* A receive waits for messages of the address. */
+static na_bool_t na_sm_addr_connect(struct na_addr *base)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(base);
+
+    if (addr->state == NA_SM_IDLE && addr->dialled) {
+        addr->receives = true;
+        na_sm_peer_dial(na_sm_of(base->na_class), addr);
+    }
+    return addr->state == NA_SM_DIALLING ? NA_TRUE : NA_FALSE;
 }
 
 static na_return_t na_sm_lookup(struct na_op *op)
@@ -14020,6 +14148,7 @@ static const struct na_plugin na_sm_plugin = {
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
+    .addr_connect = na_sm_addr_connect,
     .addr_terminate = na_sm_flow_terminate,
     .addr_abandon = na_sm_abandon,
     .msg_send = na_sm_flow_send,
@@ -14428,6 +14557,12 @@ static na_bool_t na_plugins_addr_cmp(
         : NA_FALSE;
 }
 
+static na_bool_t na_plugins_addr_connect(struct na_addr *addr)
+{
+    (void) addr;
+    return NA_FALSE;
+}
+
 static void na_plugins_addr_abandon(struct na_addr *addr)
 {
     addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
@@ -14510,6 +14645,7 @@ static const struct na_plugin na_plugins_defaults = {
     .context_destroy = na_plugins_context_ignore,
     .addr_lookup = na_plugins_addr_lookup,
     .addr_release = na_plugins_addr_release,
+    .addr_connect = na_plugins_addr_connect,
     .addr_cmp = na_plugins_addr_cmp,
     .addr_terminate = na_plugins_op_refuse,
     .addr_abandon = na_plugins_addr_abandon,
@@ -15235,6 +15371,7 @@ static const struct na_core na_class_core_table = {
     na_class_addr_unreached,
     na_emul_frame_place,
     na_emul_frame_unplace,
+    na_msg_addr_connected,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

@@ -861,10 +861,11 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
  * Make an address of a name, without connecting.
  *
  * The first use of the address connects. It fails with the code that
- * NA_Addr_lookup() gives. Until the address was connected, each use tries
- * again, NA_Addr_cmp() compares it by its name, and messages are not
- * recognised as its peer's. This function does not block: a host name is
- * resolved by the first use, and again by each new connection.
+ * NA_Addr_lookup() gives, except NA_Msg_recv_expected(), which waits. Until the
+ * address was connected, each use tries again, NA_Addr_cmp() compares it by its
+ * name, and messages are not recognised as its peer's. This function does not
+ * block: a host name is resolved by the first use, and again by each new
+ * connection.
  *
  * @param na_class   the class.
  * @param name       the address string of the peer; borrowed.
@@ -928,7 +929,9 @@ NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
  *
  * A peer is one process, by any name or connection. A process that listens
  * where a peer died is another peer. Two addresses of one peer by different
- * transports of the class do not compare as equal.
+ * transports of the class do not compare as equal. The result is the one by
+ * which expected messages find their receives. But while one of the addresses
+ * is not connected, the names are compared, and a sender may claim any name.
  *
  * @param na_class  the class.
  * @param addr1     an address.
@@ -4203,6 +4206,9 @@ HG_EXPORT hg_return_t HG_Addr_dup(
 /**
  * Test whether two addresses are of the same peer.
  *
+ * A peer is one process, by any name or connection. While one of the addresses
+ * is not connected, their names are compared.
+ *
  * @param hg_class  the class.
  * @param addr1     an address or HG_ADDR_NULL.
  * @param addr2     another address or HG_ADDR_NULL.
@@ -6610,8 +6616,17 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
 /**
  * Receive the next message from one source with one tag.
  *
- * The callback gets NA_DISCONNECT if the source dies first, and NA_MSGSIZE if
- * the message was larger than the buffer; that message is lost.
+ * The source is a process: it may send by any connection, its own or one that
+ * this class made. A receive from an address that is not connected connects it,
+ * because only an answer from there proves which process it names: the name
+ * that a sender claims does not count. Messages that arrive before the proof
+ * wait in the queue. If the address cannot be connected, the receive waits. It
+ * tries again when another message with its tag arrives that has no receive.
+ * NA_Cancel() ends it.
+ *
+ * The callback gets NA_DISCONNECT if the source dies first, NA_HOSTUNREACH if
+ * another operation could not reach the source, and NA_MSGSIZE if the message
+ * was larger than the buffer; that message is lost.
  *
  * @param na_class    the class.
  * @param context     where the operation completes.
@@ -8497,6 +8512,12 @@ struct na_plugin {
      * works here. Any thread, without a class. Default: one device, "any". */
     void (*list_devices)(const char *protocol,
         void (*found)(void *arg, const char *device), void *arg);
+    /** Start to connect an address, if it is idle: a receive waits for its
+     * messages, and `addr_cmp` does not know its peer. Return whether it is
+     * being connected. If that fails and nothing else waits for it, the line in
+     * the log is a warning, since the peer may start later. Default:
+     * NA_FALSE. */
+    na_bool_t (*addr_connect)(struct na_addr *addr);
 };
 
 /** What the core offers to a transport: na_class->core. */
@@ -8570,6 +8591,12 @@ struct na_core {
     /** End the use of that memory: after `frame_arrived` with `data` in it, or
      * without. Any thread, with any lock held. */
     void (*frame_unplace)(struct na_class *na_class, void *place);
+    /** NA_SUCCESS: an address that was dialled is connected, and `addr_cmp`
+     * knows its peer. The receives that wait for it are matched with the queued
+     * messages. Else: what `addr_connect` started has failed, and nothing else
+     * waited for it. The core may start it again. This replaces
+     * `addr_unreached`: the receives wait further. */
+    void (*addr_connected)(struct na_addr *addr, na_return_t ret);
 };
 
 /**

@@ -530,6 +530,7 @@ struct na_mpi_addr {
     struct na_link bucket;    /* class->buckets, until dead */
     enum na_mpi_state state;
     bool from_peer; /* only peers have sent this address */
+    bool receives;  /* dialled only because receives wait for it */
     bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
     struct na_mpi_channel *channel; /* NULL: not connected yet */
@@ -1309,6 +1310,7 @@ end_body:
 static na_return_t na_mpi_unready(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
+    addr->receives = false;
     if (addr->state == NA_MPI_IDLE)
         na_mpi_dial(self, addr, lane);
     return addr->state == NA_MPI_DEAD ? NA_DISCONNECT : NA_AGAIN;
@@ -1969,6 +1971,7 @@ static void na_mpi_dial(
 /* Operations and bodies to complete without the lock, after an address changed
  * its state. */
 struct na_mpi_end {
+    bool connected;
     struct na_link lookups;
     struct na_link sent; /* sends that completed */
     struct na_link sends;
@@ -1978,6 +1981,7 @@ struct na_mpi_end {
 
 static void na_mpi_end_init(struct na_mpi_end *end)
 {
+    end->connected = false;
     na_plug_list_init(&end->lookups);
     na_plug_list_init(&end->sent);
     na_plug_list_init(&end->sends);
@@ -2042,6 +2046,7 @@ static void na_mpi_connected(struct na_mpi_class *self,
     atomic_store(&addr->incarnation, incarnation);
     addr->state = NA_MPI_READY;
     addr->bye_sent = false;
+    end->connected = true;
     na_plug_list_move(&end->lookups, &addr->lookups);
 }
 
@@ -2053,6 +2058,8 @@ static void na_mpi_reached(
     na_mpi_return(self, &end->bodies);
     na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
     na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
+    if (end->connected)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
 }
 
 /* ---- Ending ---- */
@@ -2146,6 +2153,7 @@ static void na_mpi_unreachable(
     struct na_mpi_end end;
     char why[MPI_MAX_ERROR_STRING] = "no answer";
     bool from_peer;
+    bool receives;
     bool ref_taken;
 
     na_mpi_end_init(&end);
@@ -2160,6 +2168,7 @@ static void na_mpi_unreachable(
     na_plug_list_move(&end.sends, &addr->sends);
     na_plug_list_move(&end.closers, &addr->closers);
     from_peer = addr->from_peer;
+    receives = addr->receives;
     ref_taken = na_mpi_take_ref(addr);
     if (addr->error != MPI_SUCCESS)
         na_mpi_text(addr->error, why);
@@ -2168,13 +2177,16 @@ static void na_mpi_unreachable(
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
-        "%s cannot be reached: %s", addr->base.name, why);
+    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "mpi", "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
-    core->addr_unreached(&addr->base, NA_HOSTUNREACH);
+    if (receives)
+        core->addr_connected(&addr->base, NA_HOSTUNREACH);
+    else
+        core->addr_unreached(&addr->base, NA_HOSTUNREACH);
     if (ref_taken)
         core->addr_unref(&addr->base);
 }
@@ -2198,6 +2210,8 @@ static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
     }
     na_mpi_clear(self, addr, &end);
     addr->state = NA_MPI_IDLE;
+    /* Another class may listen there next. */
+    atomic_store(&addr->incarnation, 0);
     na_plug_list_move(&end.closers, &addr->closers);
     if (!na_plug_list_empty(&addr->lookups) ||
         !na_plug_list_empty(&addr->sends))
@@ -3732,6 +3746,22 @@ static na_return_t na_mpi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
+/* A receive waits for messages of the address. */
+static na_bool_t na_mpi_addr_connect(struct na_addr *base)
+{
+    struct na_mpi_addr *addr = na_mpi_addr_of(base);
+    bool dialling;
+
+    na_mpi_lock();
+    if (addr->state == NA_MPI_IDLE) {
+        addr->receives = true;
+        na_mpi_dial(na_mpi_of(base->na_class), addr, NA_MPI_MESSAGES);
+    }
+    dialling = addr->state == NA_MPI_DIALLING;
+    na_mpi_unlock();
+    return dialling ? NA_TRUE : NA_FALSE;
+}
+
 static na_return_t na_mpi_addr_lookup(struct na_op *op)
 {
     struct na_mpi_class *self = na_mpi_of(op->context->na_class);
@@ -3755,6 +3785,7 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
         waits = false;
     } else if (waits) {
         na_plug_list_push(&addr->lookups, &op->link);
+        addr->receives = false;
         if (addr->state == NA_MPI_IDLE)
             na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     }
@@ -4345,6 +4376,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .addr_lookup = na_mpi_addr_lookup,
     .addr_release = na_mpi_addr_release,
     .addr_cmp = na_mpi_addr_cmp,
+    .addr_connect = na_mpi_addr_connect,
     .addr_terminate = na_mpi_addr_terminate,
     .addr_abandon = na_mpi_addr_abandon,
     .msg_send = na_mpi_msg_send,

@@ -1339,6 +1339,7 @@ struct na_ofi_addr {
     _Atomic bool open; /* ready, and `sends` is empty */
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
+    bool receives;     /* asked only because receives wait for it */
     bool hello;        /* due: a HELLO or WELCOME */
     bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */
@@ -4967,6 +4968,7 @@ static void na_ofi_lost(
     bool asked;
     bool adopted;
     bool mute; /* it looked up this class, which could not answer */
+    bool receives;
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -4986,6 +4988,7 @@ static void na_ofi_lost(
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
     reached = addr->reached; /* another thread may connect it when it is idle */
     failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
+    receives = addr->receives;
     mute = atomic_load(&addr->state) == NA_OFI_ACCEPTED && addr->hello;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
@@ -5011,7 +5014,7 @@ static void na_ofi_lost(
     } else if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
-    else if (failed && !asked) /* only a peer sent the address */
+    else if (failed && !asked && !receives) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
@@ -5020,7 +5023,9 @@ static void na_ofi_lost(
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (failed)
+    if (failed && receives)
+        core->addr_connected(&addr->base, ret);
+    else if (failed)
         core->addr_unreached(&addr->base, ret);
     else
         core->addr_dead(&addr->base, ret);
@@ -5863,6 +5868,7 @@ static na_return_t na_ofi_connect(
 {
     na_return_t ret;
 
+    addr->receives = false;
     switch (atomic_load(&addr->state)) {
     case NA_OFI_READY: return NA_SUCCESS;
     case NA_OFI_ASKED: return NA_AGAIN;
@@ -6056,6 +6062,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
 {
     struct na_addr *result;
     struct na_link lookups;
+    bool asked;
     bool other = false;
 
     if (addr == NULL || addr->accepted)
@@ -6063,7 +6070,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     result = &addr->base;
     na_plug_list_init(&lookups);
     na_ofi_lock(&self->lock);
-    if (atomic_load(&addr->state) == NA_OFI_ASKED) {
+    asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    if (asked) {
         atomic_store(&addr->theirs, intro->token);
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
@@ -6090,6 +6098,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
     (void) na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
+    if (asked)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
     (void) na_ofi_flush(self);
     return NULL;
 }
@@ -6134,6 +6144,8 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         atomic_store(&addr->open, false);
         atomic_store(&addr->state, NA_OFI_IDLE);
         atomic_store(&addr->theirs, 0);
+        /* Another process may listen there next. */
+        atomic_store(&addr->incarnation, 0);
         na_ofi_slot_free(self, addr);
         na_plug_list_remove(&addr->link);
         na_plug_list_remove(&addr->due);
@@ -7099,6 +7111,23 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
+/* The slot: a receive waits for messages of the address. */
+static na_bool_t na_ofi_addr_connect(struct na_addr *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_addr *addr = na_ofi_addr_of(base);
+    bool asked;
+
+    na_ofi_lock(&self->lock);
+    if (atomic_load(&addr->state) == NA_OFI_IDLE) {
+        (void) na_ofi_connect(self, addr);
+        addr->receives = true;
+    }
+    asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    na_ofi_unlock(&self->lock);
+    return asked ? NA_TRUE : NA_FALSE;
+}
+
 /* The slot: resolve, then connect to the peer. */
 static na_return_t na_ofi_addr_lookup(struct na_op *op)
 {
@@ -7279,6 +7308,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .addr_lookup = na_ofi_addr_lookup,
     .addr_release = na_ofi_addr_release,
     .addr_cmp = na_ofi_addr_cmp,
+    .addr_connect = na_ofi_addr_connect,
     .addr_terminate = na_ofi_addr_terminate,
     .addr_abandon = na_ofi_addr_abandon,
     .addr_resolve = na_ofi_addr_resolve,

@@ -1322,6 +1322,7 @@ struct na_zmq_addr {
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
     bool from_peer; /* only peers have sent this address */
+    bool receives;  /* it is dialled only because receives wait for it */
     bool closing;   /* dying because of NA_Addr_terminate() */
     bool failed;    /* dying because it could not be connected */
     bool again;     /* ... and its next number will be dialled */
@@ -2326,6 +2327,7 @@ static na_return_t na_zmq_send_msg(struct na_zmq_class *self,
 static na_return_t na_zmq_unready(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
+    addr->receives = false;
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
     if (addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||
@@ -3449,6 +3451,8 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &lookups, NA_SUCCESS, result);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
+    if (good)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
     return good ? NULL : "it does not answer a HELLO of this class";
 }
 
@@ -3829,9 +3833,10 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 }
 
 /* Log that a connection was lost or, with `why`, that an address cannot be
- * reached: an error if the application gave the address. */
+ * reached: an error if the application uses the address. */
 static void na_zmq_log_end(struct na_zmq_class *self,
-    const struct na_zmq_addr *addr, const char *why, bool from_peer)
+    const struct na_zmq_addr *addr, const char *why, bool from_peer,
+    bool receives)
 {
     const struct na_core *core = self->base.core;
 
@@ -3842,8 +3847,8 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         return;
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "zmq",
-        "%s cannot be reached: %s", addr->base.name, why);
+    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "zmq", "%s cannot be reached: %s", addr->base.name, why);
 }
 
 /* Whether the next number of a host name is dialled instead of ending an
@@ -3944,7 +3949,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_return_t lookup_ret = addr->lookup_ret;
     na_return_t ret = addr->reached ? NA_DISCONNECT : lookup_ret;
     const char *why = NULL;
-    bool closed, failed, from_peer;
+    bool closed, failed, from_peer, receives;
     struct na_link lookups, sends, closers;
 
     na_plug_list_init(&lookups);
@@ -3966,9 +3971,12 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
+    receives = addr->receives;
     if (!addr->reached)
         why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
+    if (addr->state == NA_ZMQ_IDLE) /* another process may listen there next */
+        atomic_store(&addr->incarnation, 0);
     na_plug_list_move(&closers, &addr->closers);
     if (closed) {
         assert(addr->fd < 0 && !addr->dialled);
@@ -3978,8 +3986,6 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     } else {
         if (!failed && addr->endpoint != NULL)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
-        if (failed)
-            atomic_store(&addr->incarnation, 0);
         na_plug_list_remove(&addr->link);
         na_plug_list_move(&lookups, &addr->lookups);
         na_plug_list_move(&sends, &addr->sends);
@@ -3990,10 +3996,12 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_log_end(self, addr, why, from_peer);
+    na_zmq_log_end(self, addr, why, from_peer, receives);
     na_zmq_complete_all(self, &lookups, lookup_ret, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
-    if (failed)
+    if (failed && receives)
+        core->addr_connected(&addr->base, ret);
+    else if (failed)
         core->addr_unreached(&addr->base, ret);
     else
         core->addr_dead(&addr->base, ret);
@@ -4222,6 +4230,7 @@ static void na_zmq_join(
 {
     assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
     na_plug_list_push(&addr->lookups, &op->link);
+    addr->receives = false;
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
 }
@@ -4339,6 +4348,23 @@ static na_return_t na_zmq_addr_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
     return na_zmq_seek(na_zmq_of(na_class), name, from_peer, NULL, addr_p);
+}
+
+/* A receive waits for messages of the address. */
+static na_bool_t na_zmq_addr_connect(struct na_addr *base)
+{
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
+    struct na_zmq_addr *addr = na_zmq_addr_of(base);
+    bool dialling;
+
+    na_zmq_lock(self);
+    if (addr->state == NA_ZMQ_IDLE) {
+        addr->receives = true;
+        na_zmq_dial(self, addr);
+    }
+    dialling = addr->state == NA_ZMQ_DIALLING;
+    na_zmq_unlock(self);
+    return dialling ? NA_TRUE : NA_FALSE;
 }
 
 static na_return_t na_zmq_addr_lookup(struct na_op *op)
@@ -4887,6 +4913,7 @@ const struct na_plugin hg_na_zmq_plugin = {
     .addr_lookup = na_zmq_addr_lookup,
     .addr_release = na_zmq_addr_release,
     .addr_cmp = na_zmq_addr_cmp,
+    .addr_connect = na_zmq_addr_connect,
     .addr_terminate = na_zmq_addr_terminate,
     .addr_abandon = na_zmq_addr_abandon,
     .msg_send = na_zmq_msg_send,

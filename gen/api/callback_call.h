@@ -378,6 +378,9 @@ HG_EXPORT hg_return_t HG_Addr_dup(
 /**
  * Test whether two addresses are of the same peer.
  *
+ * A peer is one process, by any name or connection. While one of the addresses
+ * is not connected, their names are compared.
+ *
  * @param hg_class  the class.
  * @param addr1     an address or HG_ADDR_NULL.
  * @param addr2     another address or HG_ADDR_NULL.

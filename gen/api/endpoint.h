@@ -356,10 +356,11 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
  * Make an address of a name, without connecting.
  *
  * The first use of the address connects. It fails with the code that
- * NA_Addr_lookup() gives. Until the address was connected, each use tries
- * again, NA_Addr_cmp() compares it by its name, and messages are not
- * recognised as its peer's. This function does not block: a host name is
- * resolved by the first use, and again by each new connection.
+ * NA_Addr_lookup() gives, except NA_Msg_recv_expected(), which waits. Until the
+ * address was connected, each use tries again, NA_Addr_cmp() compares it by its
+ * name, and messages are not recognised as its peer's. This function does not
+ * block: a host name is resolved by the first use, and again by each new
+ * connection.
  *
  * @param na_class   the class.
  * @param name       the address string of the peer; borrowed.
@@ -423,7 +424,9 @@ NA_EXPORT na_bool_t NA_Addr_is_self(na_class_t *na_class, na_addr_t addr);
  *
  * A peer is one process, by any name or connection. A process that listens
  * where a peer died is another peer. Two addresses of one peer by different
- * transports of the class do not compare as equal.
+ * transports of the class do not compare as equal. The result is the one by
+ * which expected messages find their receives. But while one of the addresses
+ * is not connected, the names are compared, and a sender may claim any name.
  *
  * @param na_class  the class.
  * @param addr1     an address.

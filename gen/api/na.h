@@ -353,8 +353,17 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
 /**
  * Receive the next message from one source with one tag.
  *
- * The callback gets NA_DISCONNECT if the source dies first, and NA_MSGSIZE if
- * the message was larger than the buffer; that message is lost.
+ * The source is a process: it may send by any connection, its own or one that
+ * this class made. A receive from an address that is not connected connects it,
+ * because only an answer from there proves which process it names: the name
+ * that a sender claims does not count. Messages that arrive before the proof
+ * wait in the queue. If the address cannot be connected, the receive waits. It
+ * tries again when another message with its tag arrives that has no receive.
+ * NA_Cancel() ends it.
+ *
+ * The callback gets NA_DISCONNECT if the source dies first, NA_HOSTUNREACH if
+ * another operation could not reach the source, and NA_MSGSIZE if the message
+ * was larger than the buffer; that message is lost.
  *
  * @param na_class    the class.
  * @param context     where the operation completes.

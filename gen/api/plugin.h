@@ -356,6 +356,12 @@ struct na_plugin {
      * works here. Any thread, without a class. Default: one device, "any". */
     void (*list_devices)(const char *protocol,
         void (*found)(void *arg, const char *device), void *arg);
+    /** Start to connect an address, if it is idle: a receive waits for its
+     * messages, and `addr_cmp` does not know its peer. Return whether it is
+     * being connected. If that fails and nothing else waits for it, the line in
+     * the log is a warning, since the peer may start later. Default:
+     * NA_FALSE. */
+    na_bool_t (*addr_connect)(struct na_addr *addr);
 };
 
 /** What the core offers to a transport: na_class->core. */
@@ -429,6 +435,12 @@ struct na_core {
     /** End the use of that memory: after `frame_arrived` with `data` in it, or
      * without. Any thread, with any lock held. */
     void (*frame_unplace)(struct na_class *na_class, void *place);
+    /** NA_SUCCESS: an address that was dialled is connected, and `addr_cmp`
+     * knows its peer. The receives that wait for it are matched with the queued
+     * messages. Else: what `addr_connect` started has failed, and nothing else
+     * waited for it. The core may start it again. This replaces
+     * `addr_unreached`: the receives wait further. */
+    void (*addr_connected)(struct na_addr *addr, na_return_t ret);
 };
 
 /**

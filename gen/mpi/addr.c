@@ -142,6 +142,7 @@ static void na_mpi_dial(
 /* Operations and bodies to complete without the lock, after an address changed
  * its state. */
 struct na_mpi_end {
+    bool connected;
     struct na_link lookups;
     struct na_link sent; /* sends that completed */
     struct na_link sends;
@@ -151,6 +152,7 @@ struct na_mpi_end {
 
 static void na_mpi_end_init(struct na_mpi_end *end)
 {
+    end->connected = false;
     na_plug_list_init(&end->lookups);
     na_plug_list_init(&end->sent);
     na_plug_list_init(&end->sends);
@@ -215,6 +217,7 @@ static void na_mpi_connected(struct na_mpi_class *self,
     atomic_store(&addr->incarnation, incarnation);
     addr->state = NA_MPI_READY;
     addr->bye_sent = false;
+    end->connected = true;
     na_plug_list_move(&end->lookups, &addr->lookups);
 }
 
@@ -226,6 +229,8 @@ static void na_mpi_reached(
     na_mpi_return(self, &end->bodies);
     na_mpi_complete_all(self, &end->lookups, NA_SUCCESS, &addr->base);
     na_mpi_complete_all(self, &end->sent, NA_SUCCESS, NULL);
+    if (end->connected)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
 }
 
 /* ---- Ending ---- */
@@ -319,6 +324,7 @@ static void na_mpi_unreachable(
     struct na_mpi_end end;
     char why[MPI_MAX_ERROR_STRING] = "no answer";
     bool from_peer;
+    bool receives;
     bool ref_taken;
 
     na_mpi_end_init(&end);
@@ -333,6 +339,7 @@ static void na_mpi_unreachable(
     na_plug_list_move(&end.sends, &addr->sends);
     na_plug_list_move(&end.closers, &addr->closers);
     from_peer = addr->from_peer;
+    receives = addr->receives;
     ref_taken = na_mpi_take_ref(addr);
     if (addr->error != MPI_SUCCESS)
         na_mpi_text(addr->error, why);
@@ -341,13 +348,16 @@ static void na_mpi_unreachable(
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "mpi",
-        "%s cannot be reached: %s", addr->base.name, why);
+    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "mpi", "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
     na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
-    core->addr_unreached(&addr->base, NA_HOSTUNREACH);
+    if (receives)
+        core->addr_connected(&addr->base, NA_HOSTUNREACH);
+    else
+        core->addr_unreached(&addr->base, NA_HOSTUNREACH);
     if (ref_taken)
         core->addr_unref(&addr->base);
 }
@@ -371,6 +381,8 @@ static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
     }
     na_mpi_clear(self, addr, &end);
     addr->state = NA_MPI_IDLE;
+    /* Another class may listen there next. */
+    atomic_store(&addr->incarnation, 0);
     na_plug_list_move(&end.closers, &addr->closers);
     if (!na_plug_list_empty(&addr->lookups) ||
         !na_plug_list_empty(&addr->sends))

@@ -142,6 +142,22 @@ static na_return_t na_mpi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
+/* A receive waits for messages of the address. */
+static na_bool_t na_mpi_addr_connect(struct na_addr *base)
+{
+    struct na_mpi_addr *addr = na_mpi_addr_of(base);
+    bool dialling;
+
+    na_mpi_lock();
+    if (addr->state == NA_MPI_IDLE) {
+        addr->receives = true;
+        na_mpi_dial(na_mpi_of(base->na_class), addr, NA_MPI_MESSAGES);
+    }
+    dialling = addr->state == NA_MPI_DIALLING;
+    na_mpi_unlock();
+    return dialling ? NA_TRUE : NA_FALSE;
+}
+
 static na_return_t na_mpi_addr_lookup(struct na_op *op)
 {
     struct na_mpi_class *self = na_mpi_of(op->context->na_class);
@@ -165,6 +181,7 @@ static na_return_t na_mpi_addr_lookup(struct na_op *op)
         waits = false;
     } else if (waits) {
         na_plug_list_push(&addr->lookups, &op->link);
+        addr->receives = false;
         if (addr->state == NA_MPI_IDLE)
             na_mpi_dial(self, addr, NA_MPI_MESSAGES);
     }

@@ -222,6 +222,7 @@ struct na_mpi_addr {
     struct na_link bucket;    /* class->buckets, until dead */
     enum na_mpi_state state;
     bool from_peer; /* only peers have sent this address */
+    bool receives;  /* dialled only because receives wait for it */
     bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
     struct na_mpi_channel *channel; /* NULL: not connected yet */

@@ -284,6 +284,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .addr_lookup = na_mpi_addr_lookup,
     .addr_release = na_mpi_addr_release,
     .addr_cmp = na_mpi_addr_cmp,
+    .addr_connect = na_mpi_addr_connect,
     .addr_terminate = na_mpi_addr_terminate,
     .addr_abandon = na_mpi_addr_abandon,
     .msg_send = na_mpi_msg_send,

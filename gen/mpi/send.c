@@ -365,6 +365,7 @@ end_body:
 static na_return_t na_mpi_unready(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
+    addr->receives = false;
     if (addr->state == NA_MPI_IDLE)
         na_mpi_dial(self, addr, lane);
     return addr->state == NA_MPI_DEAD ? NA_DISCONNECT : NA_AGAIN;

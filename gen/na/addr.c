@@ -221,6 +221,11 @@ static bool na_addr_is_proven(
     return na_class_ops(addr1->na_class)->addr_cmp(addr1, addr2) != NA_FALSE;
 }
 
+HG_PRIVATE bool na_addr_is_known(const struct na_addr *addr)
+{
+    return na_addr_is_proven(addr, addr);
+}
+
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2)
 {
@@ -359,7 +364,7 @@ NA_EXPORT na_bool_t NA_Addr_cmp(
         return NA_TRUE;
     /* If a peer is not identified yet, names are compared, except those of dead
      * addresses. */
-    if (na_addr_is_proven(addr1, addr1) && na_addr_is_proven(addr2, addr2))
+    if (na_addr_is_known(addr1) && na_addr_is_known(addr2))
         return NA_FALSE;
     return addr1->name != NULL && addr2->name != NULL &&
             strcmp(addr1->name, addr2->name) == 0 && !na_addr_is_dead(addr1) &&

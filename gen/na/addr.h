@@ -85,8 +85,12 @@ HG_PRIVATE na_return_t na_addr_check_alive(
  * effect on the own address and on dead addresses. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
+/* Whether a connection has proved which process an address stands for. */
+HG_PRIVATE bool na_addr_is_known(const struct na_addr *addr);
+
 /* Whether messages from one address match receives for the other. Names do not
- * count: an address without a connection equals only itself. */
+ * count, because a peer may claim any: an address that is not known equals only
+ * itself. */
 HG_PRIVATE bool na_addr_same(
     const struct na_addr *addr1, const struct na_addr *addr2);
 

@@ -94,6 +94,9 @@ struct na_addr_core {
      * answers; UINT64_MAX: unknown. */
     uint64_t window;
     uint64_t queued_bytes; /* total weight of its queued messages */
+    /* Of receives that wait for it: see msg.h. */
+    bool connecting; /* core->addr_connected will be called */
+    bool again;      /* a message that may be its peer's came */
     _Alignas(max_align_t) struct na_addr pub;
 };
 

@@ -165,6 +165,16 @@ static void na_msg_retry(struct na_class_core *core)
 
 /* ---- Arrivals ---- */
 
+/* Whether a receive may take a message from `source`. While its address is
+ * being connected, it may not: receives of that address match in their order
+ * once the connection was made. */
+static bool na_msg_is_from(const struct na_op *op, const struct na_addr *source)
+{
+    return op->addr == source ||
+        (!na_addr_core_of(op->addr)->connecting &&
+            na_addr_same(op->addr, source));
+}
+
 /* The first posted receive that matches the message; NULL: none. */
 static struct na_op *na_msg_find_receive(
     struct na_inbox *inbox, const struct na_msg_in *in)
@@ -176,7 +186,7 @@ static struct na_op *na_msg_find_receive(
         struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
 
         if (op->addr == NULL || /* unexpected plane */
-            (op->msg.tag == in->tag && na_addr_same(op->addr, in->source)))
+            (op->msg.tag == in->tag && na_msg_is_from(op, in->source)))
             return op;
     }
     return NULL;
@@ -210,6 +220,36 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
         }
     }
     na_op_complete(op, ret);
+}
+
+/* A receive waits for messages of an address. */
+static void na_msg_connect(struct na_addr *addr)
+{
+    if (!addr->self && !na_addr_is_known(addr) &&
+        na_class_ops(addr->na_class)->addr_connect(addr))
+        na_addr_core_of(addr)->connecting = true;
+}
+
+/* Queue a message without a receive. It may come from an address that is not
+ * connected and has a receive for the tag. */
+static na_return_t na_msg_wait(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_link *head =
+        &core->inbox.receives[na_msg_list(in->plane, in->tag)];
+    na_return_t ret = na_msg_keep(core, in);
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        const struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        if (op->addr == NULL || op->msg.tag != in->tag)
+            continue;
+        /* An attempt that is in progress may be too early. */
+        na_addr_core_of(op->addr)->again = true;
+        na_msg_connect(op->addr);
+    }
+    return ret;
 }
 
 /* Count and log a message that was not accepted; `ret` is the reason. */
@@ -249,7 +289,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
 
             if (op != NULL)
                 na_msg_fill(op, &in);
-            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
+            ret = op != NULL ? NA_SUCCESS : na_msg_wait(core, &in);
         }
         if (ret != NA_SUCCESS)
             ret = na_msg_refused(part, &in, ret);
@@ -266,6 +306,7 @@ HG_PRIVATE void na_msg_addr_ended(
 
     assert(ret != NA_SUCCESS);
     hg_enter(core->lock);
+    na_addr_core_of(addr)->connecting = false;
     if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
         core->inbox.has_dead = true;
     for (i = 0; unreached && i < NA_INBOX_TAGS; i++) {
@@ -285,6 +326,74 @@ HG_PRIVATE void na_msg_addr_ended(
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
+    hg_leave(core->lock);
+}
+
+/* The first queued message that matches a receive; NULL: none. */
+static struct na_msg_kept *na_msg_find_kept(
+    struct na_link *head, const struct na_op *op)
+{
+    struct na_link *link;
+
+    for (link = head->next; link != head; link = link->next) {
+        struct na_msg_kept *kept = na_msg_kept_of(link);
+
+        if (op->addr == NULL || /* unexpected plane */
+            (kept->in.tag == op->msg.tag &&
+                na_msg_is_from(op, kept->in.source)))
+            return kept;
+    }
+    return NULL;
+}
+
+/* Complete a receive with a queued message. False: none matches. */
+static bool na_msg_match_kept(
+    struct na_inbox *inbox, unsigned list, struct na_op *op)
+{
+    struct na_msg_kept *kept = na_msg_find_kept(&inbox->kept[list], op);
+
+    if (kept == NULL)
+        return false;
+    na_msg_take(inbox, kept);
+    na_msg_fill(op, &kept->in);
+    na_msg_free(kept);
+    return true;
+}
+
+/* Match the receives that wait for an address with the queued messages. */
+static void na_msg_match_all(
+    struct na_class_core *core, const struct na_addr *addr)
+{
+    struct na_inbox *inbox = &core->inbox;
+    unsigned i;
+
+    for (i = 0; inbox->queued_bytes > 0 && i < NA_INBOX_TAGS; i++) {
+        struct na_link *link = inbox->receives[i].next;
+
+        while (link != &inbox->receives[i]) {
+            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+            link = link->next;
+            if (op->addr == addr)
+                (void) na_msg_match_kept(inbox, i, op);
+        }
+    }
+    na_msg_retry(core);
+}
+
+HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
+    bool again;
+
+    hg_enter(core->lock);
+    again = na_addr_core_of(addr)->again;
+    na_addr_core_of(addr)->again = false;
+    na_addr_core_of(addr)->connecting = false;
+    if (ret == NA_SUCCESS)
+        na_msg_match_all(core, addr);
+    else if (again)
+        na_msg_connect(addr);
     hg_leave(core->lock);
 }
 
@@ -540,23 +649,6 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
 
 /* ---- The NA interface: receives ---- */
 
-/* The first queued message that matches a receive; NULL: none. */
-static struct na_msg_kept *na_msg_find_kept(
-    struct na_link *head, const struct na_op *op)
-{
-    struct na_link *link;
-
-    for (link = head->next; link != head; link = link->next) {
-        struct na_msg_kept *kept = na_msg_kept_of(link);
-
-        if (op->addr == NULL || /* unexpected plane */
-            (kept->in.tag == op->msg.tag &&
-                na_addr_same(kept->in.source, op->addr)))
-            return kept;
-    }
-    return NULL;
-}
-
 /* Complete a receive with a queued message, or post it. */
 static na_return_t na_msg_post(struct na_op *op, const char *function)
 {
@@ -564,17 +656,16 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     struct na_inbox *inbox = &core->inbox;
     unsigned list = na_msg_list(
         op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
-    struct na_msg_kept *kept = na_msg_find_kept(&inbox->kept[list], op);
 
     assert(hg_list_is_empty(&op->link));
-    if (kept != NULL) {
-        na_msg_take(inbox, kept);
-        na_msg_fill(op, &kept->in);
-        na_msg_free(kept);
+    if (na_msg_match_kept(inbox, list, op)) {
+        /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
         return na_addr_check_alive(op->addr, function);
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
+        if (op->addr != NULL)
+            na_msg_connect(op->addr);
     }
     na_msg_retry(core);
     return NA_SUCCESS;

@@ -11,6 +11,10 @@
  *   layer, and is notified when a peer dies. Its number is its index in a table
  *   of the class; peers address contexts by these numbers.
  * - Messages and receives match in the order in which they arrived.
+ * - The transport knows which process an address names once the address is
+ *   connected. A receive connects it. Then the receives that wait for it are
+ *   matched with the queued messages again. If it cannot be connected, each
+ *   message that may be for such a receive makes it try again.
  * - Queued messages are copies. The weight of a queued message is its size plus
  *   the cost of storing it. A peer may use at most half of what is free, as in
  *   limit.h: one peer alone can use all of max_queue_bytes, and all together at
@@ -45,6 +49,9 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
  * dead address. Any thread, with the lock held or not. */
 HG_PRIVATE void na_msg_addr_ended(
     struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
+
+/* core->addr_connected. Any thread, with the lock held or not. */
+HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret);
 
 /* Instead of a number: the first free one. */
 #define NA_SINK_ANY (-1)

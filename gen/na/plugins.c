@@ -279,6 +279,12 @@ static na_bool_t na_plugins_addr_cmp(
         : NA_FALSE;
 }
 
+static na_bool_t na_plugins_addr_connect(struct na_addr *addr)
+{
+    (void) addr;
+    return NA_FALSE;
+}
+
 static void na_plugins_addr_abandon(struct na_addr *addr)
 {
     addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
@@ -361,6 +367,7 @@ static const struct na_plugin na_plugins_defaults = {
     .context_destroy = na_plugins_context_ignore,
     .addr_lookup = na_plugins_addr_lookup,
     .addr_release = na_plugins_addr_release,
+    .addr_connect = na_plugins_addr_connect,
     .addr_cmp = na_plugins_addr_cmp,
     .addr_terminate = na_plugins_op_refuse,
     .addr_abandon = na_plugins_addr_abandon,

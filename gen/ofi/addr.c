@@ -339,6 +339,7 @@ static void na_ofi_lost(
     bool asked;
     bool adopted;
     bool mute; /* it looked up this class, which could not answer */
+    bool receives;
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
@@ -358,6 +359,7 @@ static void na_ofi_lost(
     adopted = atomic_load(&addr->state) != NA_OFI_IDLE;
     reached = addr->reached; /* another thread may connect it when it is idle */
     failed = atomic_load(&addr->state) == NA_OFI_ASKED && !reached;
+    receives = addr->receives;
     mute = atomic_load(&addr->state) == NA_OFI_ACCEPTED && addr->hello;
     atomic_store(&addr->open, false);
     atomic_store(&addr->state, failed ? NA_OFI_IDLE : NA_OFI_DEAD);
@@ -383,7 +385,7 @@ static void na_ofi_lost(
     } else if (reached)
         core->log(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
-    else if (failed && !asked) /* only a peer sent the address */
+    else if (failed && !asked && !receives) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
     if (failed)
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
@@ -392,7 +394,9 @@ static void na_ofi_lost(
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
-    if (failed)
+    if (failed && receives)
+        core->addr_connected(&addr->base, ret);
+    else if (failed)
         core->addr_unreached(&addr->base, ret);
     else
         core->addr_dead(&addr->base, ret);

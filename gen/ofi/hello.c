@@ -176,6 +176,7 @@ static na_return_t na_ofi_connect(
 {
     na_return_t ret;
 
+    addr->receives = false;
     switch (atomic_load(&addr->state)) {
     case NA_OFI_READY: return NA_SUCCESS;
     case NA_OFI_ASKED: return NA_AGAIN;
@@ -369,6 +370,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
 {
     struct na_addr *result;
     struct na_link lookups;
+    bool asked;
     bool other = false;
 
     if (addr == NULL || addr->accepted)
@@ -376,7 +378,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     result = &addr->base;
     na_plug_list_init(&lookups);
     na_ofi_lock(&self->lock);
-    if (atomic_load(&addr->state) == NA_OFI_ASKED) {
+    asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    if (asked) {
         atomic_store(&addr->theirs, intro->token);
         atomic_store(&addr->incarnation, intro->incarnation);
         atomic_store(&addr->state, NA_OFI_READY);
@@ -403,6 +406,8 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     if (other)
         na_ofi_lost(self, addr, NA_DISCONNECT);
     (void) na_ofi_complete_all(self, &lookups, NA_SUCCESS, result);
+    if (asked)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
     (void) na_ofi_flush(self);
     return NULL;
 }
@@ -447,6 +452,8 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         atomic_store(&addr->open, false);
         atomic_store(&addr->state, NA_OFI_IDLE);
         atomic_store(&addr->theirs, 0);
+        /* Another process may listen there next. */
+        atomic_store(&addr->incarnation, 0);
         na_ofi_slot_free(self, addr);
         na_plug_list_remove(&addr->link);
         na_plug_list_remove(&addr->due);

@@ -72,6 +72,23 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
     return NA_SUCCESS;
 }
 
+/* The slot: a receive waits for messages of the address. */
+static na_bool_t na_ofi_addr_connect(struct na_addr *base)
+{
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    struct na_ofi_addr *addr = na_ofi_addr_of(base);
+    bool asked;
+
+    na_ofi_lock(&self->lock);
+    if (atomic_load(&addr->state) == NA_OFI_IDLE) {
+        (void) na_ofi_connect(self, addr);
+        addr->receives = true;
+    }
+    asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    na_ofi_unlock(&self->lock);
+    return asked ? NA_TRUE : NA_FALSE;
+}
+
 /* The slot: resolve, then connect to the peer. */
 static na_return_t na_ofi_addr_lookup(struct na_op *op)
 {

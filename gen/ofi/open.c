@@ -150,6 +150,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .addr_lookup = na_ofi_addr_lookup,
     .addr_release = na_ofi_addr_release,
     .addr_cmp = na_ofi_addr_cmp,
+    .addr_connect = na_ofi_addr_connect,
     .addr_terminate = na_ofi_addr_terminate,
     .addr_abandon = na_ofi_addr_abandon,
     .addr_resolve = na_ofi_addr_resolve,

@@ -131,6 +131,7 @@ static unsigned na_sm_flow_flush(
 HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
 {
+    addr->receives = false;
     if (addr->state == NA_SM_IDLE)
         na_sm_peer_dial(self, addr);
     if (addr->state == NA_SM_DEAD ||

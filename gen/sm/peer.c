@@ -111,7 +111,7 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
 /* The level of a line about a peer: an error if the application looks it up. */
 static int na_sm_peer_level(const struct na_sm_addr *addr)
 {
-    return addr->dialled ? na_addr_name_level(addr->from_peer)
+    return addr->dialled ? na_addr_name_level(addr->from_peer || addr->receives)
                          : HG_LOG_LEVEL_WARNING;
 }
 
@@ -213,6 +213,8 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
         na_sm_peer_close(self, addr);
     na_sm_hint_set(self->hints, addr->slot); /* check its ring first */
     self->base.core->count(&self->base, "sm_met", 1);
+    if (addr->dialled)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
 }
 
 /* Make the polling thread end the connection. */
@@ -337,8 +339,7 @@ static na_return_t na_sm_peer_dead_code(
         return addr->lookup_ret;
     if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
-    HG_LOG_AT(na_addr_name_level(addr->from_peer), "sm",
-        "%s cannot be reached: %s", name,
+    HG_LOG_AT(na_sm_peer_level(addr), "sm", "%s cannot be reached: %s", name,
         addr->why == 0 ? "the process that listens there does not answer"
             : addr->why == ECONNREFUSED ? "nobody listens there"
                                         : strerror(addr->why));
@@ -355,6 +356,8 @@ HG_PRIVATE void na_sm_peer_end(
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     addr->state = addr->again ? NA_SM_IDLE : NA_SM_DEAD;
+    if (addr->again) /* another process may listen there next */
+        atomic_store(&addr->incarnation, 0);
     na_sm_peer_complete(&addr->closers, NA_SUCCESS);
     if (addr->again && addr->reached) {
         if (!hg_list_is_empty(&addr->lookups) ||
@@ -365,12 +368,12 @@ HG_PRIVATE void na_sm_peer_end(
         ret = na_sm_peer_dead_code(self, addr);
         na_sm_peer_complete(&addr->lookups, addr->lookup_ret);
         na_sm_peer_complete(&addr->sends, ret);
-        if (addr->again) {
-            atomic_store(&addr->incarnation, 0);
-            core->addr_unreached(&addr->base, ret);
-        } else {
+        if (!addr->again)
             core->addr_dead(&addr->base, ret);
-        }
+        else if (addr->receives)
+            core->addr_connected(&addr->base, ret);
+        else
+            core->addr_unreached(&addr->base, ret);
     }
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         hg_list_remove(&addr->link);

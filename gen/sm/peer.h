@@ -102,6 +102,7 @@ struct na_sm_addr {
     struct na_sm_name where; /* if dialled */
     bool dialled;            /* it has a name, and can be dialled again */
     bool from_peer;          /* only peers have sent this name */
+    bool receives;           /* dialled only because receives wait for it */
     bool reached;            /* it was ready before */
     bool again;              /* dying, becomes idle and not dead */
     enum na_sm_state state;

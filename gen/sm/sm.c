@@ -347,6 +347,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         addr->from_peer = addr->from_peer && from_peer;
         if (op != NULL && addr->state != NA_SM_READY) {
             na_sm_op_push(&addr->lookups, op);
+            addr->receives = false;
             if (addr->state == NA_SM_IDLE)
                 na_sm_peer_dial(self, addr);
             na_addr_unref(&addr->base); /* the class has its own reference */
@@ -362,6 +363,18 @@ static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
     na_bool_t from_peer, struct na_addr **addr_p)
 {
     return na_sm_seek(na_class, name, from_peer, NULL, addr_p);
+}
+
+/* A receive waits for messages of the address. */
+static na_bool_t na_sm_addr_connect(struct na_addr *base)
+{
+    struct na_sm_addr *addr = na_sm_addr_of(base);
+
+    if (addr->state == NA_SM_IDLE && addr->dialled) {
+        addr->receives = true;
+        na_sm_peer_dial(na_sm_of(base->na_class), addr);
+    }
+    return addr->state == NA_SM_DIALLING ? NA_TRUE : NA_FALSE;
 }
 
 static na_return_t na_sm_lookup(struct na_op *op)
@@ -588,6 +601,7 @@ static const struct na_plugin na_sm_plugin = {
     .addr_lookup = na_sm_lookup,
     .addr_release = na_sm_peer_release,
     .addr_cmp = na_sm_addr_cmp,
+    .addr_connect = na_sm_addr_connect,
     .addr_terminate = na_sm_flow_terminate,
     .addr_abandon = na_sm_abandon,
     .msg_send = na_sm_flow_send,

@@ -234,6 +234,8 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_unlock(self);
     na_zmq_complete_all(self, &lookups, NA_SUCCESS, result);
     na_zmq_complete_all(self, &sent, NA_SUCCESS, NULL);
+    if (good)
+        self->base.core->addr_connected(&addr->base, NA_SUCCESS);
     return good ? NULL : "it does not answer a HELLO of this class";
 }
 

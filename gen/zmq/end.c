@@ -23,9 +23,10 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 }
 
 /* Log that a connection was lost or, with `why`, that an address cannot be
- * reached: an error if the application gave the address. */
+ * reached: an error if the application uses the address. */
 static void na_zmq_log_end(struct na_zmq_class *self,
-    const struct na_zmq_addr *addr, const char *why, bool from_peer)
+    const struct na_zmq_addr *addr, const char *why, bool from_peer,
+    bool receives)
 {
     const struct na_core *core = self->base.core;
 
@@ -36,8 +37,8 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         return;
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR, "zmq",
-        "%s cannot be reached: %s", addr->base.name, why);
+    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+        "zmq", "%s cannot be reached: %s", addr->base.name, why);
 }
 
 /* Whether the next number of a host name is dialled instead of ending an
@@ -138,7 +139,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_return_t lookup_ret = addr->lookup_ret;
     na_return_t ret = addr->reached ? NA_DISCONNECT : lookup_ret;
     const char *why = NULL;
-    bool closed, failed, from_peer;
+    bool closed, failed, from_peer, receives;
     struct na_link lookups, sends, closers;
 
     na_plug_list_init(&lookups);
@@ -160,9 +161,12 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     closed = addr->closing && addr->endpoint != NULL;
     failed = addr->failed;
     from_peer = addr->from_peer;
+    receives = addr->receives;
     if (!addr->reached)
         why = addr->why; /* another thread may dial it, once it is idle */
     addr->state = closed || failed ? NA_ZMQ_IDLE : NA_ZMQ_DEAD;
+    if (addr->state == NA_ZMQ_IDLE) /* another process may listen there next */
+        atomic_store(&addr->incarnation, 0);
     na_plug_list_move(&closers, &addr->closers);
     if (closed) {
         assert(addr->fd < 0 && !addr->dialled);
@@ -172,8 +176,6 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     } else {
         if (!failed && addr->endpoint != NULL)
             na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
-        if (failed)
-            atomic_store(&addr->incarnation, 0);
         na_plug_list_remove(&addr->link);
         na_plug_list_move(&lookups, &addr->lookups);
         na_plug_list_move(&sends, &addr->sends);
@@ -184,10 +186,12 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_log_end(self, addr, why, from_peer);
+    na_zmq_log_end(self, addr, why, from_peer, receives);
     na_zmq_complete_all(self, &lookups, lookup_ret, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
-    if (failed)
+    if (failed && receives)
+        core->addr_connected(&addr->base, ret);
+    else if (failed)
         core->addr_unreached(&addr->base, ret);
     else
         core->addr_dead(&addr->base, ret);

@@ -12,6 +12,7 @@ static void na_zmq_join(
 {
     assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
     na_plug_list_push(&addr->lookups, &op->link);
+    addr->receives = false;
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
 }
@@ -129,6 +130,23 @@ static na_return_t na_zmq_addr_resolve(struct na_class *na_class,
     const char *name, na_bool_t from_peer, struct na_addr **addr_p)
 {
     return na_zmq_seek(na_zmq_of(na_class), name, from_peer, NULL, addr_p);
+}
+
+/* A receive waits for messages of the address. */
+static na_bool_t na_zmq_addr_connect(struct na_addr *base)
+{
+    struct na_zmq_class *self = na_zmq_of(base->na_class);
+    struct na_zmq_addr *addr = na_zmq_addr_of(base);
+    bool dialling;
+
+    na_zmq_lock(self);
+    if (addr->state == NA_ZMQ_IDLE) {
+        addr->receives = true;
+        na_zmq_dial(self, addr);
+    }
+    dialling = addr->state == NA_ZMQ_DIALLING;
+    na_zmq_unlock(self);
+    return dialling ? NA_TRUE : NA_FALSE;
 }
 
 static na_return_t na_zmq_addr_lookup(struct na_op *op)

@@ -532,6 +532,7 @@ const struct na_plugin hg_na_zmq_plugin = {
     .addr_lookup = na_zmq_addr_lookup,
     .addr_release = na_zmq_addr_release,
     .addr_cmp = na_zmq_addr_cmp,
+    .addr_connect = na_zmq_addr_connect,
     .addr_terminate = na_zmq_addr_terminate,
     .addr_abandon = na_zmq_addr_abandon,
     .msg_send = na_zmq_msg_send,

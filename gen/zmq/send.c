@@ -199,6 +199,7 @@ static na_return_t na_zmq_send_msg(struct na_zmq_class *self,
 static na_return_t na_zmq_unready(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
+    addr->receives = false;
     if (addr->state == NA_ZMQ_IDLE)
         na_zmq_dial(self, addr);
     if (addr->state == NA_ZMQ_DIALLING || addr->state == NA_ZMQ_CLOSING ||

@@ -184,6 +184,7 @@ struct na_zmq_addr {
     struct na_zmq_addr *next[NA_ZMQ_KEYS];
     enum na_zmq_state state;
     bool from_peer; /* only peers have sent this address */
+    bool receives;  /* it is dialled only because receives wait for it */
     bool closing;   /* dying because of NA_Addr_terminate() */
     bool failed;    /* dying because it could not be connected */
     bool again;     /* ... and its next number will be dialled */

@@ -200,6 +200,59 @@ HG_TEST(message_of_a_peer_with_a_false_name_is_refused)
     checks_close(&server, &stranger);
 }
 
+/* A peer claims the name of a listener. Only the listener's own messages are
+ * delivered as those of its address. */
+HG_TEST(message_of_a_peer_with_the_name_of_a_listener_is_refused)
+{
+    struct attacked server;
+    struct raw_peer stranger;
+    struct conform_end listener;
+    struct conform_call from_stranger, recvs[2], send;
+    unsigned char bytes[64];
+    char name[NA_MAX_ADDR_LEN], text[NA_MAX_ADDR_LEN], got[2][8];
+    na_addr_t addr, to_server;
+    size_t size;
+    unsigned i;
+
+    checks_open(&server, &stranger);
+    endpoint_open(&listener, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_name(&listener, listener.self, name);
+    HG_CHECK_OK(NA_Addr_resolve(server.end.na_class, name, &addr));
+    HG_CHECK_OK(NA_Addr_resolve(listener.na_class, server.name, &to_server));
+    raw_peer_dial(&stranger, server.name + 4);
+    checks_hello(&stranger, name, strlen(name));
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
+    memcpy(stranger.nonce, bytes + 28, 8);
+    raw_peer_confirm(&stranger);
+    for (i = 0; i < 2; i++) { /* before the receive, and after it */
+        size = raw_peer_header(bytes, KIND_MESSAGE);
+        bytes[4] = NA_MSG_EXPECTED;
+        bytes[8] = 7; /* the tag */
+        raw_peer_send(&stranger, bytes, size, false);
+        checks_receive(&server, &stranger, &from_stranger);
+        HG_CHECK_OK(endpoint_post(&server.end, &recvs[i], got[i], 8, addr, 7));
+        if (i == 0)
+            conform_free_addr(&server.end, &from_stranger);
+    }
+    for (i = 0; i < 2; i++) {
+        memset(&send, 0, sizeof(send));
+        HG_CHECK_OK(NA_Msg_send_expected(listener.na_class, listener.context,
+            conform_ended, &send, "true", 5, to_server, 7, &send.id));
+        HG_CHECK_OK(endpoint_wait_both(&server.end, &listener, &recvs[i]));
+        HG_CHECK_EQ_STR(got[i], "true");
+        HG_CHECK_OK(endpoint_wait_both(&server.end, &listener, &send));
+    }
+    /* The names are still equal. */
+    endpoint_name(&server.end, from_stranger.addr, text);
+    HG_CHECK_EQ_STR(text, name);
+    HG_CHECK(!NA_Addr_cmp(server.end.na_class, from_stranger.addr, addr));
+    conform_free_addr(&server.end, &from_stranger);
+    HG_CHECK_OK(NA_Addr_free(server.end.na_class, addr));
+    HG_CHECK_OK(NA_Addr_free(listener.na_class, to_server));
+    conform_close(&listener);
+    checks_close(&server, &stranger);
+}
+
 /* libzmq lets a peer have a routing id of up to 255 bytes. */
 HG_TEST(peers_with_long_routing_ids_are_refused)
 {
