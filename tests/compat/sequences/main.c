@@ -49,7 +49,7 @@ void say(const char *step, hg_return_t ret)
     printf("%s: %s\n", step, code(ret));
 }
 
-void say_values(const char *step, hg_return_t ret, const char *format, ...)
+void say_with(const char *step, hg_return_t ret, const char *format, ...)
 {
     va_list args;
 

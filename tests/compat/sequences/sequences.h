@@ -41,10 +41,16 @@ bool pair_until(struct pair *pair, const int *done);
 /* Makes progress until nothing has happened for a while. */
 void pair_settle(struct pair *pair);
 
-/* Prints a step: its code, and values as printf does. */
+/* Prints a step: its code, and values as printf does, which the call may
+ * have changed. */
 void say(const char *step, hg_return_t ret);
-void say_values(const char *step, hg_return_t ret, const char *format, ...)
+void say_with(const char *step, hg_return_t ret, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+#define say_values(step, call, ...) \
+    do { \
+        hg_return_t said = (call); \
+        say_with(step, said, __VA_ARGS__); \
+    } while (0)
 void say_number(const char *step, long long value);
 
 /* The name of a code. 23 has two names. */
