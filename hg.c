@@ -18398,6 +18398,10 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 
+/* For hg_proc_keep: the record has one of the application's references, unless
+ * the application has freed it. */
+HG_PRIVATE void hg_bulk_settle(void *object, enum hg_proc_fate fate);
+
 /* The handle that owns the memory: an alias's original, or the handle
  * itself. */
 static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
@@ -18452,6 +18456,11 @@ HG_PRIVATE hg_return_t hg_bulk_bind(
 /* Set the owner's address of a remote handle, with a reference, unless it has
  * one. */
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
+
+/* A message of the peer contained the handle: if it is bound and was not passed
+ * on, the peer is its owner. `peer` may be NULL. */
+HG_PRIVATE void hg_bulk_set_owner_peer(
+    struct hg_bulk *bulk, struct na_addr *peer);
 
 /* Resolve the owner's address in a remote handle; returns it with a reference.
  * The lock is not held. Errors as na_lookup_resolve. */
@@ -18704,9 +18713,7 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     return HG_SUCCESS;
 }
 
-/* The record has one of the application's references, unless the application
- * has freed it. */
-static void hg_bulk_settle(void *object, enum hg_proc_fate fate)
+HG_PRIVATE void hg_bulk_settle(void *object, enum hg_proc_fate fate)
 {
     struct hg_bulk *bulk = (struct hg_bulk *) object;
     unsigned given;
@@ -18969,6 +18976,21 @@ HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
     hg_leave(bulk->layer->lock);
 }
 
+/* The address of the peer need not be looked up, which gives another connection
+ * if the peer was looked up by another name. But a class of several transports
+ * may reach the owner by a better one. */
+HG_PRIVATE void hg_bulk_set_owner_peer(
+    struct hg_bulk *bulk, struct na_addr *peer)
+{
+    if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
+        hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
+        return;
+    if (bulk->owner == NULL ||
+        na_class_core_of(bulk->layer->na_class)->next == NULL ||
+        na_addr_is_called(peer, bulk->owner))
+        hg_bulk_set_addr(bulk, peer);
+}
+
 HG_PRIVATE hg_return_t hg_bulk_look_up(
     struct hg_bulk *bulk, struct na_addr **addr_p)
 {
@@ -19208,99 +19230,6 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
             "bulk", "these %zu bytes are not a bulk handle", buf_size);
     }
     return ret;
-}
-
-/* ---- As an argument ---- */
-
-static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
-{
-    unsigned char *bytes;
-    hg_return_t ret = HG_SUCCESS;
-    size_t size = 0;
-
-    if (bulk != NULL && (bulk->layer == NULL || hg_bulk_is_forked(bulk))) {
-        hg_log_error("bulk", "the bulk layer of a handle has ended");
-        return hg_proc_fail(proc, HG_FAULT);
-    }
-    if (bulk != NULL)
-        size = hg_bulk_serialize_size(bulk);
-    if (size > UINT32_MAX) {
-        hg_log_error("bulk", "a description of %zu bytes is too large", size);
-        return hg_proc_fail(proc, HG_MSGSIZE);
-    }
-    bytes = hg_proc_step(proc, 4 + size);
-    if (bytes == NULL)
-        return proc->error;
-    hg_wire_store32(bytes, (uint32_t) size);
-    if (bulk != NULL)
-        ret = hg_bulk_serialize(bulk, bytes + 4, size);
-    return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
-}
-
-/* A bound handle that was not passed on belongs to the peer of the call: its
- * address need not be looked up, which gives another connection if the peer was
- * looked up by another name. But a class of several transports may reach the
- * owner by a better one. */
-static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
-{
-    if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
-        hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
-        return;
-    if (bulk->owner == NULL ||
-        na_class_core_of(bulk->layer->na_class)->next == NULL ||
-        na_addr_is_called(peer, bulk->owner))
-        hg_bulk_set_addr(bulk, peer);
-}
-
-static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
-{
-    struct hg_bulk_layer *layer =
-        proc->layer != NULL ? proc->layer : hg_bulk_current();
-    struct hg_bulk *bulk = NULL;
-    const unsigned char *bytes;
-    uint32_t length = 0;
-    hg_return_t ret;
-
-    *bulk_p = NULL;
-    ret = hg_proc_uint32_t(proc, &length);
-    if (ret != HG_SUCCESS || length == 0)
-        return ret;
-    bytes = hg_proc_step(proc, length);
-    if (bytes == NULL)
-        return proc->error;
-    if (layer == NULL) {
-        hg_log_error(
-            "bulk", "a bulk handle was passed, but there is no bulk layer");
-        return hg_proc_fail(proc, HG_FAULT);
-    }
-    ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
-    if (ret == HG_PROTOCOL_ERROR)
-        HG_PROC_EXPLAIN(
-            proc, "%" PRIu32 " bytes are not a bulk handle", length);
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_keep(proc, bulk, hg_bulk_settle);
-    if (ret != HG_SUCCESS)
-        return hg_proc_fail(proc, ret);
-    hg_bulk_set_owner_peer(bulk, proc->addr);
-    *bulk_p = bulk;
-    return HG_SUCCESS;
-}
-
-HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
-{
-    hg_bulk_t *bulk = (hg_bulk_t *) data;
-
-    if (proc == NULL || data == NULL)
-        return hg_proc_refuse(proc);
-    switch (proc->cursor.op) {
-    case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
-    case HG_DECODE: return hg_bulk_decode(proc, bulk);
-    default:
-        if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
-            (void) hg_bulk_take_back(*bulk);
-        *bulk = NULL;
-        return HG_SUCCESS;
-    }
 }
 
 /* ==== gen/bulk/transfer.h ==== */
@@ -20296,6 +20225,11 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
+/* Find the incoming call that the application has and whose input contains the
+ * byte; with a new reference. NULL: none. */
+HG_PRIVATE struct hg_handle *hg_handle_find_input(
+    struct hg_class *hg_class, const unsigned char *byte);
+
 /* Whether the application has set a cancel callback. */
 static inline bool hg_handle_wants_cancel(const struct hg_handle *handle)
 {
@@ -20942,6 +20876,49 @@ HG_PRIVATE unsigned hg_handle_count_targets(
                  &HG_CONTAINER_OF(link, struct hg_handle, link)->state) ==
                 HG_HANDLE_ANSWERED);
     return count;
+}
+
+/* Whether the application has the incoming call, and its input contains the
+ * byte. Only then the input is read: before, another thread may set it. The
+ * lock is held. */
+static bool hg_handle_has_input(
+    struct hg_handle *handle, const unsigned char *byte)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+    uintptr_t first;
+
+    if (state != HG_HANDLE_ARRIVED && state != HG_HANDLE_ANSWERED)
+        return false;
+    first = (uintptr_t) handle->in_args.data;
+    return (uintptr_t) byte - first < handle->in_args.size;
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_find_input(
+    struct hg_class *hg_class, const unsigned char *byte)
+{
+    const struct na_link *sibling;
+    const struct na_link *link;
+    struct hg_handle *found = NULL;
+
+    hg_enter(hg_class->lock);
+    for (sibling = hg_class->contexts.next;
+         sibling != &hg_class->contexts && found == NULL;
+         sibling = sibling->next) {
+        struct hg_context *context =
+            HG_CONTAINER_OF(sibling, struct hg_context, sibling);
+
+        /* The latest call first. */
+        for (link = context->targets.prev;
+             link != &context->targets && found == NULL; link = link->prev) {
+            struct hg_handle *handle =
+                HG_CONTAINER_OF(link, struct hg_handle, link);
+
+            if (hg_handle_has_input(handle, byte) && hg_handle_try_ref(handle))
+                found = handle;
+        }
+    }
+    hg_leave(hg_class->lock);
+    return found;
 }
 
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
@@ -25923,8 +25900,10 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 /* Free the request message. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
+    hg_enter(handle->context->lock); /* see hg_handle_find_input */
     handle->in_args.data = NULL;
     handle->in_args.size = 0;
+    hg_leave(handle->context->lock);
     handle->call.dropped = true;
     hg_buf_fini(&handle->in);
 }
@@ -28211,7 +28190,8 @@ HG_PRIVATE void hg_request_forget_all(void)
 
 /* ==== gen/bulk/functions.h ==== */
 /*
- * functions: the public bulk functions of both models.
+ * functions: the public bulk functions of both models, and the proc of bulk
+ * handles.
  *
  * This module and hg_transfer_check check the arguments. The module bulk
  * implements handles, transfer moves the data. The models differ in how a
@@ -28576,6 +28556,124 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
         return ret;
     return hg_bulk_read(
         hg_class->layer, handle, buf, (size_t) buf_size, "HG_Bulk_deserialize");
+}
+
+/* ---- As an argument ---- */
+
+static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
+{
+    unsigned char *bytes;
+    hg_return_t ret = HG_SUCCESS;
+    size_t size = 0;
+
+    if (bulk != NULL && (bulk->layer == NULL || hg_bulk_is_forked(bulk))) {
+        hg_log_error("bulk", "the bulk layer of a handle has ended");
+        return hg_proc_fail(proc, HG_FAULT);
+    }
+    if (bulk != NULL)
+        size = hg_bulk_serialize_size(bulk);
+    if (size > UINT32_MAX) {
+        hg_log_error("bulk", "a description of %zu bytes is too large", size);
+        return hg_proc_fail(proc, HG_MSGSIZE);
+    }
+    bytes = hg_proc_step(proc, 4 + size);
+    if (bytes == NULL)
+        return proc->error;
+    hg_wire_store32(bytes, (uint32_t) size);
+    if (bulk != NULL)
+        ret = hg_bulk_serialize(bulk, bytes + 4, size);
+    return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
+}
+
+/* The bulk layer of decoded handles. HG_FAULT, or codes of hg_check_class; all
+ * are logged. */
+static hg_return_t hg_bulk_find_layer(
+    hg_proc_t proc, struct hg_bulk_layer **layer_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (proc->layer != NULL) {
+        *layer_p = proc->layer;
+    } else if (proc->hg_class != NULL) { /* it may have been destroyed */
+        ret = hg_check_class(proc->hg_class, "hg_proc_hg_bulk_t");
+        if (ret == HG_SUCCESS)
+            *layer_p = proc->hg_class->layer;
+    } else {
+        *layer_p = hg_bulk_current();
+        if (*layer_p == NULL) {
+            hg_log_error(
+                "bulk", "a bulk handle was passed, but there is no bulk layer");
+            ret = HG_FAULT;
+        }
+    }
+    return ret;
+}
+
+/* Tell a decoded handle which peer sent its description, `bytes`. A standalone
+ * proc does not know its call, but the bytes are in the message of one. */
+static void hg_bulk_find_owner(
+    hg_proc_t proc, struct hg_bulk *bulk, const unsigned char *bytes)
+{
+    struct hg_handle *handle;
+
+    if (HG_LIKELY(proc->own == NULL || proc->hg_class == NULL)) {
+        hg_bulk_set_owner_peer(bulk, proc->addr);
+        return;
+    }
+    if (!hg_bulk_is_bound(bulk))
+        return;
+    handle = hg_handle_find_input(proc->hg_class, bytes);
+    if (handle == NULL)
+        return;
+    hg_bulk_set_owner_peer(bulk, handle->addr);
+    hg_handle_unref(handle);
+}
+
+static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
+{
+    struct hg_bulk_layer *layer = NULL;
+    struct hg_bulk *bulk = NULL;
+    const unsigned char *bytes;
+    uint32_t length = 0;
+    hg_return_t ret;
+
+    *bulk_p = NULL;
+    ret = hg_proc_uint32_t(proc, &length);
+    if (ret != HG_SUCCESS || length == 0)
+        return ret;
+    bytes = hg_proc_step(proc, length);
+    if (bytes == NULL)
+        return proc->error;
+    ret = hg_bulk_find_layer(proc, &layer);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
+    if (ret == HG_PROTOCOL_ERROR)
+        HG_PROC_EXPLAIN(
+            proc, "%" PRIu32 " bytes are not a bulk handle", length);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_keep(proc, bulk, hg_bulk_settle);
+    if (ret != HG_SUCCESS)
+        return hg_proc_fail(proc, ret);
+    hg_bulk_find_owner(proc, bulk, bytes);
+    *bulk_p = bulk;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
+{
+    hg_bulk_t *bulk = (hg_bulk_t *) data;
+
+    if (proc == NULL || data == NULL)
+        return hg_proc_refuse(proc);
+    switch (proc->cursor.op) {
+    case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
+    case HG_DECODE: return hg_bulk_decode(proc, bulk);
+    default:
+        if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
+            (void) hg_bulk_take_back(*bulk);
+        *bulk = NULL;
+        return HG_SUCCESS;
+    }
 }
 
 /* ---- Transfers of the request model ---- */

@@ -5543,6 +5543,13 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * memory; if the process calls itself, it is a handle of the same memory.
  * HG_BULK_NULL stays HG_BULK_NULL on the wire.
  *
+ * A decoded handle belongs to the class of the call or of hg_proc_create_set();
+ * without a class, to the request model. A bound handle may name no address,
+ * because its owner does not listen. Then the peer of the call is the owner. A
+ * standalone proc object finds the call if it decodes the bytes of
+ * HG_Get_input_buf() or HG_Get_input_extra_buf() in place. From a copy of them
+ * the handle has no owner: HG_Bulk_bind_transfer() fails.
+ *
  * @param proc          the proc object.
  * @param[in,out] data  points to an hg_bulk_t; HG_FREE frees the handle and
  *                      sets it to HG_BULK_NULL.
@@ -5556,7 +5563,8 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  *                            not the RPC class and does not listen.
  * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
  * @retval HG_NOMEM           out of memory.
- * @retval HG_INVALID_ARG     an argument is NULL.
+ * @retval HG_INVALID_ARG     an argument is NULL, or the class of
+ *                            hg_proc_create_set() was destroyed.
  */
 HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
 
@@ -5731,9 +5739,10 @@ HG_EXPORT hg_return_t hg_proc_create2(
  * Create a proc object over a buffer.
  *
  * When the buffer of an encoder is full, encoding continues in an extra buffer:
- * see hg_proc_get_extra_buf().
+ * see hg_proc_get_extra_buf(). A decoder of the bytes of HG_Get_input_buf() or
+ * HG_Get_input_extra_buf() decodes bulk handles as HG_Get_input() does.
  *
- * @param hg_class     the class.
+ * @param hg_class     the class, also of the bulk handles that are decoded.
  * @param buf          the buffer, borrowed until hg_proc_free2() or
  *                     hg_proc_reset(); NULL if `buf_size` is 0 or with HG_FREE.
  * @param buf_size     bytes of the buffer.

@@ -51,9 +51,10 @@ HG_EXPORT hg_return_t hg_proc_create2(
  * Create a proc object over a buffer.
  *
  * When the buffer of an encoder is full, encoding continues in an extra buffer:
- * see hg_proc_get_extra_buf().
+ * see hg_proc_get_extra_buf(). A decoder of the bytes of HG_Get_input_buf() or
+ * HG_Get_input_extra_buf() decodes bulk handles as HG_Get_input() does.
  *
- * @param hg_class     the class.
+ * @param hg_class     the class, also of the bulk handles that are decoded.
  * @param buf          the buffer, borrowed until hg_proc_free2() or
  *                     hg_proc_reset(); NULL if `buf_size` is 0 or with HG_FREE.
  * @param buf_size     bytes of the buffer.

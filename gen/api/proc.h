@@ -228,6 +228,13 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * memory; if the process calls itself, it is a handle of the same memory.
  * HG_BULK_NULL stays HG_BULK_NULL on the wire.
  *
+ * A decoded handle belongs to the class of the call or of hg_proc_create_set();
+ * without a class, to the request model. A bound handle may name no address,
+ * because its owner does not listen. Then the peer of the call is the owner. A
+ * standalone proc object finds the call if it decodes the bytes of
+ * HG_Get_input_buf() or HG_Get_input_extra_buf() in place. From a copy of them
+ * the handle has no owner: HG_Bulk_bind_transfer() fails.
+ *
  * @param proc          the proc object.
  * @param[in,out] data  points to an hg_bulk_t; HG_FREE frees the handle and
  *                      sets it to HG_BULK_NULL.
@@ -241,7 +248,8 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  *                            not the RPC class and does not listen.
  * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
  * @retval HG_NOMEM           out of memory.
- * @retval HG_INVALID_ARG     an argument is NULL.
+ * @retval HG_INVALID_ARG     an argument is NULL, or the class of
+ *                            hg_proc_create_set() was destroyed.
  */
 HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
 

@@ -240,9 +240,7 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     return HG_SUCCESS;
 }
 
-/* The record has one of the application's references, unless the application
- * has freed it. */
-static void hg_bulk_settle(void *object, enum hg_proc_fate fate)
+HG_PRIVATE void hg_bulk_settle(void *object, enum hg_proc_fate fate)
 {
     struct hg_bulk *bulk = (struct hg_bulk *) object;
     unsigned given;
@@ -505,6 +503,21 @@ HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
     hg_leave(bulk->layer->lock);
 }
 
+/* The address of the peer need not be looked up, which gives another connection
+ * if the peer was looked up by another name. But a class of several transports
+ * may reach the owner by a better one. */
+HG_PRIVATE void hg_bulk_set_owner_peer(
+    struct hg_bulk *bulk, struct na_addr *peer)
+{
+    if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
+        hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
+        return;
+    if (bulk->owner == NULL ||
+        na_class_core_of(bulk->layer->na_class)->next == NULL ||
+        na_addr_is_called(peer, bulk->owner))
+        hg_bulk_set_addr(bulk, peer);
+}
+
 HG_PRIVATE hg_return_t hg_bulk_look_up(
     struct hg_bulk *bulk, struct na_addr **addr_p)
 {
@@ -744,97 +757,4 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
             "bulk", "these %zu bytes are not a bulk handle", buf_size);
     }
     return ret;
-}
-
-/* ---- As an argument ---- */
-
-static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
-{
-    unsigned char *bytes;
-    hg_return_t ret = HG_SUCCESS;
-    size_t size = 0;
-
-    if (bulk != NULL && (bulk->layer == NULL || hg_bulk_is_forked(bulk))) {
-        hg_log_error("bulk", "the bulk layer of a handle has ended");
-        return hg_proc_fail(proc, HG_FAULT);
-    }
-    if (bulk != NULL)
-        size = hg_bulk_serialize_size(bulk);
-    if (size > UINT32_MAX) {
-        hg_log_error("bulk", "a description of %zu bytes is too large", size);
-        return hg_proc_fail(proc, HG_MSGSIZE);
-    }
-    bytes = hg_proc_step(proc, 4 + size);
-    if (bytes == NULL)
-        return proc->error;
-    hg_wire_store32(bytes, (uint32_t) size);
-    if (bulk != NULL)
-        ret = hg_bulk_serialize(bulk, bytes + 4, size);
-    return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
-}
-
-/* A bound handle that was not passed on belongs to the peer of the call: its
- * address need not be looked up, which gives another connection if the peer was
- * looked up by another name. But a class of several transports may reach the
- * owner by a better one. */
-static void hg_bulk_set_owner_peer(struct hg_bulk *bulk, struct na_addr *peer)
-{
-    if (!bulk->remote || !bulk->bound || peer == NULL || peer->self ||
-        hg_bulk_is_passed(bulk) || na_addr_class(peer) != bulk->layer->na_class)
-        return;
-    if (bulk->owner == NULL ||
-        na_class_core_of(bulk->layer->na_class)->next == NULL ||
-        na_addr_is_called(peer, bulk->owner))
-        hg_bulk_set_addr(bulk, peer);
-}
-
-static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
-{
-    struct hg_bulk_layer *layer =
-        proc->layer != NULL ? proc->layer : hg_bulk_current();
-    struct hg_bulk *bulk = NULL;
-    const unsigned char *bytes;
-    uint32_t length = 0;
-    hg_return_t ret;
-
-    *bulk_p = NULL;
-    ret = hg_proc_uint32_t(proc, &length);
-    if (ret != HG_SUCCESS || length == 0)
-        return ret;
-    bytes = hg_proc_step(proc, length);
-    if (bytes == NULL)
-        return proc->error;
-    if (layer == NULL) {
-        hg_log_error(
-            "bulk", "a bulk handle was passed, but there is no bulk layer");
-        return hg_proc_fail(proc, HG_FAULT);
-    }
-    ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
-    if (ret == HG_PROTOCOL_ERROR)
-        HG_PROC_EXPLAIN(
-            proc, "%" PRIu32 " bytes are not a bulk handle", length);
-    if (ret == HG_SUCCESS)
-        ret = hg_proc_keep(proc, bulk, hg_bulk_settle);
-    if (ret != HG_SUCCESS)
-        return hg_proc_fail(proc, ret);
-    hg_bulk_set_owner_peer(bulk, proc->addr);
-    *bulk_p = bulk;
-    return HG_SUCCESS;
-}
-
-HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
-{
-    hg_bulk_t *bulk = (hg_bulk_t *) data;
-
-    if (proc == NULL || data == NULL)
-        return hg_proc_refuse(proc);
-    switch (proc->cursor.op) {
-    case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
-    case HG_DECODE: return hg_bulk_decode(proc, bulk);
-    default:
-        if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
-            (void) hg_bulk_take_back(*bulk);
-        *bulk = NULL;
-        return HG_SUCCESS;
-    }
 }

@@ -45,6 +45,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "na/core.h"
+#include "proc/proc.h"
 
 enum hg_bulk_wire_flags {
     HG_BULK_WIRE_ACCESS = 0x03, /* a mask: 1 read, 2 write, 3 both */
@@ -152,6 +153,10 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 
+/* For hg_proc_keep: the record has one of the application's references, unless
+ * the application has freed it. */
+HG_PRIVATE void hg_bulk_settle(void *object, enum hg_proc_fate fate);
+
 /* The handle that owns the memory: an alias's original, or the handle
  * itself. */
 static inline struct hg_bulk *hg_bulk_source(struct hg_bulk *bulk)
@@ -206,6 +211,11 @@ HG_PRIVATE hg_return_t hg_bulk_bind(
 /* Set the owner's address of a remote handle, with a reference, unless it has
  * one. */
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr);
+
+/* A message of the peer contained the handle: if it is bound and was not passed
+ * on, the peer is its owner. `peer` may be NULL. */
+HG_PRIVATE void hg_bulk_set_owner_peer(
+    struct hg_bulk *bulk, struct na_addr *peer);
 
 /* Resolve the owner's address in a remote handle; returns it with a reference.
  * The lock is not held. Errors as na_lookup_resolve. */

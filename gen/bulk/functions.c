@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/wire.h"
 #include "bulk/transfer.h"
 #include "hg/check.h"
 #include "hg/layer.h"
@@ -347,6 +348,124 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle,
         return ret;
     return hg_bulk_read(
         hg_class->layer, handle, buf, (size_t) buf_size, "HG_Bulk_deserialize");
+}
+
+/* ---- As an argument ---- */
+
+static hg_return_t hg_bulk_encode(hg_proc_t proc, struct hg_bulk *bulk)
+{
+    unsigned char *bytes;
+    hg_return_t ret = HG_SUCCESS;
+    size_t size = 0;
+
+    if (bulk != NULL && (bulk->layer == NULL || hg_bulk_is_forked(bulk))) {
+        hg_log_error("bulk", "the bulk layer of a handle has ended");
+        return hg_proc_fail(proc, HG_FAULT);
+    }
+    if (bulk != NULL)
+        size = hg_bulk_serialize_size(bulk);
+    if (size > UINT32_MAX) {
+        hg_log_error("bulk", "a description of %zu bytes is too large", size);
+        return hg_proc_fail(proc, HG_MSGSIZE);
+    }
+    bytes = hg_proc_step(proc, 4 + size);
+    if (bytes == NULL)
+        return proc->error;
+    hg_wire_store32(bytes, (uint32_t) size);
+    if (bulk != NULL)
+        ret = hg_bulk_serialize(bulk, bytes + 4, size);
+    return ret == HG_SUCCESS ? ret : hg_proc_fail(proc, ret);
+}
+
+/* The bulk layer of decoded handles. HG_FAULT, or codes of hg_check_class; all
+ * are logged. */
+static hg_return_t hg_bulk_find_layer(
+    hg_proc_t proc, struct hg_bulk_layer **layer_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (proc->layer != NULL) {
+        *layer_p = proc->layer;
+    } else if (proc->hg_class != NULL) { /* it may have been destroyed */
+        ret = hg_check_class(proc->hg_class, "hg_proc_hg_bulk_t");
+        if (ret == HG_SUCCESS)
+            *layer_p = proc->hg_class->layer;
+    } else {
+        *layer_p = hg_bulk_current();
+        if (*layer_p == NULL) {
+            hg_log_error(
+                "bulk", "a bulk handle was passed, but there is no bulk layer");
+            ret = HG_FAULT;
+        }
+    }
+    return ret;
+}
+
+/* Tell a decoded handle which peer sent its description, `bytes`. A standalone
+ * proc does not know its call, but the bytes are in the message of one. */
+static void hg_bulk_find_owner(
+    hg_proc_t proc, struct hg_bulk *bulk, const unsigned char *bytes)
+{
+    struct hg_handle *handle;
+
+    if (HG_LIKELY(proc->own == NULL || proc->hg_class == NULL)) {
+        hg_bulk_set_owner_peer(bulk, proc->addr);
+        return;
+    }
+    if (!hg_bulk_is_bound(bulk))
+        return;
+    handle = hg_handle_find_input(proc->hg_class, bytes);
+    if (handle == NULL)
+        return;
+    hg_bulk_set_owner_peer(bulk, handle->addr);
+    hg_handle_unref(handle);
+}
+
+static hg_return_t hg_bulk_decode(hg_proc_t proc, hg_bulk_t *bulk_p)
+{
+    struct hg_bulk_layer *layer = NULL;
+    struct hg_bulk *bulk = NULL;
+    const unsigned char *bytes;
+    uint32_t length = 0;
+    hg_return_t ret;
+
+    *bulk_p = NULL;
+    ret = hg_proc_uint32_t(proc, &length);
+    if (ret != HG_SUCCESS || length == 0)
+        return ret;
+    bytes = hg_proc_step(proc, length);
+    if (bytes == NULL)
+        return proc->error;
+    ret = hg_bulk_find_layer(proc, &layer);
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_deserialize(layer, bytes, length, &bulk);
+    if (ret == HG_PROTOCOL_ERROR)
+        HG_PROC_EXPLAIN(
+            proc, "%" PRIu32 " bytes are not a bulk handle", length);
+    if (ret == HG_SUCCESS)
+        ret = hg_proc_keep(proc, bulk, hg_bulk_settle);
+    if (ret != HG_SUCCESS)
+        return hg_proc_fail(proc, ret);
+    hg_bulk_find_owner(proc, bulk, bytes);
+    *bulk_p = bulk;
+    return HG_SUCCESS;
+}
+
+HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
+{
+    hg_bulk_t *bulk = (hg_bulk_t *) data;
+
+    if (proc == NULL || data == NULL)
+        return hg_proc_refuse(proc);
+    switch (proc->cursor.op) {
+    case HG_ENCODE: return hg_bulk_encode(proc, *bulk);
+    case HG_DECODE: return hg_bulk_decode(proc, bulk);
+    default:
+        if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
+            (void) hg_bulk_take_back(*bulk);
+        *bulk = NULL;
+        return HG_SUCCESS;
+    }
 }
 
 /* ---- Transfers of the request model ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * functions: the public bulk functions of both models.
+ * functions: the public bulk functions of both models, and the proc of bulk
+ * handles.
  *
  * This module and hg_transfer_check check the arguments. The module bulk
  * implements handles, transfer moves the data. The models differ in how a

@@ -190,8 +190,10 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 /* Free the request message. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
+    hg_enter(handle->context->lock); /* see hg_handle_find_input */
     handle->in_args.data = NULL;
     handle->in_args.size = 0;
+    hg_leave(handle->context->lock);
     handle->call.dropped = true;
     hg_buf_fini(&handle->in);
 }

@@ -475,6 +475,49 @@ HG_PRIVATE unsigned hg_handle_count_targets(
     return count;
 }
 
+/* Whether the application has the incoming call, and its input contains the
+ * byte. Only then the input is read: before, another thread may set it. The
+ * lock is held. */
+static bool hg_handle_has_input(
+    struct hg_handle *handle, const unsigned char *byte)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+    uintptr_t first;
+
+    if (state != HG_HANDLE_ARRIVED && state != HG_HANDLE_ANSWERED)
+        return false;
+    first = (uintptr_t) handle->in_args.data;
+    return (uintptr_t) byte - first < handle->in_args.size;
+}
+
+HG_PRIVATE struct hg_handle *hg_handle_find_input(
+    struct hg_class *hg_class, const unsigned char *byte)
+{
+    const struct na_link *sibling;
+    const struct na_link *link;
+    struct hg_handle *found = NULL;
+
+    hg_enter(hg_class->lock);
+    for (sibling = hg_class->contexts.next;
+         sibling != &hg_class->contexts && found == NULL;
+         sibling = sibling->next) {
+        struct hg_context *context =
+            HG_CONTAINER_OF(sibling, struct hg_context, sibling);
+
+        /* The latest call first. */
+        for (link = context->targets.prev;
+             link != &context->targets && found == NULL; link = link->prev) {
+            struct hg_handle *handle =
+                HG_CONTAINER_OF(link, struct hg_handle, link);
+
+            if (hg_handle_has_input(handle, byte) && hg_handle_try_ref(handle))
+                found = handle;
+        }
+    }
+    hg_leave(hg_class->lock);
+    return found;
+}
+
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;

@@ -305,6 +305,11 @@ static inline uint64_t hg_handle_call_key(struct hg_handle *handle)
 HG_PRIVATE unsigned hg_handle_count_targets(
     struct hg_context *context, bool answered);
 
+/* Find the incoming call that the application has and whose input contains the
+ * byte; with a new reference. NULL: none. */
+HG_PRIVATE struct hg_handle *hg_handle_find_input(
+    struct hg_class *hg_class, const unsigned char *byte);
+
 /* Whether the application has set a cancel callback. */
 static inline bool hg_handle_wants_cancel(const struct hg_handle *handle)
 {
