@@ -4338,9 +4338,10 @@ HG_EXPORT const struct hg_info *HG_Get_info(
 /**
  * Attach data of the application to a handle.
  *
- * HG_Reset() keeps the data. `free_callback` runs in the thread that releases
- * the last reference. That may be a thread that makes progress, in which
- * functions that wait return HG_BUSY. No lock is held.
+ * HG_Reset() keeps the data. In a call to oneself, client and server have a
+ * handle each, with its own data. `free_callback` runs in the thread that
+ * releases the last reference. That may be a thread that makes progress, in
+ * which functions that wait return HG_BUSY. No lock is held.
  *
  * @param handle         the handle.
  * @param data           the data; it replaces earlier data, which is not freed.
@@ -4440,16 +4441,20 @@ HG_EXPORT hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
  *
  * It frees what decoding allocated, and drops the reference of HG_Get_input().
  *
- * In the client it can free an input that the application built. The proc
- * function frees the members with free(), and a reference of the application is
- * dropped: do not call HG_Destroy() for that reference.
+ * In the server it can also free an input that the application decoded itself,
+ * from the bytes of HG_Get_input_buf() or HG_Get_input_extra_buf(), once for
+ * each call. In the client it can free an input that the application built. In
+ * both cases the registered proc function frees the members, with free() or the
+ * allocator of HG_Set_allocator(). A reference of the application is dropped:
+ * do not call HG_Destroy() for that reference.
  *
  * @param handle             the handle.
  * @param[in,out] in_struct  the input.
  * @retval HG_SUCCESS      the input is freed.
  * @retval HG_FAULT        the function has no input proc.
- * @retval HG_INVALID_ARG  every decoded input was freed already, or an argument
- *                         is NULL; no reference is dropped.
+ * @retval HG_INVALID_ARG  in the server: every decoded input was freed already,
+ *                         or there was none; an argument is NULL. No reference
+ *                         is dropped.
  * @retval others          the code of a proc function of the application; the
  *                         reference is dropped.
  */
@@ -4487,16 +4492,20 @@ HG_EXPORT hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
  *
  * It frees what decoding allocated, and drops the reference of HG_Get_output().
  *
- * In the server it can free an output that the application built. The proc
- * function frees the members with free(), and a reference of the application is
- * dropped: do not call HG_Destroy() for that reference.
+ * In the client it can also free an output that the application decoded itself,
+ * from the bytes of HG_Get_output_buf() or HG_Get_output_extra_buf(), once for
+ * each call. In the server it can free an output that the application built. In
+ * both cases the registered proc function frees the members, with free() or the
+ * allocator of HG_Set_allocator(). A reference of the application is dropped:
+ * do not call HG_Destroy() for that reference.
  *
  * @param handle              the handle.
  * @param[in,out] out_struct  the output.
  * @retval HG_SUCCESS      the output is freed.
  * @retval HG_FAULT        the function has no output proc.
- * @retval HG_INVALID_ARG  every decoded output was freed already, or an
- *                         argument is NULL; no reference is dropped.
+ * @retval HG_INVALID_ARG  in the client: every decoded output was freed
+ *                         already, or there was none; an argument is NULL. No
+ *                         reference is dropped.
  * @retval others          the code of a proc function of the application; the
  *                         reference is dropped.
  */
@@ -4507,7 +4516,8 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
  *
  * In the server it is the message that arrived. In the client it is the buffer
  * of the next message, of the eager size. It begins with the bytes of
- * HG_Class_set_input_offset().
+ * HG_Class_set_input_offset(). A struct that the application decodes from the
+ * message that arrived can be freed with HG_Free_input().
  *
  * @param handle              the handle.
  * @param[out] in_buf_p       the message, valid until the handle is reset or
@@ -4528,7 +4538,8 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  *
  * In the client it is the message that arrived. In the server it is the buffer
  * of the next message, of the eager size. It begins with the bytes of
- * HG_Class_set_output_offset().
+ * HG_Class_set_output_offset(). A struct that the application decodes from the
+ * message that arrived can be freed with HG_Free_output().
  *
  * @param handle               the handle.
  * @param[out] out_buf_p       the message, valid until the handle is reset or

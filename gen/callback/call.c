@@ -119,6 +119,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         handle->rpc = rpc;
     handle->one_way = hg_call_is_one_way(&handle->rpc);
     handle->call.answered = false;
+    handle->call.own_decode = false;
     handle->call.target_context = 0;
     handle->deadline = 0; /* the deadline of the last call */
     hg_handle_set_info(handle);
@@ -229,7 +230,18 @@ static hg_return_t hg_call_decode(
     return ret;
 }
 
-/* Free a struct. The side that decodes frees what it decoded; the side that
+/* Whether the receiver of arguments frees a struct that it decoded itself: once
+ * for each call. The struct has no reference of its own: the one that
+ * HG_Destroy() would release is released, as in Mercury. */
+static HG_NOINLINE bool hg_call_frees_own(struct hg_handle *handle)
+{
+    bool may = handle->call.own_decode && hg_handle_given(handle) > 0;
+
+    handle->call.own_decode = false;
+    return may;
+}
+
+/* Free a struct. The side that decodes frees what was decoded; the side that
  * encodes may free its own struct, as in Mercury. Both release a reference. */
 static hg_return_t hg_call_release(
     struct hg_handle *handle, bool input, void *data, const char *function)
@@ -237,6 +249,7 @@ static hg_return_t hg_call_release(
     hg_return_t ret = hg_check_handle(handle, function);
     hg_proc_cb_t proc;
     bool decodes;
+    bool decoded;
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -249,11 +262,12 @@ static hg_return_t hg_call_release(
         return HG_FAULT;
     }
     decodes = handle->target == input;
-    if (decodes && atomic_load(&handle->refs) < HG_HANDLE_DECODED)
+    decoded = decodes && atomic_load(&handle->refs) >= HG_HANDLE_DECODED;
+    if (HG_UNLIKELY(decodes && !decoded) && !hg_call_frees_own(handle))
         return hg_log_misuse(
             "rpc", function, "there is no decoded struct, or it was freed");
     ret = hg_handle_release_of(handle, proc, data);
-    (void) hg_handle_take_back(handle, decodes);
+    (void) hg_handle_take_back(handle, decoded);
     return ret;
 }
 
@@ -338,6 +352,14 @@ static hg_return_t hg_call_lend_buf(
     return ret;
 }
 
+/* The application got the received bytes of a call; or NULL. A handle of the
+ * request model frees its input otherwise. */
+static void hg_call_got_bytes(struct hg_handle *handle, const void *bytes)
+{
+    if (bytes != NULL && handle->context->callbacks)
+        handle->call.own_decode = true;
+}
+
 /* Check the handle and the output pointer. */
 static hg_return_t hg_call_check_buf(
     const struct hg_handle *handle, void **buf_p, const char *function)
@@ -366,6 +388,8 @@ static hg_return_t hg_call_get_buf(struct hg_handle *handle, bool output,
         ret = hg_call_lend_buf(handle, buf, size);
         if (ret != HG_SUCCESS)
             return ret;
+    } else {
+        hg_call_got_bytes(handle, args->data);
     }
     *buf_p = handle->target == output ? buf->data + HG_HEADER_MIN
                                       : (void *) (uintptr_t) args->data;
@@ -404,6 +428,8 @@ static hg_return_t hg_call_get_extra(struct hg_handle *handle, bool output,
     large = output ? &handle->out_large : &handle->in_large;
     area = hg_handle_area(handle, output);
     there = large->data != NULL && large->size >= area;
+    if (there)
+        hg_call_got_bytes(handle, large->data);
     *buf_p = there ? large->data + area : NULL;
     if (size_p != NULL)
         *size_p = there ? large->size - area : 0;
@@ -472,6 +498,7 @@ static void hg_call_prepare(
     atomic_store_explicit(
         &handle->peer_context, call->target_context, memory_order_relaxed);
     call->answered = false;
+    call->own_decode = false;
     call->callback = cb;
     call->arg = arg;
 }

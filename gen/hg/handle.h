@@ -87,6 +87,9 @@ struct hg_request_part {
 struct hg_call_part {
     bool used;     /* the rest is not all zeros */
     bool answered; /* origin: the last call returned an output */
+    /* The application has the bytes of the received message: it may decode them
+     * itself, and free the struct once. */
+    bool own_decode;
     /* The application owns the bytes in front of the arguments. */
     bool own_area;
     bool dropped; /* target: the request message was freed */

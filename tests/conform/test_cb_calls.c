@@ -618,6 +618,46 @@ HG_TEST(handles_are_reused_by_reset)
     cb_close(&end);
 }
 
+static int calls_own_freed; /* data of the handle at the target */
+
+/* For calls of this process: the handle has no data yet. */
+static hg_return_t calls_own(hg_handle_t handle)
+{
+    const struct hg_info *info = HG_Get_info(handle);
+    hg_addr_t self;
+
+    HG_CHECK_OK(HG_Addr_self(info->hg_class, &self));
+    HG_CHECK(HG_Addr_cmp(info->hg_class, info->addr, self));
+    HG_CHECK_OK(HG_Addr_free(info->hg_class, self));
+    HG_CHECK(HG_Get_data(handle) == NULL);
+    HG_CHECK_EQ_INT(HG_Ref_get(handle), 2); /* one is of its execution */
+    HG_CHECK_OK(HG_Set_data(handle, &calls_own_freed, calls_count_free));
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
+    return HG_Destroy(handle);
+}
+
+/* Unlike in Mercury. */
+HG_TEST(handles_of_a_call_to_oneself_are_two)
+{
+    struct cb_end end;
+    hg_handle_t handle;
+    hg_id_t id;
+    int freed = 0;
+
+    cb_start(&end, 1);
+    HG_CHECK_OK(HG_Addr_self(end.hg_class, &end.target));
+    id = MERCURY_REGISTER(end.hg_class, "own", void, void, calls_own);
+    handle = cb_new_handle(&end, id);
+    HG_CHECK_OK(HG_Set_data(handle, &freed, calls_count_free));
+    HG_CHECK_OK(cb_do(&end, handle, NULL, NULL));
+    HG_CHECK(HG_Get_data(handle) == &freed);
+    HG_CHECK_EQ_INT(calls_own_freed, 1);
+    HG_CHECK_EQ_INT(freed, 0);
+    HG_CHECK_OK(HG_Destroy(handle));
+    HG_CHECK_EQ_INT(freed, 1);
+    cb_close(&end);
+}
+
 /* A call that its own callback forwards again, so many times. */
 struct calls_chain {
     _Atomic unsigned ended;

@@ -205,6 +205,21 @@ static hg_return_t inputs_free_both(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* The input is the handle's, although the handler looked at its bytes. */
+static hg_return_t inputs_look(hg_handle_t handle)
+{
+    void *bytes = NULL;
+    inputs_in_t in;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    HG_CHECK_OK(HG_Get_input_buf(handle, &bytes, NULL));
+    HG_CHECK(bytes != NULL);
+    HG_CHECK_RET(HG_Free_input(handle, &in), HG_INVALID_ARG);
+    inputs_check(&in);
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
     inputs_id = MERCURY_REGISTER("inputs", inputs_in_t, void, inputs_serve);
@@ -309,6 +324,22 @@ HG_TEST_WHERE(bulk_handle_that_is_freed_twice_is_reported, hg_test_is_self)
     hg_test_expect_log("freed more often than referenced");
     rpc_open(&end);
     id = MERCURY_REGISTER("inputs both", inputs_in_t, void, inputs_free_both);
+    in = inputs_new(INPUTS_NOTHING);
+    HG_CHECK_OK(rpc_call(&end, id, &in, NULL));
+    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
+    rpc_close(&end);
+    HG_CHECK_EQ_INT(hg_test_alloc_live(), 0);
+}
+
+HG_TEST_WHERE(inputs_are_not_freed_by_the_other_model_as_well, hg_test_is_self)
+{
+    struct rpc_end end;
+    inputs_in_t in;
+    hg_id_t id;
+
+    hg_test_expect_log("HG_Free_input: there is no decoded struct");
+    rpc_open(&end);
+    id = MERCURY_REGISTER("inputs look", inputs_in_t, void, inputs_look);
     in = inputs_new(INPUTS_NOTHING);
     HG_CHECK_OK(rpc_call(&end, id, &in, NULL));
     HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
