@@ -138,12 +138,19 @@ hg_return_t HG_Ref_incr(hg_handle_t handle)
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
+    uint32_t sends;
     uint64_t refs;
 
     if (handle == NULL || hg_check_handle(handle, "HG_Ref_get") != HG_SUCCESS)
         return -1;
-    refs = atomic_load(&handle->refs);
-    return (int32_t) (hg_handle_given(handle) + refs % HG_HANDLE_GIVEN);
+    do {
+        sends = atomic_load(&handle->sends);
+        refs = atomic_load(&handle->refs);
+    } while (atomic_load(&handle->sends) != sends);
+    /* A message that waits to be sent, such as CANCEL, has a reference that the
+     * application does not know. */
+    return (int32_t) (refs % HG_HANDLE_DECODED / HG_HANDLE_GIVEN +
+        refs % HG_HANDLE_GIVEN - sends);
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
