@@ -59,7 +59,7 @@ FOREIGN := %@zmq+tcp %@zmq+ipc %@zmq+inproc %@mux %@mux-ofi \
     $(OFI:$(BUILD)/%=$(BUILD)/tsan/%) \
     $(addprefix $(BUILD)/tsan/tests/box/,$(notdir $(filter \
         $(addprefix $(BUILD)/tests/box/,test_zmq_% test_ofi_%),$(BOX))) \
-        test_mercury_paper test_demo_serve test_forward_hostile)
+        test_mercury_na test_mercury_paper test_demo_serve test_forward_hostile)
 
 # ---- What make check runs ----
 #
