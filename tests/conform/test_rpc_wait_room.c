@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #define ROOM_MANY 100000
-#define ROOM_MEMORY 65536 /* KiB more than when idle */
+/* KiB more than when idle, for some 27,000 calls. Over libfabric one that waits
+ * to be sent takes 1.7 KiB more. */
+#define ROOM_MEMORY (hg_test_is_ofi() ? 131072 : 65536)
 
 static hg_id_t room_slow_id, room_inc_id, room_keep_id;
 
