@@ -61,6 +61,7 @@ static const struct test_fault {
     {"ofi+shm", 1, 17, "pipeline_ends_when_the_caller_frees_the_memory",
         "fault_key shm"},
     {"ofi+shm", 1, 17, "chain_needs_a_bound_handle", "fault_key shm"},
+    {"ofi+shm", 1, 17, "chain_ends_when_the_owner_dies", "fault_killed shm"},
     {"ofi+shm", 1, 17, "third_party_follows_the_address_it_is_given",
         "fault_key shm"},
     {"ofi+udp;ofi_rxd", 1, 17, "third_party_follows_the_address_it_is_given",
