@@ -443,6 +443,16 @@ bool hg_test_is_valgrind(void)
     return preload != NULL && strstr(preload, "vgpreload") != NULL;
 }
 
+void hg_test_exit_child(int status)
+{
+    char line[32];
+
+    (void) snprintf(line, sizeof(line), "exit %d", status);
+    if (hg_test_is_valgrind())
+        (void) execl("/bin/sh", "sh", "-c", line, (char *) NULL);
+    _exit(status);
+}
+
 bool hg_test_is_plain(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \

@@ -201,6 +201,10 @@ bool hg_test_has_epoll(void);
 /* Whether valgrind runs this program. */
 bool hg_test_is_valgrind(void);
 
+/* _exit() of a child of fork. Valgrind would look for leaks there, and take the
+ * memory of the parent's threads for some. */
+__attribute__((noreturn)) void hg_test_exit_child(int status);
+
 /* Whether this is the plain build without a checker. Cases that take seconds,
  * and of which a sanitizer, fallback or valgrind would see no more, run only
  * there. */

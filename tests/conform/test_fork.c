@@ -377,7 +377,7 @@ static void fork_be_child(struct fork_ends *ends)
     /* One line for the layer. */
     fork_want((intmax_t) atomic_load(&fork_logged), 2);
     if (!hg_test_is_plain())
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     fork_try_own(ends, NULL);
     exit((int) fork_wrong);
 }
@@ -585,12 +585,12 @@ static void fork_be_worker(struct fork_ends *ends, const char *name)
     if (child == 0) {
         fork_want(HG_Bulk_finalize(), HG_FAULT);
         fork_try_own(NULL, NULL);
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     }
     fork_join(child);
     fork_want(HG_Bulk_finalize(), HG_SUCCESS);
     fork_want(NA_Finalize(own), NA_SUCCESS);
-    _exit((int) fork_wrong);
+    hg_test_exit_child((int) fork_wrong);
 }
 
 HG_TEST_WHERE(child_calls_with_its_own_layer, fork_may_call)
@@ -629,7 +629,7 @@ HG_TEST(child_keeps_the_options_of_its_parent)
         fork_want(HG_Init(own), HG_SUCCESS);
         fork_want(HG_Get_options(&got), HG_SUCCESS);
         fork_want((intmax_t) got.max_unanswered, 7);
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     }
     fork_join(child);
     rpc_end(&end);
@@ -692,7 +692,7 @@ HG_TEST(child_does_not_wait_for_a_thread_that_starts_a_layer)
         fork_want(HG_Get_options(&got), HG_SUCCESS);
         if (hg_test_is_plain())
             fork_try_own(NULL, NULL);
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     }
     fork_join(child);
     atomic_store(&fork_goes_on, true);
@@ -708,7 +708,7 @@ static hg_return_t fork_in_handler(hg_handle_t handle)
 
     if (child == 0) {
         fork_try_own(NULL, NULL);
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     }
     fork_join(child);
     HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
@@ -749,7 +749,7 @@ HG_TEST(child_of_a_process_without_a_layer_may_initialize_one)
         fork_want(HG_Init(own), HG_SUCCESS);
         fork_want(HG_Finalize(), HG_SUCCESS);
         fork_want(NA_Finalize(own), NA_SUCCESS);
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     }
     fork_join(child);
 }
@@ -788,7 +788,7 @@ static void fork_child_opens(void)
         own = NA_Initialize(hg_test_listen_string(), NA_TRUE);
         fork_want(own != NULL, true);
         fork_want(NA_Finalize(own), NA_SUCCESS);
-        _exit((int) fork_wrong);
+        hg_test_exit_child((int) fork_wrong);
     }
     fork_join(child);
 }

@@ -429,7 +429,7 @@ HG_TEST_WHERE(name_server_of_the_system_is_silent, hg_test_crosses_hosts)
         NA_TIMEOUT);
     child = fork();
     if (child == 0)
-        _exit(0);
+        hg_test_exit_child(0);
     HG_CHECK(waitpid(child, &status, 0) == child && status == 0);
     conform_close(&end);
     HG_CHECK(names_ms() - start < hg_test_scaled_ms(20 * NAMES_SHORT_MS));
@@ -540,14 +540,14 @@ HG_TEST_WHERE(fork_does_not_wait_for_a_name_server, hg_test_crosses_hosts)
         struct conform_end other, server;
 
         if (!hg_test_is_plain()) /* ThreadSanitizer allows no new threads */
-            _exit(0);
+            hg_test_exit_child(0);
         names.asking = 0; /* the thread is in the parent */
         names_open(&other);
         names_open(&server);
         names_check_reached(&other, &server, "moving");
         conform_close(&other);
         conform_close(&server);
-        _exit(0);
+        hg_test_exit_child(0);
     }
     HG_CHECK(waitpid(child, &status, 0) == child && status == 0);
     HG_CHECK(names_is_silent());
