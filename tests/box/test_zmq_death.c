@@ -502,18 +502,18 @@ HG_TEST(memory_used_by_a_stopped_process_can_be_deregistered)
 
 /* A busy server: the call that waits for it, and a lookup, get their answers. A
  * client that is as busy does too. Both protocols run at once to save time. */
-static void death_busy(const char *death_ms, unsigned busy_ms)
+static void death_busy(unsigned death, unsigned busy_ms)
 {
     static const char *const protocols[] = {"tcp", "ipc"};
     struct death_pair pairs[2];
     struct conform_end others[2];
     struct conform_call recvs[2];
-    char got[2][8], line[32];
-    unsigned death = (unsigned) strtoul(death_ms, NULL, 10);
+    char got[2][8], line[32], death_ms[16];
     uint64_t start;
     unsigned i;
 
     (void) snprintf(line, sizeof(line), "sleep %u", busy_ms);
+    (void) snprintf(death_ms, sizeof(death_ms), "%u", death);
     for (i = 0; i < 2; i++) {
         death_open(&pairs[i], protocols[i], death_ms);
         HG_CHECK_OK(endpoint_post(&pairs[i].end, &recvs[i], got[i],
@@ -548,14 +548,14 @@ static void death_busy(const char *death_ms, unsigned busy_ms)
 
 HG_TEST_SECONDS(busy_process_stays_alive, 40)
 {
-    death_busy("500", 2000);
+    death_busy(hg_test_scaled_ms(500), hg_test_scaled_ms(2000));
 }
 
 HG_TEST_SECONDS(process_busy_for_ten_seconds_stays_alive, 200)
 {
     if (getenv("HG_TEST_FULL") == NULL)
         hg_test_skip("takes 10 s; set HG_TEST_FULL");
-    death_busy("1000", 10000);
+    death_busy(hg_test_scaled_ms(1000), hg_test_scaled_ms(10000));
 }
 
 /* A class that closes disappears for the other classes of its process. */
