@@ -215,7 +215,7 @@ static void fork_be_child(struct fork_ends *ends)
     HG_Set_log_func2(forked_log);
     forked_try(&ends->objects);
     if (!hg_test_is_plain())
-        _exit((int) forked_wrong);
+        hg_test_exit_child((int) forked_wrong);
     forked_try_own();
     exit((int) forked_wrong);
 }

@@ -305,7 +305,7 @@ HG_TEST_WHERE(full_disk_under_the_memory_is_found, fault_is_promised)
     fault_need_kernel();
     HG_CHECK(mkdir(fault_disk(""), 0700) == 0);
     if (unshare(CLONE_NEWNS) != 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", fault_disk(""), "tmpfs", 0, "size=64k") != 0)
         hg_test_skip("only root can mount a small disk");
     rpc_open(&end);
