@@ -100,6 +100,7 @@ static void net_messages(struct net_end *client, struct net_end *server)
         ops[i] = NA_Op_create(client->na_class, NA_OP_SINGLE);
         HG_CHECK(ops[i] != NULL);
     }
+    memset(buf, 0, 64);
     memcpy(buf, "question", sizeof("question"));
     HG_CHECK_OK(NA_Msg_init_unexpected(client->na_class, buf, 64));
     HG_CHECK_EQ_U64(NA_Msg_get_unexpected_header_size(client->na_class), 0);

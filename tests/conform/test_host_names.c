@@ -1031,13 +1031,15 @@ HG_TEST_WHERE(host_name_is_not_resolved_without_a_thread, hg_test_crosses_hosts)
             names_of("moving", &end), &lookup.id) == NA_SUCCESS)
         HG_CHECK_RET(conform_wait(&end, &lookup), NA_NOMEM);
     atomic_store(&names_no_thread, false);
-    hg_test_expect_log("no memory to resolve the host name moving");
-    atomic_store(&names_no_memory, true);
-    memset(&lookup, 0, sizeof(lookup));
-    if (NA_Addr_lookup(end.na_class, end.context, conform_ended, &lookup,
-            names_of("moving", &end), &lookup.id) == NA_SUCCESS)
-        HG_CHECK_RET(conform_wait(&end, &lookup), NA_NOMEM);
-    atomic_store(&names_no_memory, false);
+    if (!hg_test_is_valgrind()) { /* it has replaced calloc */
+        hg_test_expect_log("no memory to resolve the host name moving");
+        atomic_store(&names_no_memory, true);
+        memset(&lookup, 0, sizeof(lookup));
+        if (NA_Addr_lookup(end.na_class, end.context, conform_ended, &lookup,
+                names_of("moving", &end), &lookup.id) == NA_SUCCESS)
+            HG_CHECK_RET(conform_wait(&end, &lookup), NA_NOMEM);
+        atomic_store(&names_no_memory, false);
+    }
     names_check_reached(&end, &end, "127.0.0.1");
     names_look_up(&end, &lookup, names_of("moving", &end));
     HG_CHECK_OK(conform_wait(&end, &lookup));

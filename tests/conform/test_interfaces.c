@@ -59,6 +59,8 @@ static void faces_wait(const char *name, bool running)
 /* A namespace with loopback; its interfaces get no addresses by themselves. */
 static void faces_enter(void)
 {
+    if (hg_test_is_valgrind())
+        hg_test_skip("valgrind also checks ip(8), which leaks");
     if (geteuid() != 0)
         hg_test_skip("only root can create network namespaces");
     if (system("ip link >/dev/null 2>&1") != 0)
