@@ -189,7 +189,8 @@ static unsigned late_run(na_class_t *na_class, const char *address,
         late.hg_class, 1, &data, &size, HG_BULK_READWRITE, &bulk));
     late_call(&late, "stubs_store", bulk, &stubs_pulls, 50, turn, arg);
     late_judge(stubs_pulled, HG_CANCELED);
-    HG_CHECK(late.ret == HG_TIMEOUT || stubs_pulled == HG_SUCCESS);
+    /* The response may arrive before the origin notices the deadline. */
+    HG_CHECK(late.ret == HG_TIMEOUT || late.ret == HG_SUCCESS);
     stubs_pulls = 0;
     late_call(&late, "stubs_store", bulk, &stubs_pulls, 0, turn, arg);
     late_judge(stubs_pulled, HG_TIMEOUT);
