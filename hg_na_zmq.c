@@ -1368,6 +1368,7 @@ struct na_zmq_in {
     struct na_link link;
     struct na_zmq_addr *addr; /* NULL: not identified */
     int fd;
+    uint64_t past;  /* see na_zmq_is_before */
     unsigned count; /* number of parts; two are kept */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
@@ -1378,6 +1379,7 @@ struct na_zmq_in {
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
+    bool shut;         /* its sender broke the protocol */
     bool contested;    /* several peers sent HELLO on it */
     uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
     uint64_t round;    /* round of polling in which it was accepted */
@@ -2028,6 +2030,13 @@ static const char *na_zmq_why(
 static bool na_zmq_is_past(const struct na_zmq_class *self, uint64_t round)
 {
     return self->drained > round || self->round > round + NA_ZMQ_BATCH;
+}
+
+/* Whether a message was received after all those that had arrived before an
+ * event, which was read in `round`: na_zmq_is_past was true before. */
+static bool na_zmq_is_before(uint64_t round, const struct na_zmq_in *in)
+{
+    return round < in->past;
 }
 
 /* Start to end a connection; na_zmq_end follows when its messages were read. */
@@ -2750,6 +2759,7 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     na_zmq_fd_ended(self, fd);
     record->generation++;
     record->live = true;
+    record->shut = false;
     record->accepted = 0;
     record->hellos = 0;
     return record;
@@ -2943,14 +2953,16 @@ static void na_zmq_close_accepted(
         (void) shutdown(fd, SHUT_RDWR);
 }
 
-/* Close the accepted connection with descriptor `fd` by which a message came;
- * `addr` is its sender, or NULL. If that has not confirmed, the message may be
- * of an earlier connection with the descriptor, unless all messages were read
- * since this one was accepted. */
-static void na_zmq_close_sender(
-    struct na_zmq_class *self, const struct na_zmq_addr *addr, int fd)
+/* Close the accepted connection by which a message came. If its sender has not
+ * confirmed, the message may be of an earlier connection with the same
+ * descriptor, unless all messages of that were received before. Done once: the
+ * connection may have ended already, and another one may get the descriptor at
+ * any moment. */
+static void na_zmq_close_sender(struct na_zmq_class *self, struct na_zmq_in *in)
 {
-    const struct na_zmq_fd *record;
+    const struct na_zmq_addr *addr = in->addr;
+    int fd = addr != NULL ? addr->fd : zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
+    struct na_zmq_fd *record;
     bool certain;
 
     na_zmq_read_monitor(self);
@@ -2959,8 +2971,11 @@ static void na_zmq_close_sender(
     record = &self->fds[fd];
     certain = record->owner != NULL
         ? record->owner == addr
-        : record->last_hello == addr && na_zmq_is_past(self, record->round);
-    if (record->live && certain && na_zmq_is_accepted(self, fd))
+        : record->last_hello == addr && na_zmq_is_before(record->round, in);
+    if (!record->live || record->shut || !certain)
+        return;
+    record->shut = true;
+    if (na_zmq_is_accepted(self, fd))
         (void) shutdown(fd, SHUT_RDWR);
 }
 
@@ -3171,6 +3186,9 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     if (last == &extra)
         na_zmq_close_part(self, &extra);
     assert(in->count > 0); /* a part follows the routing id */
+    in->past = self->drained;
+    if (self->round > in->past + NA_ZMQ_BATCH)
+        in->past = self->round - NA_ZMQ_BATCH;
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
     /* Only for control messages: getting the descriptor costs a call. */
     if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||
@@ -3574,14 +3592,15 @@ static const char *na_zmq_bye(
 /* Whether a HELLO of another version is answered: a peer that does not read
  * could send any number. Those that may be of an earlier connection of the
  * descriptor do not count. */
-static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
+static bool na_zmq_may_answer(
+    struct na_zmq_class *self, const struct na_zmq_in *in)
 {
     struct na_zmq_fd *record;
     bool few = true;
 
     na_zmq_lock(self);
-    record = na_zmq_fd_of(self, fd);
-    if (record != NULL && na_zmq_is_past(self, record->round))
+    record = na_zmq_fd_of(self, in->fd);
+    if (record != NULL && na_zmq_is_before(record->round, in))
         few = ++record->hellos <= NA_ZMQ_HELLOS;
     na_zmq_unlock(self);
     return few;
@@ -3597,7 +3616,7 @@ static const char *na_zmq_foreign(
     bool dialled = false;
     bool hello = addr == NULL && p[3] == NA_ZMQ_HELLO;
 
-    if (hello && !na_zmq_may_answer(self, in->fd))
+    if (hello && !na_zmq_may_answer(self, in))
         return NA_ZMQ_HELLO_AGAIN;
     na_zmq_lock(self);
     if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
@@ -3802,9 +3821,7 @@ static void na_zmq_expel(
         if (addr != NULL && addr->dialled != NULL)
             na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
         else if (self->protocol != NA_ZMQ_INPROC)
-            na_zmq_close_sender(self, addr,
-                addr != NULL ? addr->fd
-                             : zmq_msg_get(&in->parts[0], ZMQ_SRCFD));
+            na_zmq_close_sender(self, in);
     }
     na_zmq_unlock(self);
 }

@@ -132,6 +132,13 @@ static bool na_zmq_is_past(const struct na_zmq_class *self, uint64_t round)
     return self->drained > round || self->round > round + NA_ZMQ_BATCH;
 }
 
+/* Whether a message was received after all those that had arrived before an
+ * event, which was read in `round`: na_zmq_is_past was true before. */
+static bool na_zmq_is_before(uint64_t round, const struct na_zmq_in *in)
+{
+    return round < in->past;
+}
+
 /* Start to end a connection; na_zmq_end follows when its messages were read. */
 static void na_zmq_begin_end(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)

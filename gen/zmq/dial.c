@@ -247,6 +247,7 @@ static struct na_zmq_fd *na_zmq_fd_began(struct na_zmq_class *self, int fd)
     na_zmq_fd_ended(self, fd);
     record->generation++;
     record->live = true;
+    record->shut = false;
     record->accepted = 0;
     record->hellos = 0;
     return record;
@@ -440,14 +441,16 @@ static void na_zmq_close_accepted(
         (void) shutdown(fd, SHUT_RDWR);
 }
 
-/* Close the accepted connection with descriptor `fd` by which a message came;
- * `addr` is its sender, or NULL. If that has not confirmed, the message may be
- * of an earlier connection with the descriptor, unless all messages were read
- * since this one was accepted. */
-static void na_zmq_close_sender(
-    struct na_zmq_class *self, const struct na_zmq_addr *addr, int fd)
+/* Close the accepted connection by which a message came. If its sender has not
+ * confirmed, the message may be of an earlier connection with the same
+ * descriptor, unless all messages of that were received before. Done once: the
+ * connection may have ended already, and another one may get the descriptor at
+ * any moment. */
+static void na_zmq_close_sender(struct na_zmq_class *self, struct na_zmq_in *in)
 {
-    const struct na_zmq_fd *record;
+    const struct na_zmq_addr *addr = in->addr;
+    int fd = addr != NULL ? addr->fd : zmq_msg_get(&in->parts[0], ZMQ_SRCFD);
+    struct na_zmq_fd *record;
     bool certain;
 
     na_zmq_read_monitor(self);
@@ -456,7 +459,10 @@ static void na_zmq_close_sender(
     record = &self->fds[fd];
     certain = record->owner != NULL
         ? record->owner == addr
-        : record->last_hello == addr && na_zmq_is_past(self, record->round);
-    if (record->live && certain && na_zmq_is_accepted(self, fd))
+        : record->last_hello == addr && na_zmq_is_before(record->round, in);
+    if (!record->live || record->shut || !certain)
+        return;
+    record->shut = true;
+    if (na_zmq_is_accepted(self, fd))
         (void) shutdown(fd, SHUT_RDWR);
 }

@@ -357,14 +357,15 @@ static const char *na_zmq_bye(
 /* Whether a HELLO of another version is answered: a peer that does not read
  * could send any number. Those that may be of an earlier connection of the
  * descriptor do not count. */
-static bool na_zmq_may_answer(struct na_zmq_class *self, int fd)
+static bool na_zmq_may_answer(
+    struct na_zmq_class *self, const struct na_zmq_in *in)
 {
     struct na_zmq_fd *record;
     bool few = true;
 
     na_zmq_lock(self);
-    record = na_zmq_fd_of(self, fd);
-    if (record != NULL && na_zmq_is_past(self, record->round))
+    record = na_zmq_fd_of(self, in->fd);
+    if (record != NULL && na_zmq_is_before(record->round, in))
         few = ++record->hellos <= NA_ZMQ_HELLOS;
     na_zmq_unlock(self);
     return few;
@@ -380,7 +381,7 @@ static const char *na_zmq_foreign(
     bool dialled = false;
     bool hello = addr == NULL && p[3] == NA_ZMQ_HELLO;
 
-    if (hello && !na_zmq_may_answer(self, in->fd))
+    if (hello && !na_zmq_may_answer(self, in))
         return NA_ZMQ_HELLO_AGAIN;
     na_zmq_lock(self);
     if (addr != NULL && addr->state == NA_ZMQ_DIALLING) {
@@ -585,9 +586,7 @@ static void na_zmq_expel(
         if (addr != NULL && addr->dialled != NULL)
             na_zmq_lose(self, addr, NA_PROTOCOL_ERROR);
         else if (self->protocol != NA_ZMQ_INPROC)
-            na_zmq_close_sender(self, addr,
-                addr != NULL ? addr->fd
-                             : zmq_msg_get(&in->parts[0], ZMQ_SRCFD));
+            na_zmq_close_sender(self, in);
     }
     na_zmq_unlock(self);
 }

@@ -75,6 +75,9 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     if (last == &extra)
         na_zmq_close_part(self, &extra);
     assert(in->count > 0); /* a part follows the routing id */
+    in->past = self->drained;
+    if (self->round > in->past + NA_ZMQ_BATCH)
+        in->past = self->round - NA_ZMQ_BATCH;
     p = (const unsigned char *) zmq_msg_data(&in->parts[0]);
     /* Only for control messages: getting the descriptor costs a call. */
     if (zmq_msg_size(&in->parts[0]) < NA_ZMQ_HEADER ||

@@ -230,6 +230,7 @@ struct na_zmq_in {
     struct na_link link;
     struct na_zmq_addr *addr; /* NULL: not identified */
     int fd;
+    uint64_t past;  /* see na_zmq_is_before */
     unsigned count; /* number of parts; two are kept */
     size_t id_size;
     unsigned char id[NA_ZMQ_ID_MAX];
@@ -240,6 +241,7 @@ struct na_zmq_in {
 struct na_zmq_fd {
     uint32_t generation; /* how many connections it has had */
     bool live;
+    bool shut;         /* its sender broke the protocol */
     bool contested;    /* several peers sent HELLO on it */
     uint64_t accepted; /* when; 0: HELLO was received, or it was dialled */
     uint64_t round;    /* round of polling in which it was accepted */
