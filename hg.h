@@ -6640,7 +6640,8 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
  * this class made. A receive from an address that is not connected connects it,
  * because only an answer from there proves which process it names: the name
  * that a sender claims does not count. Messages that arrive before the proof
- * wait in the queue. If the address cannot be connected, the receive waits. It
+ * wait in the queue. Over ZeroMQ and `mpi+dynamic` the peer answers only while
+ * it makes progress. If the address cannot be connected, the receive waits. It
  * tries again when another message with its tag arrives that has no receive.
  * NA_Cancel() ends it.
  *

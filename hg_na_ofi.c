@@ -1340,6 +1340,7 @@ struct na_ofi_addr {
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
     bool receives;     /* asked only because receives wait for it */
+    bool looked_up;    /* the application has resolved it */
     bool hello;        /* due: a HELLO or WELCOME */
     bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */
@@ -6355,7 +6356,8 @@ static void na_ofi_replace(
 }
 
 /* Whether this class has looked up a peer that looked up this class: the token
- * of that peer was sent to the same endpoint. The class's lock is held. */
+ * of that peer was sent to the same endpoint, which is that of its name, unless
+ * an address translation is in between. The class's lock is held. */
 static bool na_ofi_is_known(
     struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
@@ -6367,6 +6369,14 @@ static bool na_ofi_is_known(
 
         if (!other->accepted && other->at == addr->at &&
             atomic_load(&other->state) == NA_OFI_READY)
+            return true;
+    }
+    for (link = self->named.next; link != &self->named; link = link->next) {
+        const struct na_ofi_addr *other =
+            NA_OFI_OF(link, struct na_ofi_addr, named);
+
+        if (other->looked_up && !other->has_host && addr->host.ss_family == 0 &&
+            strcmp(other->base.name, addr->base.name) == 0)
             return true;
     }
     return false;
@@ -7104,6 +7114,8 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
         fresh = NULL;
         na_plug_list_push(&self->named, &addr->named);
     }
+    if (!from_peer)
+        addr->looked_up = true;
     na_ofi_unlock(&self->lock);
     if (fresh != NULL)
         core->addr_unref(&fresh->base);

@@ -222,113 +222,6 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     na_op_complete(op, ret);
 }
 
-/* A receive waits for messages of an address. */
-static void na_msg_connect(struct na_addr *addr)
-{
-    if (!addr->self && !na_addr_is_known(addr) &&
-        na_class_ops(addr->na_class)->addr_connect(addr))
-        na_addr_core_of(addr)->connecting = true;
-}
-
-/* Queue a message without a receive. It may come from an address that is not
- * connected and has a receive for the tag. */
-static na_return_t na_msg_wait(
-    struct na_class_core *core, const struct na_msg_in *in)
-{
-    struct na_link *head =
-        &core->inbox.receives[na_msg_list(in->plane, in->tag)];
-    na_return_t ret = na_msg_keep(core, in);
-    struct na_link *link;
-
-    for (link = head->next; link != head; link = link->next) {
-        const struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-        if (op->addr == NULL || op->msg.tag != in->tag)
-            continue;
-        /* An attempt that is in progress may be too early. */
-        na_addr_core_of(op->addr)->again = true;
-        na_msg_connect(op->addr);
-    }
-    return ret;
-}
-
-/* Count and log a message that was not accepted; `ret` is the reason. */
-HG_NOINLINE static na_return_t na_msg_refused(
-    struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
-{
-    if (ret == NA_AGAIN && (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
-        part->head->inbox.held = true;
-        return NA_AGAIN;
-    }
-    part->pub.core->count(&part->pub, "msg_dropped", 1);
-    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
-        in->size, in->source->name != NULL ? in->source->name : "a peer",
-        NA_Error_to_string(ret));
-    return NA_SUCCESS;
-}
-
-HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
-    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
-{
-    struct na_class_core *part = na_class_core_of(na_class);
-    struct na_class_core *core = part->head;
-    na_return_t ret = NA_NOENTRY;
-
-    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    hg_enter(core->lock);
-    if (plane == NA_MSG_RPC)
-        ret = na_sink_deliver(core, source, target, tag, data, size);
-    if (HG_UNLIKELY(ret != NA_SUCCESS)) {
-        struct na_msg_in in = {source, data, size, tag, plane, target};
-
-        if (source->stranger && plane != NA_MSG_RPC) {
-            ret = NA_PERMISSION;
-        } else if (ret == NA_NOENTRY) {
-            struct na_op *op = na_msg_find_receive(&core->inbox, &in);
-
-            if (op != NULL)
-                na_msg_fill(op, &in);
-            ret = op != NULL ? NA_SUCCESS : na_msg_wait(core, &in);
-        }
-        if (ret != NA_SUCCESS)
-            ret = na_msg_refused(part, &in, ret);
-    }
-    hg_leave(core->lock);
-    return ret;
-}
-
-HG_PRIVATE void na_msg_addr_ended(
-    struct na_addr *addr, na_return_t ret, bool unreached, bool parted)
-{
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
-    unsigned i;
-
-    assert(ret != NA_SUCCESS);
-    hg_enter(core->lock);
-    na_addr_core_of(addr)->connecting = false;
-    if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
-        core->inbox.has_dead = true;
-    for (i = 0; unreached && i < NA_INBOX_TAGS; i++) {
-        struct na_link *link = core->inbox.receives[i].next;
-
-        while (link != &core->inbox.receives[i]) {
-            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
-
-            link = link->next;
-            if (op->addr == addr) {
-                hg_list_remove(&op->link);
-                na_op_complete(op, ret);
-            }
-        }
-    }
-    for (i = 0; parted && i < NA_CORE_CONTEXTS; i++) {
-        if (core->sinks[i].dead != NULL)
-            core->sinks[i].dead(core->sinks[i].arg, addr, ret);
-    }
-    hg_leave(core->lock);
-}
-
 /* The first queued message that matches a receive; NULL: none. */
 static struct na_msg_kept *na_msg_find_kept(
     struct na_link *head, const struct na_op *op)
@@ -381,6 +274,124 @@ static void na_msg_match_all(
     na_msg_retry(core);
 }
 
+/* A receive waits for messages of an address. Returns whether receives may have
+ * been completed. */
+static bool na_msg_connect(struct na_class_core *core, struct na_addr *addr)
+{
+    bool *connecting = &na_addr_core_of(addr)->connecting;
+    bool before = *connecting;
+
+    if (addr->self || (!before && na_addr_is_known(addr)))
+        return false;
+    *connecting = na_class_ops(addr->na_class)->addr_connect(addr);
+    if (!before || *connecting)
+        return false;
+    na_msg_match_all(core, addr);
+    return true;
+}
+
+/* The first posted receive for a message that none matched yet. Its source may
+ * have a receive whose address is not known. NULL: none. */
+static struct na_op *na_msg_seek_receive(
+    struct na_class_core *core, const struct na_msg_in *in)
+{
+    struct na_link *head =
+        &core->inbox.receives[na_msg_list(in->plane, in->tag)];
+    struct na_link *link = head->next;
+
+    while (link != head) {
+        const struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+        link = link->next;
+        if (op->addr == NULL || op->msg.tag != in->tag)
+            continue;
+        /* An attempt that is in progress may be too early. */
+        na_addr_core_of(op->addr)->again = true;
+        if (na_msg_connect(core, op->addr))
+            link = head->next; /* its list has changed */
+    }
+    return na_msg_find_receive(&core->inbox, in);
+}
+
+/* Count and log a message that was not accepted; `ret` is the reason. */
+HG_NOINLINE static na_return_t na_msg_refused(
+    struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
+{
+    if (ret == NA_AGAIN && (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+        part->head->inbox.held = true;
+        return NA_AGAIN;
+    }
+    part->pub.core->count(&part->pub, "msg_dropped", 1);
+    hg_log_warning("msg", "dropped a message of %" PRIu64 " bytes from %s: %s",
+        in->size, in->source->name != NULL ? in->source->name : "a peer",
+        NA_Error_to_string(ret));
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_class_core *core = part->head;
+    na_return_t ret = NA_NOENTRY;
+
+    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    hg_enter(core->lock);
+    if (plane == NA_MSG_RPC)
+        ret = na_sink_deliver(core, source, target, tag, data, size);
+    if (HG_UNLIKELY(ret != NA_SUCCESS)) {
+        struct na_msg_in in = {source, data, size, tag, plane, target};
+
+        if (source->stranger && plane != NA_MSG_RPC) {
+            ret = NA_PERMISSION;
+        } else if (ret == NA_NOENTRY) {
+            struct na_op *op = na_msg_find_receive(&core->inbox, &in);
+
+            if (op == NULL)
+                op = na_msg_seek_receive(core, &in);
+            if (op != NULL)
+                na_msg_fill(op, &in);
+            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
+        }
+        if (ret != NA_SUCCESS)
+            ret = na_msg_refused(part, &in, ret);
+    }
+    hg_leave(core->lock);
+    return ret;
+}
+
+HG_PRIVATE void na_msg_addr_ended(
+    struct na_addr *addr, na_return_t ret, bool unreached, bool parted)
+{
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
+    unsigned i;
+
+    assert(ret != NA_SUCCESS);
+    hg_enter(core->lock);
+    na_addr_core_of(addr)->connecting = false;
+    if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
+        core->inbox.has_dead = true;
+    for (i = 0; unreached && i < NA_INBOX_TAGS; i++) {
+        struct na_link *link = core->inbox.receives[i].next;
+
+        while (link != &core->inbox.receives[i]) {
+            struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+
+            link = link->next;
+            if (op->addr == addr) {
+                hg_list_remove(&op->link);
+                na_op_complete(op, ret);
+            }
+        }
+    }
+    for (i = 0; parted && i < NA_CORE_CONTEXTS; i++) {
+        if (core->sinks[i].dead != NULL)
+            core->sinks[i].dead(core->sinks[i].arg, addr, ret);
+    }
+    hg_leave(core->lock);
+}
+
 HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
@@ -393,7 +404,7 @@ HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
     if (ret == NA_SUCCESS)
         na_msg_match_all(core, addr);
     else if (again)
-        na_msg_connect(addr);
+        (void) na_msg_connect(core, addr);
     hg_leave(core->lock);
 }
 
@@ -658,14 +669,14 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
         op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
 
     assert(hg_list_is_empty(&op->link));
+    if (op->addr != NULL)
+        (void) na_msg_connect(core, op->addr);
     if (na_msg_match_kept(inbox, list, op)) {
         /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
         return na_addr_check_alive(op->addr, function);
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
-        if (op->addr != NULL)
-            na_msg_connect(op->addr);
     }
     na_msg_retry(core);
     return NA_SUCCESS;

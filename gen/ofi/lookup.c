@@ -65,6 +65,8 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
         fresh = NULL;
         na_plug_list_push(&self->named, &addr->named);
     }
+    if (!from_peer)
+        addr->looked_up = true;
     na_ofi_unlock(&self->lock);
     if (fresh != NULL)
         core->addr_unref(&fresh->base);

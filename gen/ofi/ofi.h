@@ -199,6 +199,7 @@ struct na_ofi_addr {
     bool reached;      /* it was ready before */
     bool accepted;     /* the peer looked up this class */
     bool receives;     /* asked only because receives wait for it */
+    bool looked_up;    /* the application has resolved it */
     bool hello;        /* due: a HELLO or WELCOME */
     bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */

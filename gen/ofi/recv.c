@@ -133,7 +133,8 @@ static void na_ofi_replace(
 }
 
 /* Whether this class has looked up a peer that looked up this class: the token
- * of that peer was sent to the same endpoint. The class's lock is held. */
+ * of that peer was sent to the same endpoint, which is that of its name, unless
+ * an address translation is in between. The class's lock is held. */
 static bool na_ofi_is_known(
     struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
@@ -145,6 +146,14 @@ static bool na_ofi_is_known(
 
         if (!other->accepted && other->at == addr->at &&
             atomic_load(&other->state) == NA_OFI_READY)
+            return true;
+    }
+    for (link = self->named.next; link != &self->named; link = link->next) {
+        const struct na_ofi_addr *other =
+            NA_OFI_OF(link, struct na_ofi_addr, named);
+
+        if (other->looked_up && !other->has_host && addr->host.ss_family == 0 &&
+            strcmp(other->base.name, addr->base.name) == 0)
             return true;
     }
     return false;

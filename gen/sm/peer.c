@@ -579,6 +579,41 @@ static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
     }
 }
 
+/* Whether process `pid` listens at the address, as the kernel says. */
+static bool na_sm_conn_listens(
+    const struct na_sm_class *self, const struct na_sm_addr *addr, pid_t pid)
+{
+    struct na_sm_user listener;
+    int fd = na_sm_socket();
+    bool good = fd >= 0 && na_sm_connect(&addr->where, fd) == NA_SUCCESS &&
+        na_sm_policy_refuses(&self->policy, fd, &listener) == NULL &&
+        listener.pid == pid && pid != 0;
+
+    if (fd >= 0)
+        (void) close(fd);
+    return good;
+}
+
+HG_PRIVATE bool na_sm_conn_prove(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        const struct na_sm_addr *caller =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (caller->dialled || caller->state != NA_SM_READY ||
+            strcmp(caller->base.name, addr->base.name) != 0 ||
+            na_sm_peer_has_ended(caller) ||
+            !na_sm_conn_listens(self, addr, caller->user.pid))
+            continue;
+        atomic_store(&addr->incarnation, atomic_load(&caller->incarnation));
+        return true;
+    }
+    return false;
+}
+
 /* The error code for a refusal. */
 static na_return_t na_sm_conn_refusal_code(
     const struct na_sm_addr *addr, uint32_t reason)

@@ -314,6 +314,11 @@ HG_PRIVATE na_return_t na_sm_watch(
  * things done. Sets the class's tick to the time of the next call. */
 HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now);
 
+/* Whether the process that listens at the address has connected to this class.
+ * Then its incarnation is that of the address. */
+HG_PRIVATE bool na_sm_conn_prove(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
 /* The listening socket is readable. */
 HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self);
 

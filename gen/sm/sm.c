@@ -365,15 +365,19 @@ static na_return_t na_sm_resolve(struct na_class *na_class, const char *name,
     return na_sm_seek(na_class, name, from_peer, NULL, addr_p);
 }
 
-/* A receive waits for messages of the address. */
+/* A receive waits for messages of the address. Its peer may have sent one, and
+ * make no progress until it was received. */
 static na_bool_t na_sm_addr_connect(struct na_addr *base)
 {
+    struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
     if (addr->state == NA_SM_IDLE && addr->dialled) {
         addr->receives = true;
-        na_sm_peer_dial(na_sm_of(base->na_class), addr);
+        na_sm_peer_dial(self, addr);
     }
+    if (addr->state == NA_SM_DIALLING && na_sm_conn_prove(self, addr))
+        return NA_FALSE;
     return addr->state == NA_SM_DIALLING ? NA_TRUE : NA_FALSE;
 }
 

@@ -516,6 +516,68 @@ HG_TEST(two_listeners_exchange_messages)
     conform_close(&two);
 }
 
+/* Claims that it listens at the name of another process, with a last letter
+ * that differs from its own, and sends to a listener. */
+HG_TEST_ROLE(names_impostor)
+{
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char *last;
+
+    HG_CHECK_EQ_INT(argc, 3);
+    endpoint_open(&end, argv[0], 1000);
+    HG_CHECK_EQ_U64(strlen(end.self->name), strlen(argv[1]));
+    last = (char *) (uintptr_t) end.self->name + strlen(argv[1]) - 1;
+    *last = argv[1][strlen(argv[1]) - 1];
+    HG_CHECK_EQ_STR(end.self->name, argv[1]);
+    HG_CHECK_OK(endpoint_lookup(&end, argv[2], &addr));
+    HG_CHECK_OK(endpoint_send(&end, addr, true, "false", 6, 7));
+    HG_CHECK_OK(endpoint_send(&end, addr, false, "hello", 6, 0));
+    free(hg_test_read_parent());
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
+/* Its message is not delivered as that of the process which listens there. */
+HG_TEST(peer_with_the_name_of_a_listener_is_not_taken_for_it)
+{
+    struct conform_end server, victim;
+    struct conform_call recv, hello, send;
+    char names[3][NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], got[8], text[8];
+    na_addr_t addr = NA_ADDR_NULL, to_server = NA_ADDR_NULL;
+    struct hg_test_peer *peer;
+    unsigned i;
+
+    for (i = 0; i < 3; i++)
+        (void) snprintf(names[i], sizeof(names[i]), "sm://names-%ld-%u",
+            (long) getpid(), i);
+    endpoint_open(&server, names[0], 1000);
+    endpoint_open(&victim, names[1], 1000);
+    HG_CHECK_OK(conform_recv(&server, &hello, false, text, sizeof(text), 0));
+    peer = hg_test_spawn(
+        "names_impostor", names[2], names[1], names[0], (char *) NULL);
+    HG_CHECK_OK(conform_wait(&server, &hello));
+    endpoint_name(&server, hello.addr, seen);
+    HG_CHECK_EQ_STR(seen, names[1]);
+    HG_CHECK_OK(NA_Addr_resolve(server.na_class, names[1], &addr));
+    HG_CHECK_OK(endpoint_post(&server, &recv, got, sizeof(got), addr, 7));
+    HG_CHECK_OK(NA_Addr_resolve(victim.na_class, names[0], &to_server));
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_expected(victim.na_class, victim.context,
+        conform_ended, &send, "true", 5, to_server, 7, &send.id));
+    HG_CHECK_OK(sm_wait(&server, &victim, &recv));
+    HG_CHECK_EQ_STR(got, "true");
+    HG_CHECK_OK(sm_wait(&server, &victim, &send));
+    HG_CHECK(NA_Addr_cmp(server.na_class, hello.addr, addr) == NA_FALSE);
+    hg_test_write_peer(peer, "end");
+    HG_CHECK_EQ_INT(hg_test_wait(peer), 0);
+    conform_free_addr(&server, &hello);
+    HG_CHECK_OK(NA_Addr_free(server.na_class, addr));
+    HG_CHECK_OK(NA_Addr_free(victim.na_class, to_server));
+    conform_close(&victim);
+    conform_close(&server);
+}
+
 /* An executed program inherits no descriptor of either side: it would keep the
  * connection of a dead process open. */
 HG_TEST(exec_closes_connections)
