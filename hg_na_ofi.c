@@ -5320,14 +5320,16 @@ static struct na_ofi_addr *na_ofi_sent(
     return addr;
 }
 
-/* Whether a send is in flight. */
+/* Whether a send is in flight, other than a HELLO that was not answered: the
+ * peer may not exist. */
 static bool na_ofi_is_sending(struct na_ofi_end *end)
 {
     const struct na_ofi_buffer *buffer;
 
     na_ofi_lock(&end->lock);
     for (buffer = end->all; buffer != NULL; buffer = buffer->all) {
-        if (buffer->addr != NULL)
+        if (buffer->addr != NULL &&
+            atomic_load(&buffer->addr->state) != NA_OFI_ASKED)
             break;
     }
     na_ofi_unlock(&end->lock);
