@@ -179,6 +179,7 @@ HG_TEST_WHERE(server_that_exits_during_calls_can_be_called_again,
         for (i = 0; i < RESTART_CALLS; i++)
             (void) restart_end(&requests[i]);
         hg_test_stop(end.peer);
+        restart_check(&end, HG_DISCONNECT); /* its end was noticed */
         HG_CHECK_OK(NA_Addr_free(end.na_class, end.target));
         restart_spawn(&end, &name);
         HG_CHECK_OK(
