@@ -102,7 +102,7 @@ static void scarce_try_fds(
 
         if (child == 0) {
             scarce_take_fds(free_fds);
-            _exit(scarce_open(string, listen, server, free_fds));
+            hg_test_exit_child(scarce_open(string, listen, server, free_fds));
         }
         last = scarce_ended(child, string, free_fds);
     }
@@ -175,7 +175,7 @@ HG_TEST_WHERE(class_without_threads_is_refused, scarce_applies)
         if (child == 0) {
             HG_CHECK(setuid(uid) == 0);
             HG_CHECK(setrlimit(RLIMIT_NPROC, &limit) == 0);
-            _exit(scarce_open(string, NA_TRUE, NULL, threads));
+            hg_test_exit_child(scarce_open(string, NA_TRUE, NULL, threads));
         }
         last = scarce_ended(child, string, threads);
     }
