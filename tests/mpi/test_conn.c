@@ -323,6 +323,7 @@ HG_TEST_ROLE(slow)
         conn_await(&end, peer);
     }
     for (j = 0; j < CONN_SIZES; j++) {
+        conn_barrier(); /* from here on rank 0 does not poll */
         if (conn_rank() == 0)
             conn_barrier();
         for (i = 0; i < CONN_MANY; i++) {
@@ -425,6 +426,7 @@ HG_TEST_ROLE(terminated)
         HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 1);
         HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
         conn_meet(&end);
+        conn_barrier(); /* from here on it does not poll */
         conn_barrier();
         HG_CHECK_EQ_U64(conn_receive(&end, bytes, &peer), 3);
         conn_meet(&end);
@@ -432,6 +434,7 @@ HG_TEST_ROLE(terminated)
         peer = conn_look(&end);
         conn_send(&end, false, peer, bytes, CONN_SIZE, 1);
         conn_meet(&end);
+        conn_barrier();
         conn_send(&end, false, peer, bytes, sizeof(bytes), 2);
         memset(&call, 0, sizeof(call));
         HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
