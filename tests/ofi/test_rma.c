@@ -41,7 +41,7 @@ static void rma_open(
                 scheme, (long) getpid(), count++);
         else
             (void) snprintf(string, sizeof(string), "%s://127.0.0.1:0", scheme);
-        endpoint_open(ends[i], string, 10000);
+        endpoint_open_with(ends[i], string, 10000, 10000);
     }
     endpoint_name(&pair->owner, pair->owner.self, name);
     pair->addr = endpoint_lookup_both(&pair->initiator, &pair->owner, name);
