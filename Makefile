@@ -502,7 +502,15 @@ $(COUNTS): $(COUNTS_OBJS) $(OBJS) $(LAZY_FABRIC)
 counts: $(COUNTS) ## what an echo costs: locks, copies, instructions, ...
 	$(Q)$(or $<,echo 'counts: needs Linux')
 
-bench: $(PERF) ## the figures, about two minutes; BENCHFLAGS=
+# hg_perf with libhg.so, as programs of Mercury use the library.
+PERF_LIB := $(BUILD)/shared/lib
+
+$(PERF)_shared: $(PERF_OBJS) FORCE
+	+$(Q)$(MAKE) --no-print-directory lib BUILD=$(BUILD)/shared NA='$(FOUND)'
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(PERF_OBJS) -L$(PERF_LIB) -lhg \
+	    -Wl,-rpath,$(abspath $(PERF_LIB)) $(call na_libs,$(FOUND))
+
+bench: $(PERF)$(if $(SHARED),_shared) ## the figures, about two minutes; BENCHFLAGS=, SHARED=1
 	$(Q)$< $(BENCHFLAGS)
 
 FORWARD_PERF := $(patsubst %,$(BUILD)/examples/forward_%,meta listen)
@@ -719,3 +727,4 @@ help: ## this list
 	@echo '  SECONDS=    of soak, and of each entry of fuzz'
 	@echo '  RUNFLAGS=   of tests/run: -k PART (only such cases), -s SCALE'
 	@echo '  BENCHFLAGS= of hg_perf; --help lists them'
+	@echo '  SHARED=1    bench: with libhg.so'
