@@ -10486,6 +10486,11 @@ HG_PRIVATE int na_sm_socket(void);
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     const struct na_sm_policy *policy, int fd, struct stat *made_p);
 
+/* Listen at the first free name PID-N of this process, N from 0, which is
+ * written to `text`. Names in use are not logged. NA_ADDRNOTAVAIL (logged). */
+HG_PRIVATE na_return_t na_sm_listen_own(
+    struct na_sm_name *name_p, char text[NA_SM_NAME_MAX + 1], int fd);
+
 /* Stop listening: remove the file that na_sm_listen created, if it still
  * exists. */
 HG_PRIVATE void na_sm_unlisten(
@@ -10557,6 +10562,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
 #define NA_SM_BACKLOG 4096
+#define NA_SM_OWN_NAMES 256u /* PID-0 and so on */
 #define NA_SM_PACKET_SIZE offsetof(struct na_sm_packet, fds)
 
 /* ---- Who may ---- */
@@ -10813,6 +10819,33 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     }
     na_sm_unlock_folder(folder);
     return ret;
+}
+
+/* The kernel gives a name of the abstract namespace to one socket: neither
+ * another thread nor another process can bind it. Processes of other users may
+ * have names of this process, even all: the last attempt uses a random one. */
+HG_PRIVATE na_return_t na_sm_listen_own(
+    struct na_sm_name *name_p, char text[NA_SM_NAME_MAX + 1], int fd)
+{
+    na_return_t ret;
+    unsigned n = 0;
+    int rc;
+
+    do {
+        if (n < NA_SM_OWN_NAMES)
+            (void) snprintf(
+                text, NA_SM_NAME_MAX + 1, "%ld-%u", (long) getpid(), n);
+        else
+            (void) snprintf(text, NA_SM_NAME_MAX + 1, "%ld-%016" PRIx64,
+                (long) getpid(), hg_clock_random());
+        ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, text, name_p);
+        assert(ret == NA_SUCCESS);
+        rc = bind(fd, (const struct sockaddr *) &name_p->where, name_p->size);
+    } while (rc != 0 && errno == EADDRINUSE && n++ < NA_SM_OWN_NAMES);
+    if (rc == 0 && listen(fd, NA_SM_BACKLOG) == 0)
+        return ret;
+    hg_log_error("sm", "cannot listen on sm://%s: %s", text, strerror(errno));
+    return NA_ADDRNOTAVAIL;
 }
 
 HG_PRIVATE void na_sm_unlisten(
@@ -13573,7 +13606,7 @@ HG_PRIVATE void na_sm_rma_context_gone(struct na_context *context)
 /*
  * sm: the transport between the processes of one node, through shared memory.
  *
- * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
+ * sm://NAME, or sm:// for the first free name PID-N, or sm:///path for
  * processes that share a folder but no network namespace. Modules: ring (the
  * records of one direction), memory (shared memory and its allocation), socket
  * (names, sockets, credentials), peer (addresses, and the start and end of
@@ -13743,25 +13776,28 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
 }
 
-/* Listen at `host`, or at a random name; `name` is the address string. */
+/* Listen at `host`, or at a name of this process; `name` is the address
+ * string. */
 static na_return_t na_sm_open_listener(
     struct na_sm_class *self, const char *host, char name[NA_MAX_ADDR_LEN])
 {
-    char fresh[32];
-    na_return_t ret;
+    char own[NA_SM_NAME_MAX + 1];
+    na_return_t ret = NA_SUCCESS;
 
-    if (host[0] == '\0') {
-        (void) snprintf(fresh, sizeof(fresh), "%016" PRIx64, hg_clock_random());
-        host = fresh;
-    }
-    ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
+    if (host[0] != '\0')
+        ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
     self->listen_fd = na_sm_socket();
     if (self->listen_fd < 0)
         return hg_log_no_fd("sm", "a listening socket");
-    ret =
-        na_sm_listen(&self->where, &self->policy, self->listen_fd, &self->made);
+    if (host[0] == '\0') {
+        ret = na_sm_listen_own(&self->where, own, self->listen_fd);
+        host = own;
+    } else {
+        ret = na_sm_listen(
+            &self->where, &self->policy, self->listen_fd, &self->made);
+    }
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);

@@ -145,25 +145,28 @@ static na_return_t na_sm_open_parts(struct na_sm_class *self)
     return na_sm_watch(self, self->bell_fd, EPOLLET, NULL);
 }
 
-/* Listen at `host`, or at a random name; `name` is the address string. */
+/* Listen at `host`, or at a name of this process; `name` is the address
+ * string. */
 static na_return_t na_sm_open_listener(
     struct na_sm_class *self, const char *host, char name[NA_MAX_ADDR_LEN])
 {
-    char fresh[32];
-    na_return_t ret;
+    char own[NA_SM_NAME_MAX + 1];
+    na_return_t ret = NA_SUCCESS;
 
-    if (host[0] == '\0') {
-        (void) snprintf(fresh, sizeof(fresh), "%016" PRIx64, hg_clock_random());
-        host = fresh;
-    }
-    ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
+    if (host[0] != '\0')
+        ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, host, &self->where);
     if (ret != NA_SUCCESS)
         return ret;
     self->listen_fd = na_sm_socket();
     if (self->listen_fd < 0)
         return hg_log_no_fd("sm", "a listening socket");
-    ret =
-        na_sm_listen(&self->where, &self->policy, self->listen_fd, &self->made);
+    if (host[0] == '\0') {
+        ret = na_sm_listen_own(&self->where, own, self->listen_fd);
+        host = own;
+    } else {
+        ret = na_sm_listen(
+            &self->where, &self->policy, self->listen_fd, &self->made);
+    }
     if (ret != NA_SUCCESS)
         return ret;
     (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%s", host);

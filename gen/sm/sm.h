@@ -2,7 +2,7 @@
 /*
  * sm: the transport between the processes of one node, through shared memory.
  *
- * sm://NAME, or sm:// for a name that the library chooses, or sm:///path for
+ * sm://NAME, or sm:// for the first free name PID-N, or sm:///path for
  * processes that share a folder but no network namespace. Modules: ring (the
  * records of one direction), memory (shared memory and its allocation), socket
  * (names, sockets, credentials), peer (addresses, and the start and end of

@@ -39,6 +39,7 @@ HG_PRIVATE void na_sm_bell_ring(int bell)
 #define NA_SM_MAGIC 0x6d734748u /* "HGsm" */
 #define NA_SM_PREFIX "hg/sm/"   /* of abstract names */
 #define NA_SM_BACKLOG 4096
+#define NA_SM_OWN_NAMES 256u /* PID-0 and so on */
 #define NA_SM_PACKET_SIZE offsetof(struct na_sm_packet, fds)
 
 /* ---- Who may ---- */
@@ -295,6 +296,33 @@ HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     }
     na_sm_unlock_folder(folder);
     return ret;
+}
+
+/* The kernel gives a name of the abstract namespace to one socket: neither
+ * another thread nor another process can bind it. Processes of other users may
+ * have names of this process, even all: the last attempt uses a random one. */
+HG_PRIVATE na_return_t na_sm_listen_own(
+    struct na_sm_name *name_p, char text[NA_SM_NAME_MAX + 1], int fd)
+{
+    na_return_t ret;
+    unsigned n = 0;
+    int rc;
+
+    do {
+        if (n < NA_SM_OWN_NAMES)
+            (void) snprintf(
+                text, NA_SM_NAME_MAX + 1, "%ld-%u", (long) getpid(), n);
+        else
+            (void) snprintf(text, NA_SM_NAME_MAX + 1, "%ld-%016" PRIx64,
+                (long) getpid(), hg_clock_random());
+        ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, text, name_p);
+        assert(ret == NA_SUCCESS);
+        rc = bind(fd, (const struct sockaddr *) &name_p->where, name_p->size);
+    } while (rc != 0 && errno == EADDRINUSE && n++ < NA_SM_OWN_NAMES);
+    if (rc == 0 && listen(fd, NA_SM_BACKLOG) == 0)
+        return ret;
+    hg_log_error("sm", "cannot listen on sm://%s: %s", text, strerror(errno));
+    return NA_ADDRNOTAVAIL;
 }
 
 HG_PRIVATE void na_sm_unlisten(

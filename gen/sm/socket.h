@@ -161,6 +161,11 @@ HG_PRIVATE int na_sm_socket(void);
 HG_PRIVATE na_return_t na_sm_listen(const struct na_sm_name *name,
     const struct na_sm_policy *policy, int fd, struct stat *made_p);
 
+/* Listen at the first free name PID-N of this process, N from 0, which is
+ * written to `text`. Names in use are not logged. NA_ADDRNOTAVAIL (logged). */
+HG_PRIVATE na_return_t na_sm_listen_own(
+    struct na_sm_name *name_p, char text[NA_SM_NAME_MAX + 1], int fd);
+
 /* Stop listening: remove the file that na_sm_listen created, if it still
  * exists. */
 HG_PRIVATE void na_sm_unlisten(

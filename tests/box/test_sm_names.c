@@ -6,6 +6,7 @@
 #include "sm_sockets.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/stat.h>
 
@@ -15,6 +16,7 @@ HG_TEST(name_is_chosen_and_can_be_looked_up)
     na_addr_t addr = NA_ADDR_NULL, again = NA_ADDR_NULL;
     char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN + 8];
 
+    (void) snprintf(other, sizeof(other), "sm://%ld-0", (long) getpid());
     server.na_class = NA_Initialize(NULL, NA_TRUE); /* the default */
     HG_CHECK(server.na_class != NULL);
     HG_CHECK_EQ_STR(NA_Get_class_name(server.na_class), "sm");
@@ -22,7 +24,7 @@ HG_TEST(name_is_chosen_and_can_be_looked_up)
     HG_CHECK_OK(NA_Addr_self(server.na_class, &server.self));
     endpoint_open(&client, "sm://", 1000);
     endpoint_name(&server, server.self, name);
-    HG_CHECK(strncmp(name, "sm://", 5) == 0 && strlen(name) == 5 + 16);
+    HG_CHECK_EQ_STR(name, other);
     HG_CHECK_OK(sm_meet(&client, &server, name, &addr));
     (void) snprintf(other, sizeof(other), "sm+%s", name);
     HG_CHECK_OK(sm_meet(&client, &server, other, &again));
@@ -31,6 +33,228 @@ HG_TEST(name_is_chosen_and_can_be_looked_up)
     HG_CHECK_OK(NA_Addr_free(client.na_class, again));
     conform_close(&client);
     conform_close(&server);
+}
+
+/* ---- Names that the library chooses: PID-N ---- */
+
+/* A class that listens at a name of the library, which is PID-`want`, or, with
+ * -1, another one that begins with the process id. */
+static na_class_t *names_own(const char *scheme, int want)
+{
+    na_class_t *na_class = NA_Initialize(scheme, NA_TRUE);
+    char name[NA_MAX_ADDR_LEN], wanted[64];
+    na_addr_t self;
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, name, sizeof(name), self));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    (void) snprintf(wanted, sizeof(wanted), "%s%ld-%d", scheme, (long) getpid(),
+        want < 0 ? 0 : want);
+    if (want >= 0)
+        HG_CHECK_EQ_STR(name, wanted);
+    else
+        HG_CHECK(strncmp(name, wanted, strlen(wanted) - 1) == 0 &&
+            strlen(name) == strlen(wanted) - 1 + 16);
+    return na_class;
+}
+
+/* Bind the name PID-`n` with a socket that is no class's. */
+static int names_take(unsigned n)
+{
+    char name[64];
+    struct sockaddr_un where;
+    int length =
+        snprintf(name, sizeof(name), "hg/sm/%ld-%u", (long) getpid(), n);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    memset(&where, 0, sizeof(where));
+    where.sun_family = AF_UNIX;
+    memcpy(where.sun_path + 1, name, (size_t) length);
+    HG_CHECK(fd >= 0 &&
+        bind(fd, (struct sockaddr *) &where,
+            (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 +
+                (size_t) length)) == 0);
+    return fd;
+}
+
+/* The lowest free number is used, and a name in use gives no line at any
+ * level. */
+HG_TEST(own_name_has_the_lowest_free_number)
+{
+    na_class_t *classes[3];
+    int fd = names_take(1);
+
+    HG_Set_log_level("debug");
+    hg_test_allow_log("cannot listen");
+    hg_test_allow_log("in use");
+    classes[0] = names_own("sm://", 0);
+    classes[1] = names_own("na+sm://", 2);
+    HG_CHECK(close(fd) == 0);
+    classes[2] = names_own("na+sm://", 1);
+    HG_CHECK_OK(NA_Finalize(classes[0]));
+    classes[0] = names_own("na+sm://", 0);
+    HG_CHECK_OK(NA_Finalize(classes[2]));
+    HG_CHECK_OK(NA_Finalize(classes[1]));
+    HG_CHECK_OK(NA_Finalize(classes[0]));
+    HG_CHECK_EQ_INT(hg_test_log_count("cannot listen"), 0);
+    HG_CHECK_EQ_INT(hg_test_log_count("in use"), 0);
+}
+
+/* A process that takes all of them does not prevent a class. */
+HG_TEST(own_name_is_random_if_all_are_taken)
+{
+    static int fds[256];
+    na_class_t *na_class;
+    unsigned i;
+
+    for (i = 0; i < 256; i++)
+        fds[i] = names_take(i);
+    na_class = names_own("sm://", -1);
+    HG_CHECK_OK(NA_Finalize(na_class));
+    HG_CHECK(close(fds[255]) == 0);
+    na_class = names_own("sm://", 255);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* A launcher opens a class, writes its address down, and executes the server in
+ * its place. argv: how often to do so, and whether the class is closed
+ * first. */
+HG_TEST_ROLE(names_launcher)
+{
+    char role[] = "--role", name[] = "names_launcher", next[] = "0";
+    char program[] = "/proc/self/exe";
+    char *words[] = {program, role, name, next, argv[1], NULL};
+    na_class_t *na_class;
+    na_addr_t self;
+    char text[NA_MAX_ADDR_LEN];
+
+    HG_CHECK_EQ_INT(argc, 2);
+    na_class = NA_Initialize("na+sm://", NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Addr_self(na_class, &self));
+    HG_CHECK_OK(NA_Addr_to_string(na_class, text, sizeof(text), self));
+    HG_CHECK_OK(NA_Addr_free(na_class, self));
+    hg_test_write_parent(text);
+    if (strcmp(argv[1], "close") == 0 || strcmp(argv[0], "0") == 0)
+        HG_CHECK_OK(NA_Finalize(na_class));
+    if (strcmp(argv[0], "0") == 0)
+        return;
+    (void) execv(program, words);
+    HG_CHECK(false);
+}
+
+HG_TEST(own_name_is_the_same_after_exec)
+{
+    static const char *const how[] = {"close", "leave"};
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        struct hg_test_peer *peer =
+            hg_test_spawn("names_launcher", "1", how[i], (char *) NULL);
+        char *before = hg_test_read_peer(peer);
+        char *after = hg_test_read_peer(peer);
+        char want[64];
+
+        (void) snprintf(
+            want, sizeof(want), "na+sm://%ld-0", (long) hg_test_peer_pid(peer));
+        HG_CHECK_EQ_STR(before, want);
+        HG_CHECK_EQ_STR(after, want);
+        free(before);
+        free(after);
+        hg_test_stop(peer);
+    }
+}
+
+#define NAMES_THREADS 8
+
+static void *names_open(void *arg)
+{
+    pthread_barrier_t *start = (pthread_barrier_t *) arg;
+    int rc = pthread_barrier_wait(start);
+
+    HG_CHECK(rc == 0 || rc == PTHREAD_BARRIER_SERIAL_THREAD);
+    return NA_Initialize("sm://", NA_TRUE);
+}
+
+HG_TEST(own_names_of_threads_differ)
+{
+    pthread_t threads[NAMES_THREADS];
+    na_class_t *classes[NAMES_THREADS];
+    pthread_barrier_t start;
+    void *opened;
+    unsigned seen = 0;
+    unsigned i;
+
+    HG_CHECK(pthread_barrier_init(&start, NULL, NAMES_THREADS) == 0);
+    for (i = 0; i < NAMES_THREADS; i++)
+        HG_CHECK(pthread_create(&threads[i], NULL, names_open, &start) == 0);
+    for (i = 0; i < NAMES_THREADS; i++) {
+        char name[NA_MAX_ADDR_LEN];
+        na_addr_t self;
+
+        HG_CHECK(pthread_join(threads[i], &opened) == 0 && opened != NULL);
+        classes[i] = (na_class_t *) opened;
+        HG_CHECK_OK(NA_Addr_self(classes[i], &self));
+        HG_CHECK_OK(NA_Addr_to_string(classes[i], name, sizeof(name), self));
+        HG_CHECK_OK(NA_Addr_free(classes[i], self));
+        seen |= 1u << strtoul(strchr(name, '-') + 1, NULL, 10);
+    }
+    HG_CHECK_EQ_INT(seen, (1 << NAMES_THREADS) - 1);
+    for (i = 0; i < NAMES_THREADS; i++)
+        HG_CHECK_OK(NA_Finalize(classes[i]));
+    HG_CHECK(pthread_barrier_destroy(&start) == 0);
+}
+
+/* Process 1 of a process namespace of its own, in this network namespace.
+ * argv: the number that its name gets. */
+HG_TEST_ROLE(names_contained)
+{
+    pid_t child;
+    int status = 0;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    if (unshare(CLONE_NEWPID) != 0) {
+        hg_test_write_parent("no namespaces");
+        return;
+    }
+    child = fork();
+    HG_CHECK(child >= 0);
+    if (child == 0) {
+        na_class_t *na_class =
+            names_own("sm://", (int) strtol(argv[0], NULL, 10));
+
+        HG_CHECK_EQ_INT(getpid(), 1);
+        hg_test_write_parent("open");
+        free(hg_test_read_parent());
+        HG_CHECK_OK(NA_Finalize(na_class));
+        _exit(0);
+    }
+    HG_CHECK(waitpid(child, &status, 0) == child);
+    HG_CHECK_EQ_INT(status, 0);
+    _exit(0); /* this process cannot create another one */
+}
+
+/* Containers that share a network namespace, and each have a process 1. */
+HG_TEST(own_names_of_containers_differ)
+{
+    struct hg_test_peer *peers[2];
+    bool can = true;
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        char *line;
+
+        peers[i] =
+            hg_test_spawn("names_contained", i == 0 ? "0" : "1", (char *) NULL);
+        line = hg_test_read_peer(peers[i]);
+        can = can && strcmp(line, "open") == 0;
+        free(line);
+    }
+    for (i = 0; i < 2; i++)
+        hg_test_stop(peers[i]);
+    if (!can)
+        hg_test_skip("needs root for process namespaces");
 }
 
 /* Address strings of Mercury: the class's addresses keep the prefix it was
