@@ -4102,6 +4102,15 @@ HG_PRIVATE na_return_t na_addr_take_back(
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
     na_size_t buf_size, na_addr_t addr, const char *function);
 
+/* Write the address string by which any peer reaches a class, perhaps a list:
+ * of a class that does not listen, "" if a part of it cannot be reached so. */
+HG_PRIVATE void na_addr_write_reachable(
+    const struct na_class *na_class, char name[NA_MAX_ADDR_LEN]);
+
+/* Let peers reach the class by that string, if it does not listen: the slots
+ * addr_expose. */
+HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class);
+
 /* The number of addresses that the application did not free, and the name of
  * the first, truncated to `size`. */
 HG_PRIVATE unsigned na_addr_count_given(
@@ -4358,6 +4367,37 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
     return hg_log_misuse("addr", function,
         addr == NULL ? "the address is NULL"
                      : "the address is of another class");
+}
+
+HG_PRIVATE void na_addr_write_reachable(
+    const struct na_class *na_class, char name[NA_MAX_ADDR_LEN])
+{
+    const struct na_class_core *part = na_class_core_of(na_class);
+    size_t size = 0;
+
+    if (na_class->listen)
+        part = NULL;
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", na_class->self_addr->name);
+    for (; part != NULL; part = part->next) {
+        size += (size_t) snprintf(name + size, NA_MAX_ADDR_LEN - size, "%s%s",
+            size > 0 ? ";" : "", part->pub.self_addr->name);
+        if (!part->pub.finds_callers || size >= NA_MAX_ADDR_LEN) {
+            name[0] = '\0';
+            return;
+        }
+    }
+}
+
+HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    na_return_t ret = NA_SUCCESS;
+
+    if (na_class->listen)
+        return NA_SUCCESS;
+    for (; part != NULL && ret == NA_SUCCESS; part = part->next)
+        ret = part->ops.addr_expose(&part->pub);
+    return ret;
 }
 
 HG_PRIVATE unsigned na_addr_count_given(
@@ -10358,7 +10398,9 @@ HG_PRIVATE int na_sm_arena_fd(
  * namespace ("sm://NAME"), which leaves no files, or at a path ("sm:///p"), for
  * processes without a common network namespace. Such a file remains when its
  * process is killed; a process that finds a file on which no process listens
- * takes it over.
+ * takes it over. A class that does not listen has a random name,
+ * "sm://~NUMBER". It gets a socket there when it binds bulk memory, for peers
+ * that got the name from others.
  *
  *     dialler                                        acceptor
  *       connect; checks the acceptor's credentials
@@ -10396,6 +10438,8 @@ HG_PRIVATE void na_sm_bell_ring(int bell);
 #define NA_SM_VERSION 5
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
+/* Begins the name of a class that does not listen. */
+#define NA_SM_CALLER_MARK '~'
 
 enum na_sm_packet_kind {
     NA_SM_NOTHING, /* not received */
@@ -10472,8 +10516,8 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 HG_PRIVATE na_return_t na_sm_name_parse(
     int level, const char *rest, struct na_sm_name *name_p);
 
-/* Make a name for a class that does not listen: random, with a prefix that no
- * listener's name has. */
+/* Make a name for a class that does not listen: random, with a first character
+ * that no listener's name has. */
 HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN]);
 HG_PRIVATE bool na_sm_is_caller_name(const char *name);
 
@@ -10674,6 +10718,7 @@ HG_PRIVATE na_return_t na_sm_name_parse(
 {
     struct na_sm_name name;
     size_t length = strlen(rest);
+    size_t start;
 
     memset(&name, 0, sizeof(name));
     name.where.sun_family = AF_UNIX;
@@ -10689,7 +10734,8 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     }
     if (length == 0 || length > NA_SM_NAME_MAX)
         return na_sm_name_bad(level, rest, "a name has 1 to 64 characters");
-    if (strspn(rest, NA_SM_NAME_CHARACTERS) != length)
+    start = rest[0] == NA_SM_CALLER_MARK;
+    if (start + strspn(rest + start, NA_SM_NAME_CHARACTERS) != length)
         return na_sm_name_bad(level, rest,
             "neither letters, digits, '.', '_', '-', ':' nor /path");
     memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
@@ -10700,17 +10746,15 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     return NA_SUCCESS;
 }
 
-#define NA_SM_CALLER "sm://~"
-
 HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN])
 {
-    (void) snprintf(
-        name, NA_MAX_ADDR_LEN, NA_SM_CALLER "%016" PRIx64, hg_clock_random());
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%c%016" PRIx64,
+        NA_SM_CALLER_MARK, hg_clock_random());
 }
 
 HG_PRIVATE bool na_sm_is_caller_name(const char *name)
 {
-    return strncmp(name, NA_SM_CALLER, sizeof(NA_SM_CALLER) - 1) == 0;
+    return strncmp(name, "sm://", 5) == 0 && name[5] == NA_SM_CALLER_MARK;
 }
 
 /* For the log. */
@@ -11662,6 +11706,26 @@ HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret)
     }
 }
 
+/* Log that an address that was dialled cannot be reached. */
+static void na_sm_peer_log_unreached(
+    const struct na_sm_class *self, const struct na_sm_addr *addr)
+{
+    bool listen = self->base.listen;
+    bool calls =
+        addr->why == ECONNREFUSED && na_sm_is_caller_name(addr->base.name);
+
+    HG_LOG_AT(na_sm_peer_level(addr), "sm", "%s cannot be reached: %s%s%s",
+        addr->base.name,
+        calls ? "it does not listen and is not connected to this class"
+            : addr->why == 0 ? "the process that listens there does not answer"
+            : addr->why == ECONNREFUSED ? "nobody listens there"
+                                        : strerror(addr->why),
+        !calls       ? ""
+            : listen ? ": its process must first look up "
+                     : ", which does not listen, either: one of the two must",
+        calls && listen ? self->base.self_addr->name : "");
+}
+
 /* Log why an address is dead; returns the result of its pending operations.
  * That it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
@@ -11679,10 +11743,7 @@ static na_return_t na_sm_peer_dead_code(
         return addr->lookup_ret;
     if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
-    HG_LOG_AT(na_sm_peer_level(addr), "sm", "%s cannot be reached: %s", name,
-        addr->why == 0 ? "the process that listens there does not answer"
-            : addr->why == ECONNREFUSED ? "nobody listens there"
-                                        : strerror(addr->why));
+    na_sm_peer_log_unreached(self, addr);
     return addr->lookup_ret;
 }
 
@@ -12099,6 +12160,7 @@ static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
     }
     addr->fd = fd;
     addr->user = peer;
+    addr->base.stranger = !self->base.listen;
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(NA_SM_CONN_HELLO_MS);
     na_sm_peer_hold(self, addr);
@@ -13804,6 +13866,26 @@ static na_return_t na_sm_open_listener(
     return na_sm_watch(self, self->listen_fd, 0, self);
 }
 
+/* The slot addr_expose: listen at the name that the class has already. Peers
+ * that connect are strangers. */
+static na_return_t na_sm_expose(struct na_class *na_class)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+    const char *own = na_class->self_addr->name + sizeof("sm://") - 1;
+    char name[NA_MAX_ADDR_LEN];
+    na_return_t ret = NA_SUCCESS;
+
+    assert(!na_class->listen);
+    na_sm_enter(self);
+    if (self->listen_fd < 0) {
+        ret = na_sm_open_listener(self, own, name);
+        if (ret != NA_SUCCESS)
+            na_sm_close_fd(&self->listen_fd);
+    }
+    na_sm_leave(self);
+    return ret;
+}
+
 /* Undo a complete or partial open. */
 static void na_sm_shut(struct na_sm_class *self)
 {
@@ -13834,6 +13916,12 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     struct na_sm_addr *addr;
     na_return_t ret;
 
+    if (na_class->listen && host[0] == NA_SM_CALLER_MARK) {
+        hg_log_error("sm",
+            "sm://%s: a listener's name does not begin with '%c'", host,
+            NA_SM_CALLER_MARK);
+        return NA_INVALID_ARG;
+    }
     na_sm_prepare(self);
     (void) pthread_once(&na_sm_fork_once, na_sm_fork_begin);
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
@@ -13906,15 +13994,14 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 
     if (strcmp(name, self->base.self_addr->name) == 0)
         return true;
-    return where != NULL && where->is_path && self->where.is_path &&
-        self->base.listen && stat(where->where.sun_path, &there) == 0 &&
+    return where->is_path && self->where.is_path && self->base.listen &&
+        stat(where->where.sun_path, &there) == 0 &&
         there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
 /* Find or create the address of a name, with a reference; NULL: out of memory,
- * logged. A class that does not listen (`where` is NULL) must have connected to
- * this one; otherwise NULL, too. With `ask` a connection is checked for its
- * end. */
+ * logged. A class that does not listen is found by the connection that it made,
+ * or else dialled. With `ask` a connection is checked for its end. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     const struct na_sm_name *where, bool ask)
 {
@@ -13926,11 +14013,11 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
         na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
-    if (addr != NULL && (ready || where != NULL))
+    if (addr != NULL && (ready || addr->dialled))
         return addr;
     if (addr != NULL)
         na_addr_unref(&addr->base);
-    addr = where != NULL ? na_sm_peer_new(self, name, NA_FALSE, where) : NULL;
+    addr = na_sm_peer_new(self, name, NA_FALSE, where);
     if (addr == NULL)
         return NULL;
     addr->from_peer = true;
@@ -13949,33 +14036,22 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
-    bool calls; /* it does not listen */
     struct na_sm_addr *addr;
     struct na_sm_name where;
-    na_return_t ret = NA_SUCCESS;
+    na_return_t ret =
+        na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
 
-    (void) snprintf(name, sizeof(name), "sm://%s", rest);
-    calls = na_sm_is_caller_name(name);
-    if (!calls)
-        ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
     if (ret != NA_SUCCESS)
         return ret;
-    if (na_sm_is_own_name(self, name, calls ? NULL : &where)) {
+    (void) snprintf(name, sizeof(name), "sm://%s", rest);
+    if (na_sm_is_own_name(self, name, &where)) {
         na_addr_ref(na_class->self_addr);
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
     na_sm_enter(self);
-    addr = na_sm_find(self, name, calls ? NULL : &where, !from_peer);
-    if (addr == NULL && calls) {
-        HG_LOG_AT(na_addr_name_level(from_peer), "sm",
-            "%s does not listen and is not connected to this class%s%s%s", name,
-            na_class->listen ? ": its process must look up " : ", ",
-            na_class->listen ? na_class->self_addr->name
-                             : "which does not listen, either",
-            na_class->listen ? " first" : ": one of the two must");
-        ret = NA_HOSTUNREACH;
-    } else if (addr == NULL) {
+    addr = na_sm_find(self, name, &where, !from_peer);
+    if (addr == NULL) {
         ret = NA_NOMEM;
     } else {
         addr->from_peer = addr->from_peer && from_peer;
@@ -14263,6 +14339,7 @@ static const struct na_plugin na_sm_plugin = {
     .rma_now = na_sm_rma_now,
     .addr_identity = na_sm_addr_identity,
     .addr_resolve = na_sm_resolve,
+    .addr_expose = na_sm_expose,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -14672,6 +14749,12 @@ static const char *na_plugins_addr_nobody(const struct na_addr *addr)
     return "";
 }
 
+static na_return_t na_plugins_exposed(struct na_class *na_class)
+{
+    (void) na_class;
+    return NA_SUCCESS;
+}
+
 static na_return_t na_plugins_rma_later(const struct na_op *op)
 {
     (void) op;
@@ -14750,6 +14833,7 @@ static const struct na_plugin na_plugins_defaults = {
     .mem_alloc = na_plugins_mem_ordinary,
     .mem_release = na_plugins_mem_ignore,
     .rma_now = na_plugins_rma_later,
+    .addr_expose = na_plugins_exposed,
 };
 
 HG_PRIVATE void na_plugins_fill(
@@ -18358,10 +18442,10 @@ static inline bool hg_limit_take(struct hg_limit *limits,
  *
  * The handle of a peer's memory keeps its description, and is passed on
  * unchanged. The description of a bound handle contains the owner's address, so
- * that any process that receives it can move the data. An owner that does not
- * listen has no such address: then the peer of the call that carried the handle
- * is the owner. For an unbound handle each transfer specifies the owner's
- * address.
+ * that any process that receives it can move the data. Over ZeroMQ and
+ * mpi+dynamic an owner that does not listen has no such address: then the peer
+ * of the call that carried the handle is the owner. For an unbound handle each
+ * transfer specifies the owner's address.
  *
  *     serialized handle
  *     0     4   5   6      8      16        24            32   40   44      45
@@ -18373,9 +18457,10 @@ static inline bool hg_limit_take(struct hg_limit *limits,
  *
  * `flg` contains the access flags and the flags below. The owner's address is
  * empty unless bulk data uses its own class, or the handle is bound and its
- * owner listens. `context` is the owner's context of a bound handle. Later
- * versions may append bytes. A bound handle that is passed on gets the flag
- * PASSED, so that its receiver does not take the sender for the owner.
+ * owner can be reached by it. `context` is the owner's context of a bound
+ * handle. Later versions may append bytes. A bound handle that is passed on
+ * gets the flag PASSED, so that its receiver does not take the sender for the
+ * owner.
  *
  * Locking: the lock of the bulk class guards everything that changes in a layer
  * and its handles. Accessing local memory takes no lock, so that a child of
@@ -18396,8 +18481,10 @@ struct hg_bulk_layer {
     struct na_link handles;
     struct hg_map ids;    /* published handles by id */
     uint64_t incarnation; /* random; different for each layer */
-    /* Own address if descriptions contain it, or "". */
+    /* Own address, or "": in all descriptions, and in those of bound
+     * handles. */
     char owner[NA_MAX_ADDR_LEN];
+    char bound_owner[NA_MAX_ADDR_LEN];
     bool mute; /* descriptions need an address, but there is none: nothing is
                  exposed */
     uint64_t bytes_pulled;
@@ -18450,8 +18537,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Set whether the RPC layer runs on another class: then descriptions contain
- * the owner's address. If the class does not listen, and such classes cannot be
- * found by their address (finds_callers), creating or serializing a handle of
+ * the owner's address. If there is none, creating or serializing a handle of
  * local memory returns HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
@@ -18539,8 +18625,8 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
-/* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
- * bound. */
+/* Bind local memory to a context, and let peers reach the class. HG_INVALID_ARG
+ * (logged): it is a peer's, or bound. HG_AGAIN, HG_NOMEM: see addr_expose. */
 HG_PRIVATE hg_return_t hg_bulk_bind(
     struct hg_bulk *bulk, uint8_t context_id, const char *function);
 
@@ -18623,6 +18709,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     }
     hg_list_init(&layer->handles);
     hg_map_init(&layer->ids);
+    na_addr_write_reachable(na_class, layer->bound_owner);
     *layer_p = layer;
     return HG_SUCCESS;
 }
@@ -18633,9 +18720,13 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct na_class *na_class = layer->na_class;
 
     layer->owner[0] = '\0';
-    layer->mute = separate && !na_class->listen && !na_class->finds_callers;
+    layer->mute = separate && layer->bound_owner[0] == '\0';
     if (!separate || layer->mute)
         return HG_SUCCESS;
+    if (!na_class->listen) {
+        memcpy(layer->owner, layer->bound_owner, sizeof(layer->owner));
+        return HG_SUCCESS;
+    }
     return NA_Addr_to_string(
         na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
@@ -19023,24 +19114,35 @@ static bool hg_bulk_is_passed(const struct hg_bulk *bulk)
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0;
 }
 
+/* Let peers reach the class by an address that descriptions contain, unless
+ * that is "". */
+static hg_return_t hg_bulk_expose(
+    struct hg_bulk_layer *layer, const char *owner)
+{
+    return owner[0] != '\0' ? na_addr_expose(layer->na_class) : HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_bind(
     struct hg_bulk *bulk, uint8_t context_id, const char *function)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
-    bool done;
+    struct hg_bulk_layer *layer = bulk->layer;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool can;
 
-    hg_enter(bulk->layer->lock);
-    done = !bulk->remote && !source->bound;
-    if (done) {
+    hg_enter(layer->lock);
+    can = !bulk->remote && !source->bound;
+    if (can)
+        ret = hg_bulk_expose(layer, layer->bound_owner);
+    if (ret == HG_SUCCESS) {
         source->context_id = context_id;
         source->bound = true;
     }
-    hg_leave(bulk->layer->lock);
-    if (done)
-        return HG_SUCCESS;
-    hg_log_error("bulk", "%s: the handle is %s", function,
-        bulk->remote ? "of a peer's memory" : "bound already");
-    return HG_INVALID_ARG;
+    hg_leave(layer->lock);
+    if (!can)
+        hg_log_error("bulk", "%s: the handle is %s", function,
+            bulk->remote ? "of a peer's memory" : "bound already");
+    return ret;
 }
 
 /* The address in a description of local memory; "": it needs none, or there is
@@ -19048,12 +19150,11 @@ HG_PRIVATE hg_return_t hg_bulk_bind(
 static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
-    const char *name = layer->owner;
 
     assert(!bulk->remote);
-    if (name[0] == '\0' && hg_bulk_is_bound(bulk) && layer->na_class->listen)
-        name = layer->na_class->self_addr->name;
-    return name;
+    return layer->owner[0] == '\0' && hg_bulk_is_bound(bulk)
+        ? layer->bound_owner
+        : layer->owner;
 }
 
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
@@ -19067,9 +19168,22 @@ HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
     hg_leave(bulk->layer->lock);
 }
 
+/* Whether a peer has one of the addresses in a list. */
+static bool hg_bulk_is_called(const struct na_addr *peer, const char *list)
+{
+    char name[NA_MAX_ADDR_LEN];
+    const char *at = list;
+
+    while (peer->name != NULL && na_uri_next(&at, name)) {
+        if (strcmp(peer->name, name) == 0)
+            return true;
+    }
+    return na_addr_is_called(peer, list);
+}
+
 /* The address of the peer need not be looked up, which gives another connection
- * if the peer was looked up by another name. But a class of several transports
- * may reach the owner by a better one. */
+ * if the peer was looked up by another name, or none if it does not listen. But
+ * a class of several transports may reach the owner by a better one. */
 HG_PRIVATE void hg_bulk_set_owner_peer(
     struct hg_bulk *bulk, struct na_addr *peer)
 {
@@ -19078,7 +19192,7 @@ HG_PRIVATE void hg_bulk_set_owner_peer(
         return;
     if (bulk->owner == NULL ||
         na_class_core_of(bulk->layer->na_class)->next == NULL ||
-        na_addr_is_called(peer, bulk->owner))
+        hg_bulk_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);
 }
 
@@ -19199,6 +19313,8 @@ static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
     size_t mem_size = hg_bulk_mem_size(bulk);
     hg_return_t ret = hg_bulk_check_mute(layer);
 
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_expose(layer, layer->owner);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_publish(bulk);
     if (ret != HG_SUCCESS)
@@ -19682,8 +19798,9 @@ static hg_return_t hg_transfer_find_owner(
     }
     if (addr == NULL) {
         hg_log_error("bulk",
-            "the handle was passed on, and its owner does not listen: nobody "
-            "else can reach the memory");
+            "the handle was passed on, and its owner cannot be reached over "
+            "%s, since it does not listen: open its class to listen",
+            na_class_core_of(origin->layer->na_class)->tag);
         return HG_HOSTUNREACH;
     }
     if (na_addr_class(addr) != origin->layer->na_class) {

@@ -2061,10 +2061,10 @@ typedef struct hg_bulk_segment {
  * network and bulk data another.
  *
  * A bulk handle carries the address of its owner's bulk class, and the peer
- * connects to it. So the owner's bulk class must listen, with these exceptions:
- * over libfabric and mpi+static it need not; over sm it need not if it has
- * looked up the peer's bulk class (NA_Addr_lookup_wait()), since the peer then
- * uses that connection.
+ * connects to it. So over ZeroMQ and mpi+dynamic the owner's bulk class must
+ * listen; over sm, libfabric and mpi+static it need not. Over sm a class that
+ * does not listen can be reached from when its first handle is encoded: see
+ * HG_Bulk_handle_bind().
  *
  * @param na_class  borrowed until HG_Bulk_finalize().
  * @retval HG_SUCCESS      the bulk layer is running.
@@ -2238,14 +2238,22 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * passed_memory, calls HG_Bulk_pull(), HG_Bulk_push() or a pipeline. See
  * hg-bulk(7).
  *
- * The address of a bulk class that does not listen serves only the peer that
- * got the handle from this process.
+ * The bulk class need not listen, except over ZeroMQ and mpi+dynamic, where a
+ * third process can reach only a listener: its transfer ends with
+ * HG_HOSTUNREACH. Over sm the class can be reached from the first bind on, as
+ * long as it is open. A process that connects in this way can move memory of
+ * which it has a handle. Its calls and messages are refused: see
+ * hg-security(7).
  *
  * @param handle  of memory of this process.
  * @retval HG_SUCCESS      the handle is bound: copies that are sent from now on
  *                         have the address.
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         or is HG_BULK_NULL.
+ * @retval HG_AGAIN        over sm, a class that does not listen has no
+ *                         descriptor for its socket.
+ * @retval HG_ADDRINUSE    over sm, another process has the address of the
+ *                         class.
  * @retval HG_FAULT        the bulk layer of the handle has ended, or belongs to
  *                         the parent process.
  */
@@ -4949,8 +4957,8 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * handle from another one. HG_Bulk_pull(), HG_Bulk_push() and pipelines of that
  * process move the memory, too.
  *
- * The address of a class that does not listen serves only the peer that got the
- * handle from the class, for as long as that peer has it.
+ * The class need not listen, except over ZeroMQ and mpi+dynamic: see
+ * HG_Bulk_handle_bind().
  *
  * @param handle   the handle, of memory of this process.
  * @param context  the context whose id goes into the handle.
@@ -4958,6 +4966,8 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         is of another class than the context, or an argument
  *                         is NULL.
+ * @retval HG_AGAIN        as HG_Bulk_handle_bind() returns it.
+ * @retval HG_ADDRINUSE    as HG_Bulk_handle_bind() returns it.
  * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
@@ -5122,8 +5132,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which
  *                         was freed.
- * @retval HG_HOSTUNREACH  the handle was passed on, and its owner does not
- *                         listen.
+ * @retval HG_HOSTUNREACH  the handle was passed on, and over ZeroMQ or
+ *                         mpi+dynamic its owner does not listen.
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
  *                         classes; the local memory is a peer's; the
  *                         owner's handle is bound: HG_Bulk_bind_transfer()
@@ -5454,6 +5464,9 @@ HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
  * @param[in,out] data  points to a value of the type.
  * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do.
  * @retval HG_OVERFLOW        fewer bytes are left than the value has.
+ * @retval HG_AGAIN           a bulk class of its own over sm, which does not
+ *                            listen, cannot be reached: see
+ *                            HG_Bulk_handle_bind(), also for HG_ADDRINUSE.
  * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
  * @retval HG_NOMEM           out of memory.
  * @retval HG_INVALID_ARG     an argument is NULL.
@@ -8249,7 +8262,8 @@ struct na_class {
     uint64_t incarnation;          /**< random; tells apart two processes that
                                         had one address in turn */
     na_bool_t finds_callers; /**< (open) `addr_resolve` also reaches a class
-                                  that does not listen, by its own address */
+                                  that does not listen, by its own address,
+                                  after its `addr_expose` */
 };
 
 /** A context. */
@@ -8539,6 +8553,12 @@ struct na_plugin {
      * the log is a warning, since the peer may start later. Default:
      * NA_FALSE. */
     na_bool_t (*addr_connect)(struct na_addr *addr);
+    /** Let every peer reach the class, which does not listen, by its own
+     * address, to move its bulk data: the address is about to be passed on.
+     * Peers that connect from now on are strangers. May be called again. Only
+     * with `finds_callers`. Errors: NA_AGAIN, NA_NOMEM, logged. Default:
+     * nothing needs to be done. */
+    na_return_t (*addr_expose)(struct na_class *na_class);
 };
 
 /** What the core offers to a transport: na_class->core. */

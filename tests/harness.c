@@ -420,6 +420,15 @@ bool hg_test_is_self(void)
     return !strcmp(hg_test_transport(), "self");
 }
 
+bool hg_test_finds_callers(void)
+{
+    const char *transport = hg_test_transport();
+
+    return hg_test_crosses_processes() && strncmp(transport, "zmq", 3) != 0 &&
+        strcmp(transport, "mux") != 0 && strcmp(transport, "unix") != 0 &&
+        strcmp(transport, "mpi+dynamic") != 0;
+}
+
 bool hg_test_holds_back(void)
 {
     return hg_test_is_self() || !strcmp(hg_test_transport(), "sm") ||

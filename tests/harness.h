@@ -188,6 +188,10 @@ bool hg_test_crosses_processes(void);
 bool hg_test_crosses_hosts(void);
 bool hg_test_is_self(void);
 
+/* Whether any process can reach a class that does not listen, by its address,
+ * to move its bulk data. */
+bool hg_test_finds_callers(void);
+
 /* Whether the transport holds a message that finds the receiver full, and makes
  * the sender wait, rather than dropping it. */
 bool hg_test_holds_back(void);

@@ -43,10 +43,10 @@ typedef struct hg_bulk_segment {
  * network and bulk data another.
  *
  * A bulk handle carries the address of its owner's bulk class, and the peer
- * connects to it. So the owner's bulk class must listen, with these exceptions:
- * over libfabric and mpi+static it need not; over sm it need not if it has
- * looked up the peer's bulk class (NA_Addr_lookup_wait()), since the peer then
- * uses that connection.
+ * connects to it. So over ZeroMQ and mpi+dynamic the owner's bulk class must
+ * listen; over sm, libfabric and mpi+static it need not. Over sm a class that
+ * does not listen can be reached from when its first handle is encoded: see
+ * HG_Bulk_handle_bind().
  *
  * @param na_class  borrowed until HG_Bulk_finalize().
  * @retval HG_SUCCESS      the bulk layer is running.
@@ -220,14 +220,22 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
  * passed_memory, calls HG_Bulk_pull(), HG_Bulk_push() or a pipeline. See
  * hg-bulk(7).
  *
- * The address of a bulk class that does not listen serves only the peer that
- * got the handle from this process.
+ * The bulk class need not listen, except over ZeroMQ and mpi+dynamic, where a
+ * third process can reach only a listener: its transfer ends with
+ * HG_HOSTUNREACH. Over sm the class can be reached from the first bind on, as
+ * long as it is open. A process that connects in this way can move memory of
+ * which it has a handle. Its calls and messages are refused: see
+ * hg-security(7).
  *
  * @param handle  of memory of this process.
  * @retval HG_SUCCESS      the handle is bound: copies that are sent from now on
  *                         have the address.
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         or is HG_BULK_NULL.
+ * @retval HG_AGAIN        over sm, a class that does not listen has no
+ *                         descriptor for its socket.
+ * @retval HG_ADDRINUSE    over sm, another process has the address of the
+ *                         class.
  * @retval HG_FAULT        the bulk layer of the handle has ended, or belongs to
  *                         the parent process.
  */

@@ -124,8 +124,8 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * handle from another one. HG_Bulk_pull(), HG_Bulk_push() and pipelines of that
  * process move the memory, too.
  *
- * The address of a class that does not listen serves only the peer that got the
- * handle from the class, for as long as that peer has it.
+ * The class need not listen, except over ZeroMQ and mpi+dynamic: see
+ * HG_Bulk_handle_bind().
  *
  * @param handle   the handle, of memory of this process.
  * @param context  the context whose id goes into the handle.
@@ -133,6 +133,8 @@ HG_EXPORT hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle);
  * @retval HG_INVALID_ARG  the handle is bound already, is of a peer's memory,
  *                         is of another class than the context, or an argument
  *                         is NULL.
+ * @retval HG_AGAIN        as HG_Bulk_handle_bind() returns it.
+ * @retval HG_ADDRINUSE    as HG_Bulk_handle_bind() returns it.
  * @retval HG_FAULT        the handle belongs to the parent process.
  */
 HG_EXPORT hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context);
@@ -297,8 +299,8 @@ HG_EXPORT hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class,
  * @retval HG_PERMISSION   the flags of a handle forbid the direction.
  * @retval HG_NOENTRY      a handle was decoded from one of this process, which
  *                         was freed.
- * @retval HG_HOSTUNREACH  the handle was passed on, and its owner does not
- *                         listen.
+ * @retval HG_HOSTUNREACH  the handle was passed on, and over ZeroMQ or
+ *                         mpi+dynamic its owner does not listen.
  * @retval HG_INVALID_ARG  past the end of a handle; objects of different
  *                         classes; the local memory is a peer's; the
  *                         owner's handle is bound: HG_Bulk_bind_transfer()

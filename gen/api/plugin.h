@@ -72,7 +72,8 @@ struct na_class {
     uint64_t incarnation;          /**< random; tells apart two processes that
                                         had one address in turn */
     na_bool_t finds_callers; /**< (open) `addr_resolve` also reaches a class
-                                  that does not listen, by its own address */
+                                  that does not listen, by its own address,
+                                  after its `addr_expose` */
 };
 
 /** A context. */
@@ -362,6 +363,12 @@ struct na_plugin {
      * the log is a warning, since the peer may start later. Default:
      * NA_FALSE. */
     na_bool_t (*addr_connect)(struct na_addr *addr);
+    /** Let every peer reach the class, which does not listen, by its own
+     * address, to move its bulk data: the address is about to be passed on.
+     * Peers that connect from now on are strangers. May be called again. Only
+     * with `finds_callers`. Errors: NA_AGAIN, NA_NOMEM, logged. Default:
+     * nothing needs to be done. */
+    na_return_t (*addr_expose)(struct na_class *na_class);
 };
 
 /** What the core offers to a transport: na_class->core. */

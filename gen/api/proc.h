@@ -128,6 +128,9 @@ HG_EXPORT void hg_proc_release(hg_proc_t proc, const void *ptr);
  * @param[in,out] data  points to a value of the type.
  * @retval HG_SUCCESS         done; with HG_FREE there is nothing to do.
  * @retval HG_OVERFLOW        fewer bytes are left than the value has.
+ * @retval HG_AGAIN           a bulk class of its own over sm, which does not
+ *                            listen, cannot be reached: see
+ *                            HG_Bulk_handle_bind(), also for HG_ADDRINUSE.
  * @retval HG_MSGSIZE         the arguments of the call exceed max_args_size.
  * @retval HG_NOMEM           out of memory.
  * @retval HG_INVALID_ARG     an argument is NULL.

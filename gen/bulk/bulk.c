@@ -12,6 +12,7 @@
 #include "na/context.h"
 #include "na/lookup.h"
 #include "na/rma.h"
+#include "na/uri.h"
 #include "proc/proc.h"
 
 #define HG_BULK_MAGIC 0x31424748u /* "HGB1" */
@@ -59,6 +60,7 @@ HG_PRIVATE hg_return_t hg_bulk_layer_create(
     }
     hg_list_init(&layer->handles);
     hg_map_init(&layer->ids);
+    na_addr_write_reachable(na_class, layer->bound_owner);
     *layer_p = layer;
     return HG_SUCCESS;
 }
@@ -69,9 +71,13 @@ HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct na_class *na_class = layer->na_class;
 
     layer->owner[0] = '\0';
-    layer->mute = separate && !na_class->listen && !na_class->finds_callers;
+    layer->mute = separate && layer->bound_owner[0] == '\0';
     if (!separate || layer->mute)
         return HG_SUCCESS;
+    if (!na_class->listen) {
+        memcpy(layer->owner, layer->bound_owner, sizeof(layer->owner));
+        return HG_SUCCESS;
+    }
     return NA_Addr_to_string(
         na_class, layer->owner, sizeof(layer->owner), na_class->self_addr);
 }
@@ -459,24 +465,35 @@ static bool hg_bulk_is_passed(const struct hg_bulk *bulk)
         (bulk->bytes[HG_BULK_FLAGS_AT] & HG_BULK_WIRE_PASSED) != 0;
 }
 
+/* Let peers reach the class by an address that descriptions contain, unless
+ * that is "". */
+static hg_return_t hg_bulk_expose(
+    struct hg_bulk_layer *layer, const char *owner)
+{
+    return owner[0] != '\0' ? na_addr_expose(layer->na_class) : HG_SUCCESS;
+}
+
 HG_PRIVATE hg_return_t hg_bulk_bind(
     struct hg_bulk *bulk, uint8_t context_id, const char *function)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
-    bool done;
+    struct hg_bulk_layer *layer = bulk->layer;
+    hg_return_t ret = HG_INVALID_ARG;
+    bool can;
 
-    hg_enter(bulk->layer->lock);
-    done = !bulk->remote && !source->bound;
-    if (done) {
+    hg_enter(layer->lock);
+    can = !bulk->remote && !source->bound;
+    if (can)
+        ret = hg_bulk_expose(layer, layer->bound_owner);
+    if (ret == HG_SUCCESS) {
         source->context_id = context_id;
         source->bound = true;
     }
-    hg_leave(bulk->layer->lock);
-    if (done)
-        return HG_SUCCESS;
-    hg_log_error("bulk", "%s: the handle is %s", function,
-        bulk->remote ? "of a peer's memory" : "bound already");
-    return HG_INVALID_ARG;
+    hg_leave(layer->lock);
+    if (!can)
+        hg_log_error("bulk", "%s: the handle is %s", function,
+            bulk->remote ? "of a peer's memory" : "bound already");
+    return ret;
 }
 
 /* The address in a description of local memory; "": it needs none, or there is
@@ -484,12 +501,11 @@ HG_PRIVATE hg_return_t hg_bulk_bind(
 static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
-    const char *name = layer->owner;
 
     assert(!bulk->remote);
-    if (name[0] == '\0' && hg_bulk_is_bound(bulk) && layer->na_class->listen)
-        name = layer->na_class->self_addr->name;
-    return name;
+    return layer->owner[0] == '\0' && hg_bulk_is_bound(bulk)
+        ? layer->bound_owner
+        : layer->owner;
 }
 
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
@@ -503,9 +519,22 @@ HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
     hg_leave(bulk->layer->lock);
 }
 
+/* Whether a peer has one of the addresses in a list. */
+static bool hg_bulk_is_called(const struct na_addr *peer, const char *list)
+{
+    char name[NA_MAX_ADDR_LEN];
+    const char *at = list;
+
+    while (peer->name != NULL && na_uri_next(&at, name)) {
+        if (strcmp(peer->name, name) == 0)
+            return true;
+    }
+    return na_addr_is_called(peer, list);
+}
+
 /* The address of the peer need not be looked up, which gives another connection
- * if the peer was looked up by another name. But a class of several transports
- * may reach the owner by a better one. */
+ * if the peer was looked up by another name, or none if it does not listen. But
+ * a class of several transports may reach the owner by a better one. */
 HG_PRIVATE void hg_bulk_set_owner_peer(
     struct hg_bulk *bulk, struct na_addr *peer)
 {
@@ -514,7 +543,7 @@ HG_PRIVATE void hg_bulk_set_owner_peer(
         return;
     if (bulk->owner == NULL ||
         na_class_core_of(bulk->layer->na_class)->next == NULL ||
-        na_addr_is_called(peer, bulk->owner))
+        hg_bulk_is_called(peer, bulk->owner))
         hg_bulk_set_addr(bulk, peer);
 }
 
@@ -635,6 +664,8 @@ static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
     size_t mem_size = hg_bulk_mem_size(bulk);
     hg_return_t ret = hg_bulk_check_mute(layer);
 
+    if (ret == HG_SUCCESS)
+        ret = hg_bulk_expose(layer, layer->owner);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_publish(bulk);
     if (ret != HG_SUCCESS)

@@ -15,10 +15,10 @@
  *
  * The handle of a peer's memory keeps its description, and is passed on
  * unchanged. The description of a bound handle contains the owner's address, so
- * that any process that receives it can move the data. An owner that does not
- * listen has no such address: then the peer of the call that carried the handle
- * is the owner. For an unbound handle each transfer specifies the owner's
- * address.
+ * that any process that receives it can move the data. Over ZeroMQ and
+ * mpi+dynamic an owner that does not listen has no such address: then the peer
+ * of the call that carried the handle is the owner. For an unbound handle each
+ * transfer specifies the owner's address.
  *
  *     serialized handle
  *     0     4   5   6      8      16        24            32   40   44      45
@@ -30,9 +30,10 @@
  *
  * `flg` contains the access flags and the flags below. The owner's address is
  * empty unless bulk data uses its own class, or the handle is bound and its
- * owner listens. `context` is the owner's context of a bound handle. Later
- * versions may append bytes. A bound handle that is passed on gets the flag
- * PASSED, so that its receiver does not take the sender for the owner.
+ * owner can be reached by it. `context` is the owner's context of a bound
+ * handle. Later versions may append bytes. A bound handle that is passed on
+ * gets the flag PASSED, so that its receiver does not take the sender for the
+ * owner.
  *
  * Locking: the lock of the bulk class guards everything that changes in a layer
  * and its handles. Accessing local memory takes no lock, so that a child of
@@ -60,8 +61,10 @@ struct hg_bulk_layer {
     struct na_link handles;
     struct hg_map ids;    /* published handles by id */
     uint64_t incarnation; /* random; different for each layer */
-    /* Own address if descriptions contain it, or "". */
+    /* Own address, or "": in all descriptions, and in those of bound
+     * handles. */
     char owner[NA_MAX_ADDR_LEN];
+    char bound_owner[NA_MAX_ADDR_LEN];
     bool mute; /* descriptions need an address, but there is none: nothing is
                  exposed */
     uint64_t bytes_pulled;
@@ -114,8 +117,7 @@ HG_PRIVATE unsigned hg_bulk_describe_left(
 HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer);
 
 /* Set whether the RPC layer runs on another class: then descriptions contain
- * the owner's address. If the class does not listen, and such classes cannot be
- * found by their address (finds_callers), creating or serializing a handle of
+ * the owner's address. If there is none, creating or serializing a handle of
  * local memory returns HG_OPNOTSUPPORT. */
 HG_PRIVATE hg_return_t hg_bulk_layer_set_separate(
     struct hg_bulk_layer *layer, bool separate);
@@ -203,8 +205,8 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
     return hg_bulk_source(bulk)->bound;
 }
 
-/* Bind local memory to a context. HG_INVALID_ARG (logged): it is a peer's, or
- * bound. */
+/* Bind local memory to a context, and let peers reach the class. HG_INVALID_ARG
+ * (logged): it is a peer's, or bound. HG_AGAIN, HG_NOMEM: see addr_expose. */
 HG_PRIVATE hg_return_t hg_bulk_bind(
     struct hg_bulk *bulk, uint8_t context_id, const char *function);
 

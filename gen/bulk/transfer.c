@@ -270,8 +270,9 @@ static hg_return_t hg_transfer_find_owner(
     }
     if (addr == NULL) {
         hg_log_error("bulk",
-            "the handle was passed on, and its owner does not listen: nobody "
-            "else can reach the memory");
+            "the handle was passed on, and its owner cannot be reached over "
+            "%s, since it does not listen: open its class to listen",
+            na_class_core_of(origin->layer->na_class)->tag);
         return HG_HOSTUNREACH;
     }
     if (na_addr_class(addr) != origin->layer->na_class) {

@@ -253,6 +253,37 @@ HG_PRIVATE na_return_t na_addr_check(const struct na_class *na_class,
                      : "the address is of another class");
 }
 
+HG_PRIVATE void na_addr_write_reachable(
+    const struct na_class *na_class, char name[NA_MAX_ADDR_LEN])
+{
+    const struct na_class_core *part = na_class_core_of(na_class);
+    size_t size = 0;
+
+    if (na_class->listen)
+        part = NULL;
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "%s", na_class->self_addr->name);
+    for (; part != NULL; part = part->next) {
+        size += (size_t) snprintf(name + size, NA_MAX_ADDR_LEN - size, "%s%s",
+            size > 0 ? ";" : "", part->pub.self_addr->name);
+        if (!part->pub.finds_callers || size >= NA_MAX_ADDR_LEN) {
+            name[0] = '\0';
+            return;
+        }
+    }
+}
+
+HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    na_return_t ret = NA_SUCCESS;
+
+    if (na_class->listen)
+        return NA_SUCCESS;
+    for (; part != NULL && ret == NA_SUCCESS; part = part->next)
+        ret = part->ops.addr_expose(&part->pub);
+    return ret;
+}
+
 HG_PRIVATE unsigned na_addr_count_given(
     struct na_class *na_class, char *first, size_t size)
 {

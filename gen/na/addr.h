@@ -114,6 +114,15 @@ HG_PRIVATE na_return_t na_addr_take_back(
 HG_PRIVATE na_return_t na_addr_write(na_class_t *na_class, char *buf,
     na_size_t buf_size, na_addr_t addr, const char *function);
 
+/* Write the address string by which any peer reaches a class, perhaps a list:
+ * of a class that does not listen, "" if a part of it cannot be reached so. */
+HG_PRIVATE void na_addr_write_reachable(
+    const struct na_class *na_class, char name[NA_MAX_ADDR_LEN]);
+
+/* Let peers reach the class by that string, if it does not listen: the slots
+ * addr_expose. */
+HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class);
+
 /* The number of addresses that the application did not free, and the name of
  * the first, truncated to `size`. */
 HG_PRIVATE unsigned na_addr_count_given(

@@ -303,6 +303,12 @@ static const char *na_plugins_addr_nobody(const struct na_addr *addr)
     return "";
 }
 
+static na_return_t na_plugins_exposed(struct na_class *na_class)
+{
+    (void) na_class;
+    return NA_SUCCESS;
+}
+
 static na_return_t na_plugins_rma_later(const struct na_op *op)
 {
     (void) op;
@@ -381,6 +387,7 @@ static const struct na_plugin na_plugins_defaults = {
     .mem_alloc = na_plugins_mem_ordinary,
     .mem_release = na_plugins_mem_ignore,
     .rma_now = na_plugins_rma_later,
+    .addr_expose = na_plugins_exposed,
 };
 
 HG_PRIVATE void na_plugins_fill(

@@ -322,6 +322,26 @@ HG_PRIVATE void na_sm_peer_complete(struct na_link *list, na_return_t ret)
     }
 }
 
+/* Log that an address that was dialled cannot be reached. */
+static void na_sm_peer_log_unreached(
+    const struct na_sm_class *self, const struct na_sm_addr *addr)
+{
+    bool listen = self->base.listen;
+    bool calls =
+        addr->why == ECONNREFUSED && na_sm_is_caller_name(addr->base.name);
+
+    HG_LOG_AT(na_sm_peer_level(addr), "sm", "%s cannot be reached: %s%s%s",
+        addr->base.name,
+        calls ? "it does not listen and is not connected to this class"
+            : addr->why == 0 ? "the process that listens there does not answer"
+            : addr->why == ECONNREFUSED ? "nobody listens there"
+                                        : strerror(addr->why),
+        !calls       ? ""
+            : listen ? ": its process must first look up "
+                     : ", which does not listen, either: one of the two must",
+        calls && listen ? self->base.self_addr->name : "");
+}
+
 /* Log why an address is dead; returns the result of its pending operations.
  * That it cannot be reached is an error if the application gave the address. */
 static na_return_t na_sm_peer_dead_code(
@@ -339,10 +359,7 @@ static na_return_t na_sm_peer_dead_code(
         return addr->lookup_ret;
     if (addr->from_peer)
         self->base.core->count(&self->base, "bad_names", 1);
-    HG_LOG_AT(na_sm_peer_level(addr), "sm", "%s cannot be reached: %s", name,
-        addr->why == 0 ? "the process that listens there does not answer"
-            : addr->why == ECONNREFUSED ? "nobody listens there"
-                                        : strerror(addr->why));
+    na_sm_peer_log_unreached(self, addr);
     return addr->lookup_ret;
 }
 
@@ -759,6 +776,7 @@ static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
     }
     addr->fd = fd;
     addr->user = peer;
+    addr->base.stranger = !self->base.listen;
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(NA_SM_CONN_HELLO_MS);
     na_sm_peer_hold(self, addr);

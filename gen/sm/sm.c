@@ -173,6 +173,26 @@ static na_return_t na_sm_open_listener(
     return na_sm_watch(self, self->listen_fd, 0, self);
 }
 
+/* The slot addr_expose: listen at the name that the class has already. Peers
+ * that connect are strangers. */
+static na_return_t na_sm_expose(struct na_class *na_class)
+{
+    struct na_sm_class *self = na_sm_of(na_class);
+    const char *own = na_class->self_addr->name + sizeof("sm://") - 1;
+    char name[NA_MAX_ADDR_LEN];
+    na_return_t ret = NA_SUCCESS;
+
+    assert(!na_class->listen);
+    na_sm_enter(self);
+    if (self->listen_fd < 0) {
+        ret = na_sm_open_listener(self, own, name);
+        if (ret != NA_SUCCESS)
+            na_sm_close_fd(&self->listen_fd);
+    }
+    na_sm_leave(self);
+    return ret;
+}
+
 /* Undo a complete or partial open. */
 static void na_sm_shut(struct na_sm_class *self)
 {
@@ -203,6 +223,12 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     struct na_sm_addr *addr;
     na_return_t ret;
 
+    if (na_class->listen && host[0] == NA_SM_CALLER_MARK) {
+        hg_log_error("sm",
+            "sm://%s: a listener's name does not begin with '%c'", host,
+            NA_SM_CALLER_MARK);
+        return NA_INVALID_ARG;
+    }
     na_sm_prepare(self);
     (void) pthread_once(&na_sm_fork_once, na_sm_fork_begin);
     na_class->max_unexpected_size = na_sm_msg_size(info->max_unexpected_size);
@@ -275,15 +301,14 @@ static bool na_sm_is_own_name(const struct na_sm_class *self, const char *name,
 
     if (strcmp(name, self->base.self_addr->name) == 0)
         return true;
-    return where != NULL && where->is_path && self->where.is_path &&
-        self->base.listen && stat(where->where.sun_path, &there) == 0 &&
+    return where->is_path && self->where.is_path && self->base.listen &&
+        stat(where->where.sun_path, &there) == 0 &&
         there.st_ino == self->made.st_ino && there.st_dev == self->made.st_dev;
 }
 
 /* Find or create the address of a name, with a reference; NULL: out of memory,
- * logged. A class that does not listen (`where` is NULL) must have connected to
- * this one; otherwise NULL, too. With `ask` a connection is checked for its
- * end. */
+ * logged. A class that does not listen is found by the connection that it made,
+ * or else dialled. With `ask` a connection is checked for its end. */
 static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
     const struct na_sm_name *where, bool ask)
 {
@@ -295,11 +320,11 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
         na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
-    if (addr != NULL && (ready || where != NULL))
+    if (addr != NULL && (ready || addr->dialled))
         return addr;
     if (addr != NULL)
         na_addr_unref(&addr->base);
-    addr = where != NULL ? na_sm_peer_new(self, name, NA_FALSE, where) : NULL;
+    addr = na_sm_peer_new(self, name, NA_FALSE, where);
     if (addr == NULL)
         return NULL;
     addr->from_peer = true;
@@ -318,33 +343,22 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
     const char *mark = strstr(string, "://");
     const char *rest = mark != NULL ? mark + 3 : "";
     char name[NA_MAX_ADDR_LEN + 8];
-    bool calls; /* it does not listen */
     struct na_sm_addr *addr;
     struct na_sm_name where;
-    na_return_t ret = NA_SUCCESS;
+    na_return_t ret =
+        na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
 
-    (void) snprintf(name, sizeof(name), "sm://%s", rest);
-    calls = na_sm_is_caller_name(name);
-    if (!calls)
-        ret = na_sm_name_parse(na_addr_name_level(from_peer), rest, &where);
     if (ret != NA_SUCCESS)
         return ret;
-    if (na_sm_is_own_name(self, name, calls ? NULL : &where)) {
+    (void) snprintf(name, sizeof(name), "sm://%s", rest);
+    if (na_sm_is_own_name(self, name, &where)) {
         na_addr_ref(na_class->self_addr);
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
     na_sm_enter(self);
-    addr = na_sm_find(self, name, calls ? NULL : &where, !from_peer);
-    if (addr == NULL && calls) {
-        HG_LOG_AT(na_addr_name_level(from_peer), "sm",
-            "%s does not listen and is not connected to this class%s%s%s", name,
-            na_class->listen ? ": its process must look up " : ", ",
-            na_class->listen ? na_class->self_addr->name
-                             : "which does not listen, either",
-            na_class->listen ? " first" : ": one of the two must");
-        ret = NA_HOSTUNREACH;
-    } else if (addr == NULL) {
+    addr = na_sm_find(self, name, &where, !from_peer);
+    if (addr == NULL) {
         ret = NA_NOMEM;
     } else {
         addr->from_peer = addr->from_peer && from_peer;
@@ -632,6 +646,7 @@ static const struct na_plugin na_sm_plugin = {
     .rma_now = na_sm_rma_now,
     .addr_identity = na_sm_addr_identity,
     .addr_resolve = na_sm_resolve,
+    .addr_expose = na_sm_expose,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)

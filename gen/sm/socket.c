@@ -151,6 +151,7 @@ HG_PRIVATE na_return_t na_sm_name_parse(
 {
     struct na_sm_name name;
     size_t length = strlen(rest);
+    size_t start;
 
     memset(&name, 0, sizeof(name));
     name.where.sun_family = AF_UNIX;
@@ -166,7 +167,8 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     }
     if (length == 0 || length > NA_SM_NAME_MAX)
         return na_sm_name_bad(level, rest, "a name has 1 to 64 characters");
-    if (strspn(rest, NA_SM_NAME_CHARACTERS) != length)
+    start = rest[0] == NA_SM_CALLER_MARK;
+    if (start + strspn(rest + start, NA_SM_NAME_CHARACTERS) != length)
         return na_sm_name_bad(level, rest,
             "neither letters, digits, '.', '_', '-', ':' nor /path");
     memcpy(name.where.sun_path + 1, NA_SM_PREFIX, sizeof(NA_SM_PREFIX) - 1);
@@ -177,17 +179,15 @@ HG_PRIVATE na_return_t na_sm_name_parse(
     return NA_SUCCESS;
 }
 
-#define NA_SM_CALLER "sm://~"
-
 HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN])
 {
-    (void) snprintf(
-        name, NA_MAX_ADDR_LEN, NA_SM_CALLER "%016" PRIx64, hg_clock_random());
+    (void) snprintf(name, NA_MAX_ADDR_LEN, "sm://%c%016" PRIx64,
+        NA_SM_CALLER_MARK, hg_clock_random());
 }
 
 HG_PRIVATE bool na_sm_is_caller_name(const char *name)
 {
-    return strncmp(name, NA_SM_CALLER, sizeof(NA_SM_CALLER) - 1) == 0;
+    return strncmp(name, "sm://", 5) == 0 && name[5] == NA_SM_CALLER_MARK;
 }
 
 /* For the log. */

@@ -29,7 +29,9 @@
  * namespace ("sm://NAME"), which leaves no files, or at a path ("sm:///p"), for
  * processes without a common network namespace. Such a file remains when its
  * process is killed; a process that finds a file on which no process listens
- * takes it over.
+ * takes it over. A class that does not listen has a random name,
+ * "sm://~NUMBER". It gets a socket there when it binds bulk memory, for peers
+ * that got the name from others.
  *
  *     dialler                                        acceptor
  *       connect; checks the acceptor's credentials
@@ -71,6 +73,8 @@ HG_PRIVATE void na_sm_bell_ring(int bell);
 #define NA_SM_VERSION 5
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
+/* Begins the name of a class that does not listen. */
+#define NA_SM_CALLER_MARK '~'
 
 enum na_sm_packet_kind {
     NA_SM_NOTHING, /* not received */
@@ -147,8 +151,8 @@ HG_PRIVATE const char *na_sm_policy_refuses(
 HG_PRIVATE na_return_t na_sm_name_parse(
     int level, const char *rest, struct na_sm_name *name_p);
 
-/* Make a name for a class that does not listen: random, with a prefix that no
- * listener's name has. */
+/* Make a name for a class that does not listen: random, with a first character
+ * that no listener's name has. */
 HG_PRIVATE void na_sm_caller_name(char name[NA_MAX_ADDR_LEN]);
 HG_PRIVATE bool na_sm_is_caller_name(const char *name);
 

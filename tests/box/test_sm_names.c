@@ -898,6 +898,6 @@ HG_TEST(caller_is_not_found_by_another_caller)
 
 HG_TEST(listener_takes_no_name_of_a_caller)
 {
-    hg_test_expect_log("sm://~1: neither letters");
+    hg_test_expect_log("sm://~1: a listener's name does not begin with '~'");
     HG_CHECK(NA_Initialize("sm://~1", NA_TRUE) == NULL);
 }

@@ -148,6 +148,42 @@ HG_TEST_SECONDS(another_user_is_refused_unless_allowed, 60)
     untrusted_meet("1,2,3", other, uid, there);
 }
 
+/* A class that does not listen, and has bound memory, asks who connects, as a
+ * listener does. */
+HG_TEST(client_with_bound_memory_refuses_another_user)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char name[NA_MAX_ADDR_LEN], uid[16];
+    size_t size = sizeof(name);
+    struct hg_test_peer *client;
+    struct conform_end end;
+    void *memory = name;
+    hg_bulk_t bulk;
+    char *line;
+
+    if (geteuid() != 0)
+        hg_test_skip("only root can act as two users");
+    (void) snprintf(uid, sizeof(uid), "%d", UNTRUSTED_UID);
+    info.progress_thread = NA_TRUE;
+    endpoint_open_info(&end, "sm://", NA_FALSE, &info);
+    endpoint_name(&end, end.self, name);
+    HG_CHECK_OK(HG_Init(end.na_class));
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &memory, &size, HG_BULK_READ_ONLY, &bulk));
+    HG_CHECK_OK(HG_Bulk_handle_bind(bulk));
+    client = hg_test_spawn("client", uid, "any-user", name, NULL);
+    line = hg_test_read_peer(client);
+    HG_CHECK_EQ_STR(line, NA_Error_to_string(NA_PERMISSION));
+    free(line);
+    line = hg_test_read_peer(client);
+    HG_CHECK(strstr(line, ": it does not allow this process") != NULL);
+    free(line);
+    hg_test_stop(client);
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    HG_CHECK_OK(HG_Finalize());
+    conform_close(&end);
+}
+
 /* Call as a user, and report how many descriptors the peer took. */
 HG_TEST_ROLE(counter)
 {

@@ -41,11 +41,6 @@ static bool separate_applies(void)
 
 /* ---- Classes ---- */
 
-static bool separate_is_scheme(const char *name, const char *scheme)
-{
-    return strncmp(name, scheme, strlen(scheme)) == 0;
-}
-
 /* A class on sm, or on the suite's transport. */
 static na_class_t *separate_class(bool sm, bool listen)
 {
@@ -310,19 +305,10 @@ HG_TEST_WHERE(bulk_class_pulls_memory_that_is_bound, separate_applies)
 /* ---- A client that does not listen ---- */
 
 /* Whether a class that does not listen can expose memory on a separate class:
- * its address works without a connection, or over a connection that it made. */
-enum separate_callers { SEPARATE_NONE, SEPARATE_CONNECTED, SEPARATE_ALL };
-
-static enum separate_callers separate_finds_callers(bool sm)
+ * its address is enough to reach it. */
+static bool separate_finds_callers(bool sm)
 {
-    const char *transport = hg_test_transport();
-
-    if (sm || separate_is_scheme(transport, "sm"))
-        return SEPARATE_CONNECTED;
-    return separate_is_scheme(transport, "zmq") ||
-            strcmp(transport, "mpi+dynamic") == 0
-        ? SEPARATE_NONE
-        : SEPARATE_ALL;
+    return sm || hg_test_finds_callers();
 }
 
 static void separate_check_refused(bool bulk_sm)
@@ -341,11 +327,10 @@ static void separate_check_refused(bool bulk_sm)
 
 static void separate_check_callers(bool bulk_sm)
 {
-    if (separate_finds_callers(bulk_sm) == SEPARATE_NONE)
-        separate_check_refused(bulk_sm);
+    if (separate_finds_callers(bulk_sm))
+        separate_check_data(bulk_sm, false, false);
     else
-        separate_check_data(bulk_sm, false,
-            separate_finds_callers(bulk_sm) == SEPARATE_CONNECTED);
+        separate_check_refused(bulk_sm);
 }
 
 HG_TEST_WHERE(bulk_class_of_a_client_over_sm_need_not_listen, separate_applies)
@@ -358,32 +343,10 @@ HG_TEST_WHERE(bulk_class_of_a_client_need_not_listen, separate_applies)
     separate_check_callers(false);
 }
 
-/* The server's transfer fails with a code; once the client has connected, the
- * same handle works. */
-HG_TEST_WHERE(bulk_class_of_a_client_must_connect_first, separate_applies)
+/* Over sm the server then uses the connection that the client made. */
+HG_TEST_WHERE(bulk_class_of_a_client_may_connect, separate_applies)
 {
-    unsigned char *bytes = rpc_new_pattern(1000, 7);
-    separate_move_t in = {HG_BULK_NULL, 0, 0, 0};
-    struct rpc_end end;
-    char *bulk_name;
-    na_addr_t addr;
-    uint64_t sum;
-
-    separate_open(&end, true, false);
-    end.peer = hg_test_spawn("separate_server", "bulk_sm", (char *) NULL);
-    bulk_name = hg_test_read_peer(end.peer);
-    rpc_find_peer(&end);
-    in.bulk = separate_expose(&end, bytes, 1000);
-    HG_CHECK_RET(separate_ask(&end, &in, &sum), HG_HOSTUNREACH);
-    HG_CHECK_OK(
-        NA_Addr_lookup_wait(end.bulk_class, bulk_name, RPC_TIMEOUT, &addr));
-    HG_CHECK_RET(separate_ask(&end, &in, &sum), HG_SUCCESS);
-    HG_CHECK_EQ_U64(sum, blob_sum(bytes, 1000));
-    HG_CHECK_OK(NA_Addr_free(end.bulk_class, addr));
-    HG_CHECK_OK(HG_Bulk_handle_free(in.bulk));
-    rpc_close(&end);
-    free(bulk_name);
-    free(bytes);
+    separate_check_data(true, false, true);
 }
 
 /* ---- Death, and wrong handles ---- */
@@ -401,8 +364,7 @@ HG_TEST_ROLE(separate_victim)
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("");
     bulk_sm = strcmp(argv[0], "bulk_sm") == 0;
-    separate_open(
-        &end, bulk_sm, separate_finds_callers(bulk_sm) == SEPARATE_NONE);
+    separate_open(&end, bulk_sm, !separate_finds_callers(bulk_sm));
     HG_CHECK_OK(
         NA_Addr_lookup_wait(end.na_class, argv[1], RPC_TIMEOUT, &end.target));
     HG_CHECK_OK(
