@@ -62,10 +62,11 @@ static inline void endpoint_open_with(struct conform_end *end,
         rest != NULL && rest[3] != '\0' ? NA_TRUE : NA_FALSE, &info);
 }
 
+/* A lookup may take long on a busy machine. */
 static inline void endpoint_open(
     struct conform_end *end, const char *string, unsigned death_ms)
 {
-    endpoint_open_with(end, string, death_ms, 1000);
+    endpoint_open_with(end, string, death_ms, 10000);
 }
 
 /* Open a class that does not listen, with the server's protocol. */

@@ -42,7 +42,7 @@ static void death_open_end(
     char string[64];
 
     (void) snprintf(string, sizeof(string), "%s://", death_schemes[scheme]);
-    endpoint_open(end, string, death_ms);
+    endpoint_open_with(end, string, death_ms, 1000);
 }
 
 /* Start a server at `string`; returns its name. */
