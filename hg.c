@@ -26116,6 +26116,16 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 
 /* ---- Arguments ---- */
 
+/* Check that a handle is not one of the request model. */
+static hg_return_t hg_call_check_model(
+    const struct hg_handle *handle, const char *function)
+{
+    return handle->context->callbacks
+        ? HG_SUCCESS
+        : hg_log_misuse("rpc", function,
+              "the call is of the request model: HG_Handler_... is for it");
+}
+
 /* Free the request message. It cannot be decoded again. */
 static void hg_call_drop_input(struct hg_handle *handle)
 {
@@ -26125,6 +26135,18 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_leave(handle->context->lock);
     handle->call.dropped = true;
     hg_buf_fini(&handle->in);
+}
+
+/* Whether the received message of the call is there. */
+static bool hg_call_has_message(
+    const struct hg_handle *handle, const char *function)
+{
+    if (handle->target ? !handle->call.dropped : handle->call.answered)
+        return true;
+    hg_log_error("rpc", "%s: \"%s\" %s", function, hg_handle_function(handle),
+        handle->target ? "has no message: it was released"
+                       : "was not answered");
+    return false;
 }
 
 /* Decode the received arguments with the proc of this side, and take a
@@ -26140,15 +26162,13 @@ static hg_return_t hg_call_decode(
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
     proc = target ? handle->rpc.in_proc : handle->rpc.out_proc;
-    if (proc == NULL ||
-        (target ? handle->call.dropped : !handle->call.answered)) {
-        hg_log_error("rpc", "%s: \"%s\" %s", function,
-            hg_handle_function(handle),
-            proc == NULL ? "has no such proc"
-                : target ? "has no message: it was released"
-                         : "was not answered");
+    if (proc == NULL) {
+        hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
+            hg_handle_function(handle));
         return HG_FAULT;
     }
+    if (!hg_call_has_message(handle, function))
+        return HG_FAULT;
     ret = hg_handle_decode(handle, data, NULL);
     if (target && ret == HG_SUCCESS &&
         handle->context->hg_class->release_input_early)
@@ -26264,11 +26284,14 @@ static bool hg_call_is_offered(struct hg_handle *handle)
 /* Give the application the buffer of the next message, with `eager` bytes. From
  * now on, also in later calls, the bytes in front of the arguments belong to
  * the application. HG_BUSY: the call with that buffer is in progress. */
-static hg_return_t hg_call_lend_buf(
-    struct hg_handle *handle, const struct hg_buf *buf, size_t eager)
+static hg_return_t hg_call_lend_buf(struct hg_handle *handle,
+    const struct hg_buf *buf, size_t eager, const char *function)
 {
     hg_return_t ret;
 
+    ret = hg_call_check_model(handle, function);
+    if (ret != HG_SUCCESS)
+        return ret;
     if (buf->capacity < HG_HEADER_MIN + eager && hg_call_is_offered(handle)) {
         hg_log_error("rpc", "the call of \"%s\" is not over",
             hg_handle_function(handle));
@@ -26280,11 +26303,11 @@ static hg_return_t hg_call_lend_buf(
     return ret;
 }
 
-/* The application got the received bytes of a call; or NULL. A handle of the
- * request model frees its input otherwise. */
-static void hg_call_got_bytes(struct hg_handle *handle, const void *bytes)
+/* The application got the received bytes of a call. A handle of the request
+ * model frees its input otherwise. */
+static void hg_call_got_bytes(struct hg_handle *handle)
 {
-    if (bytes != NULL && handle->context->callbacks)
+    if (handle->context->callbacks)
         handle->call.own_decode = true;
 }
 
@@ -26308,19 +26331,21 @@ static hg_return_t hg_call_get_buf(struct hg_handle *handle, bool output,
     ret = hg_call_check_buf(handle, buf_p, function);
     if (ret != HG_SUCCESS)
         return ret;
-    args = output ? &handle->out_args : &handle->in_args;
-    buf = output ? &handle->out : &handle->in;
-    size = args->size;
     if (handle->target == output) {
+        buf = output ? &handle->out : &handle->in;
         size = hg_call_eager(handle, output);
-        ret = hg_call_lend_buf(handle, buf, size);
+        ret = hg_call_lend_buf(handle, buf, size, function);
         if (ret != HG_SUCCESS)
             return ret;
+        *buf_p = buf->data + HG_HEADER_MIN;
     } else {
-        hg_call_got_bytes(handle, args->data);
+        if (!hg_call_has_message(handle, function))
+            return HG_FAULT;
+        hg_call_got_bytes(handle);
+        args = output ? &handle->out_args : &handle->in_args;
+        size = args->size;
+        *buf_p = (void *) (uintptr_t) args->data;
     }
-    *buf_p = handle->target == output ? buf->data + HG_HEADER_MIN
-                                      : (void *) (uintptr_t) args->data;
     if (size_p != NULL)
         *size_p = size;
     return HG_SUCCESS;
@@ -26357,7 +26382,7 @@ static hg_return_t hg_call_get_extra(struct hg_handle *handle, bool output,
     area = hg_handle_area(handle, output);
     there = large->data != NULL && large->size >= area;
     if (there)
-        hg_call_got_bytes(handle, large->data);
+        hg_call_got_bytes(handle);
     *buf_p = there ? large->data + area : NULL;
     if (size_p != NULL)
         *size_p = there ? large->size - area : 0;
@@ -26382,6 +26407,8 @@ hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
     hg_return_t ret = hg_check_handle(handle, "HG_Release_input_buf");
 
+    if (ret == HG_SUCCESS)
+        ret = hg_call_check_model(handle, "HG_Release_input_buf");
     if (ret == HG_SUCCESS && handle->target)
         hg_call_drop_input(handle);
     return ret;

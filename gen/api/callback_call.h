@@ -697,6 +697,8 @@ HG_EXPORT hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct);
  *                            encoded.
  * @param[out] in_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `in_buf_p` is set.
+ * @retval HG_FAULT        in the server: the message was released, by
+ *                         HG_Release_input_buf() or `release_input_early`.
  * @retval HG_BUSY         in the client: the call is not over, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
@@ -718,10 +720,13 @@ HG_EXPORT hg_return_t HG_Get_input_buf(
  *                             freed, or a larger one is encoded.
  * @param[out] out_buf_size_p  bytes; NULL is allowed.
  * @retval HG_SUCCESS      `out_buf_p` is set.
+ * @retval HG_FAULT        in the client: there is no response.
  * @retval HG_BUSY         in the server: the response was sent, and the buffer
  *                         was not requested before.
  * @retval HG_NOMEM        out of memory.
- * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL.
+ * @retval HG_INVALID_ARG  `handle` or `out_buf_p` is NULL, or the handle is of
+ *                         the request model: HG_Handler_get_output_buf() is for
+ *                         it.
  */
 HG_EXPORT hg_return_t HG_Get_output_buf(
     hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p);
@@ -760,7 +765,7 @@ HG_EXPORT hg_return_t HG_Get_output_extra_buf(
  *
  * @param handle  the handle; one of HG_Create() keeps its buffer.
  * @retval HG_SUCCESS      the message is released.
- * @retval HG_INVALID_ARG  the handle is NULL.
+ * @retval HG_INVALID_ARG  the handle is NULL, or of the request model.
  */
 HG_EXPORT hg_return_t HG_Release_input_buf(hg_handle_t handle);
 

@@ -135,6 +135,7 @@ enum {
     CALLS_INPUT_TWICE,
     CALLS_PROCESS_INSIDE,
     CALLS_FINALIZE_INSIDE,
+    CALLS_OTHER_MODEL, /* use functions of the callback model */
     CALLS_ACTS
 };
 
@@ -146,6 +147,7 @@ static hg_return_t calls_act(hg_handle_t handle)
     two_t in = {0, 0};
     two_t again = {0, 0};
     one_t out = {42};
+    void *buf = &out;
     hg_return_t ret = HG_Handler_get_input(handle, &in);
 
     if (ret != HG_SUCCESS)
@@ -182,6 +184,13 @@ static hg_return_t calls_act(hg_handle_t handle)
         break;
     case CALLS_FINALIZE_INSIDE:
         calls_seen = HG_Finalize();
+        HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+        break;
+    case CALLS_OTHER_MODEL:
+        calls_seen = HG_Get_output_buf(handle, &buf, NULL);
+        HG_CHECK(buf == &out);
+        HG_CHECK_RET(HG_Release_input_buf(handle), HG_INVALID_ARG);
+        HG_CHECK_OK(HG_Handler_get_input(handle, &again));
         HG_CHECK_OK(HG_Handler_start_output(handle, &out));
         break;
     default: return HG_INVALID_ARG;
@@ -593,6 +602,7 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
         {CALLS_INPUT_TWICE, HG_SUCCESS, HG_SUCCESS},
         {CALLS_PROCESS_INSIDE, HG_SUCCESS, HG_BUSY},
         {CALLS_FINALIZE_INSIDE, HG_SUCCESS, HG_BUSY},
+        {CALLS_OTHER_MODEL, HG_SUCCESS, HG_INVALID_ARG},
     };
     struct rpc_end end;
     size_t i;
@@ -602,6 +612,7 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
     hg_test_allow_log("freed twice");
     hg_test_allow_log("inside a handler");
     hg_test_allow_log("a thread waits or runs a handler");
+    hg_test_allow_log("the call is of the request model");
     rpc_open(&end);
     for (i = 0; i < CALLS_ACTS; i++) {
         two_t in;
