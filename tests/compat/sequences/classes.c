@@ -249,7 +249,8 @@ static void address_text(hg_class_t *hg_class, hg_addr_t addr)
 
     say("size of text", HG_Addr_to_string(hg_class, NULL, &exact, addr));
     size = exact - 1;
-    say("too small", HG_Addr_to_string(hg_class, text, &size, addr));
+    say_values("too small", HG_Addr_to_string(hg_class, text, &size, addr),
+        "size is set %d", size == exact);
     size = exact;
     say_values("exact", HG_Addr_to_string(hg_class, text, &size, addr), "%d",
         size == exact && strlen(text) + 1 == exact);

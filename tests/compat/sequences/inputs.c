@@ -279,6 +279,7 @@ static void buffers_sent(struct pair *pair, const char *text)
     say_number("its size", size >= 1024);
     if (offset > 0)
         memcpy(buf, "HEAD", 4);
+    say("output buffer, no response", HG_Get_output_buf(handle, &buf, &size));
     in.text = malloc(strlen(text) + 1);
     memcpy(in.text, text, strlen(text) + 1);
     say("forward", HG_Forward(handle, on_done, &done, &in));
