@@ -11164,6 +11164,7 @@ struct na_sm_addr {
     bool dialled;            /* it has a name, and can be dialled again */
     bool from_peer;          /* only peers have sent this name */
     bool receives;           /* dialled only because receives wait for it */
+    bool owns_name;          /* see na_sm_conn_owns_name */
     bool reached;            /* it was ready before */
     bool again;              /* dying, becomes idle and not dead */
     enum na_sm_state state;
@@ -11178,6 +11179,7 @@ struct na_sm_addr {
     uint64_t retry;    /* dialling: next attempt, or NA_SM_NEVER */
     /* Of the peer; 0: unknown yet. Read without the lock. */
     _Atomic uint64_t incarnation;
+    _Atomic pid_t pid; /* that sent it, as the kernel says */
     struct na_link lookups;
     struct na_link sends; /* also puts and gets, until it is connected */
     struct na_link closers;
@@ -11331,6 +11333,11 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
+/* An operation other than a receive waits for an address: dial it if it is
+ * idle, and give it up after lookup_ms. */
+HG_PRIVATE void na_sm_peer_want(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
 /* Start to close a connection; na_sm_flow_close does the rest. */
 HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr);
@@ -11375,10 +11382,15 @@ HG_PRIVATE na_return_t na_sm_watch(
  * things done. Sets the class's tick to the time of the next call. */
 HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now);
 
-/* Whether the process that listens at the address has connected to this class.
- * Then its incarnation is that of the address. */
+/* Whether the process that listens at an address, which is being dialled, has
+ * connected to this class, as the kernel says. Then its incarnation is that of
+ * the address. */
 HG_PRIVATE bool na_sm_conn_prove(
-    struct na_sm_class *self, struct na_sm_addr *addr);
+    const struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Whether no other process listens at the name that a caller claims. */
+HG_PRIVATE bool na_sm_conn_owns_name(const struct na_sm_class *self,
+    struct na_sm_addr *caller, const struct na_sm_name *name);
 
 /* The listening socket is readable. */
 HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self);
@@ -11559,6 +11571,18 @@ HG_PRIVATE void na_sm_peer_dial(
     self->tick = 0;
     self->look = true;
     na_sm_wake(self);
+}
+
+HG_PRIVATE void na_sm_peer_want(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    if (addr->state == NA_SM_IDLE) {
+        na_sm_peer_dial(self, addr);
+    } else if (addr->state == NA_SM_DIALLING && addr->receives) {
+        addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
+        self->tick = 0;
+    }
+    addr->receives = false;
 }
 
 HG_PRIVATE void na_sm_peer_close(
@@ -11902,6 +11926,7 @@ static na_return_t na_sm_conn_map(
     addr->peer_slot = packet->slot;
     if (addr->user.same_user)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
+    atomic_store(&addr->pid, addr->user.pid);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
@@ -11980,39 +12005,48 @@ static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
     }
 }
 
-/* Whether process `pid` listens at the address, as the kernel says. */
-static bool na_sm_conn_listens(
-    const struct na_sm_class *self, const struct na_sm_addr *addr, pid_t pid)
-{
-    struct na_sm_user listener;
-    int fd = na_sm_socket();
-    bool good = fd >= 0 && na_sm_connect(&addr->where, fd) == NA_SUCCESS &&
-        na_sm_policy_refuses(&self->policy, fd, &listener) == NULL &&
-        listener.pid == pid && pid != 0;
-
-    if (fd >= 0)
-        (void) close(fd);
-    return good;
-}
-
 HG_PRIVATE bool na_sm_conn_prove(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+    const struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_link *link;
+    const struct na_link *link;
 
+    if (addr->state != NA_SM_DIALLING || addr->fd < 0 || addr->user.pid == 0)
+        return false;
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         const struct na_sm_addr *caller =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
 
         if (caller->dialled || caller->state != NA_SM_READY ||
+            caller->user.pid != addr->user.pid ||
             strcmp(caller->base.name, addr->base.name) != 0 ||
-            na_sm_peer_has_ended(caller) ||
-            !na_sm_conn_listens(self, addr, caller->user.pid))
+            na_sm_peer_has_ended(caller))
             continue;
+        atomic_store(&addr->pid, atomic_load(&caller->pid));
         atomic_store(&addr->incarnation, atomic_load(&caller->incarnation));
         return true;
     }
     return false;
+}
+
+HG_PRIVATE bool na_sm_conn_owns_name(const struct na_sm_class *self,
+    struct na_sm_addr *caller, const struct na_sm_name *name)
+{
+    struct na_sm_user listener;
+    na_return_t ret = NA_AGAIN;
+    int fd;
+
+    if (caller->owns_name)
+        return true;
+    fd = na_sm_socket();
+    if (fd >= 0)
+        ret = na_sm_connect(name, fd);
+    if (ret == NA_SUCCESS)
+        caller->owns_name =
+            na_sm_policy_refuses(&self->policy, fd, &listener) == NULL &&
+            listener.pid == caller->user.pid && listener.pid != 0;
+    if (fd >= 0)
+        (void) close(fd);
+    return ret == NA_HOSTUNREACH || caller->owns_name;
 }
 
 /* The error code for a refusal. */
@@ -12222,6 +12256,13 @@ static uint64_t na_sm_conn_earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The end of dialling. A receive waits as long as a process listens, which may
+ * not make progress before this process has answered a message. */
+static uint64_t na_sm_conn_deadline(const struct na_sm_addr *addr)
+{
+    return addr->receives && addr->fd >= 0 ? NA_SM_NEVER : addr->deadline;
+}
+
 /* Dial or give up an address that is being dialled, or drop a caller that is
  * late. Returns the time of the next attempt; NA_SM_NEVER: it has ended. */
 static uint64_t na_sm_conn_try(
@@ -12234,7 +12275,7 @@ static uint64_t na_sm_conn_try(
         na_sm_conn_drop_caller(self, addr);
         return NA_SM_NEVER;
     }
-    if (now >= addr->deadline) {
+    if (now >= na_sm_conn_deadline(addr)) {
         ret = NA_HOSTUNREACH;
     } else if (now >= addr->retry) {
         ret = na_sm_conn_dial(self, addr);
@@ -12243,10 +12284,12 @@ static uint64_t na_sm_conn_try(
             na_sm_peer_part(self, addr);
             addr->retry = now + NA_SM_RETRY;
             ret = NA_SUCCESS;
+        } else if (ret == NA_SUCCESS && na_sm_conn_prove(self, addr)) {
+            self->base.core->addr_connected(&addr->base, NA_SUCCESS);
         }
     }
     if (ret == NA_SUCCESS)
-        return na_sm_conn_earlier(addr->deadline, addr->retry);
+        return na_sm_conn_earlier(na_sm_conn_deadline(addr), addr->retry);
     na_sm_peer_lose(self, addr, ret);
     return NA_SM_NEVER;
 }
@@ -12470,9 +12513,7 @@ static unsigned na_sm_flow_flush(
 HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
 {
-    addr->receives = false;
-    if (addr->state == NA_SM_IDLE)
-        na_sm_peer_dial(self, addr);
+    na_sm_peer_want(self, addr);
     if (addr->state == NA_SM_DEAD ||
         (addr->state == NA_SM_DYING && !addr->again) ||
         (addr->state == NA_SM_CLOSING && !addr->dialled))
@@ -12598,6 +12639,8 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
         if (addr->state == NA_SM_READY) {
             na_sm_peer_close(self, addr);
             na_sm_flow_close(self, addr, 0); /* before anything else is sent */
+        } else {
+            na_sm_peer_want(self, addr);
         }
     }
     na_sm_leave(self);
@@ -13951,6 +13994,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         goto shut;
     }
     atomic_store(&addr->incarnation, na_class->incarnation);
+    atomic_store(&addr->pid, getpid());
     addr->user.pid = getpid();
     na_class->self_addr = &addr->base;
     return NA_SUCCESS;
@@ -14013,7 +14057,8 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
         na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
-    if (addr != NULL && (ready || addr->dialled))
+    if (addr != NULL &&
+        (addr->dialled || (ready && na_sm_conn_owns_name(self, addr, where))))
         return addr;
     if (addr != NULL)
         na_addr_unref(&addr->base);
@@ -14057,9 +14102,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         addr->from_peer = addr->from_peer && from_peer;
         if (op != NULL && addr->state != NA_SM_READY) {
             na_sm_op_push(&addr->lookups, op);
-            addr->receives = false;
-            if (addr->state == NA_SM_IDLE)
-                na_sm_peer_dial(self, addr);
+            na_sm_peer_want(self, addr);
             na_addr_unref(&addr->base); /* the class has its own reference */
         } else {
             *addr_p = &addr->base;
@@ -14086,9 +14129,9 @@ static na_bool_t na_sm_addr_connect(struct na_addr *base)
         addr->receives = true;
         na_sm_peer_dial(self, addr);
     }
-    if (addr->state == NA_SM_DIALLING && na_sm_conn_prove(self, addr))
-        return NA_FALSE;
-    return addr->state == NA_SM_DIALLING ? NA_TRUE : NA_FALSE;
+    return addr->state == NA_SM_DIALLING && !na_sm_conn_prove(self, addr)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static na_return_t na_sm_lookup(struct na_op *op)
@@ -14104,7 +14147,8 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* A process is the same peer through any connection. */
+/* A process is the same peer through any connection. Each peer of a process
+ * knows its incarnation, so that another process can claim it. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -14113,7 +14157,11 @@ static na_bool_t na_sm_addr_cmp(
     uint64_t two = atomic_load_explicit(
         &na_sm_addr_of(base2)->incarnation, memory_order_relaxed);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    return one != 0 && one == two &&
+            atomic_load(&na_sm_addr_of(base1)->pid) ==
+                atomic_load(&na_sm_addr_of(base2)->pid)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
@@ -18626,7 +18674,8 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
 }
 
 /* Bind local memory to a context, and let peers reach the class. HG_INVALID_ARG
- * (logged): it is a peer's, or bound. HG_AGAIN, HG_NOMEM: see addr_expose. */
+ * (logged): it is a peer's, or bound. HG_AGAIN, HG_ADDRINUSE: see
+ * addr_expose. */
 HG_PRIVATE hg_return_t hg_bulk_bind(
     struct hg_bulk *bulk, uint8_t context_id, const char *function);
 

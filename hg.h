@@ -6659,9 +6659,10 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
  * because only an answer from there proves which process it names: the name
  * that a sender claims does not count. Messages that arrive before the proof
  * wait in the queue. Over ZeroMQ and `mpi+dynamic` the peer answers only while
- * it makes progress. If the address cannot be connected, the receive waits. It
- * tries again when another message with its tag arrives that has no receive.
- * NA_Cancel() ends it.
+ * it makes progress; over sm, too, if it is in another process namespace, or
+ * its own address has another form. If the address cannot be connected, the
+ * receive waits. It tries again when another message with its tag arrives that
+ * has no receive. NA_Cancel() ends it.
  *
  * The callback gets NA_DISCONNECT if the source dies first, NA_HOSTUNREACH if
  * another operation could not reach the source, and NA_MSGSIZE if the message
@@ -8561,7 +8562,7 @@ struct na_plugin {
     /** Let every peer reach the class, which does not listen, by its own
      * address, to move its bulk data: the address is about to be passed on.
      * Peers that connect from now on are strangers. May be called again. Only
-     * with `finds_callers`. Errors: NA_AGAIN, NA_NOMEM, logged. Default:
+     * with `finds_callers`. Errors, logged: NA_AGAIN, NA_ADDRINUSE. Default:
      * nothing needs to be done. */
     na_return_t (*addr_expose)(struct na_class *na_class);
 };

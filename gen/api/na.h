@@ -358,9 +358,10 @@ NA_EXPORT na_return_t NA_Msg_send_expected(na_class_t *na_class,
  * because only an answer from there proves which process it names: the name
  * that a sender claims does not count. Messages that arrive before the proof
  * wait in the queue. Over ZeroMQ and `mpi+dynamic` the peer answers only while
- * it makes progress. If the address cannot be connected, the receive waits. It
- * tries again when another message with its tag arrives that has no receive.
- * NA_Cancel() ends it.
+ * it makes progress; over sm, too, if it is in another process namespace, or
+ * its own address has another form. If the address cannot be connected, the
+ * receive waits. It tries again when another message with its tag arrives that
+ * has no receive. NA_Cancel() ends it.
  *
  * The callback gets NA_DISCONNECT if the source dies first, NA_HOSTUNREACH if
  * another operation could not reach the source, and NA_MSGSIZE if the message

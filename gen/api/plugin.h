@@ -366,7 +366,7 @@ struct na_plugin {
     /** Let every peer reach the class, which does not listen, by its own
      * address, to move its bulk data: the address is about to be passed on.
      * Peers that connect from now on are strangers. May be called again. Only
-     * with `finds_callers`. Errors: NA_AGAIN, NA_NOMEM, logged. Default:
+     * with `finds_callers`. Errors, logged: NA_AGAIN, NA_ADDRINUSE. Default:
      * nothing needs to be done. */
     na_return_t (*addr_expose)(struct na_class *na_class);
 };

@@ -206,7 +206,8 @@ static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
 }
 
 /* Bind local memory to a context, and let peers reach the class. HG_INVALID_ARG
- * (logged): it is a peer's, or bound. HG_AGAIN, HG_NOMEM: see addr_expose. */
+ * (logged): it is a peer's, or bound. HG_AGAIN, HG_ADDRINUSE: see
+ * addr_expose. */
 HG_PRIVATE hg_return_t hg_bulk_bind(
     struct hg_bulk *bulk, uint8_t context_id, const char *function);
 

@@ -131,9 +131,7 @@ static unsigned na_sm_flow_flush(
 HG_PRIVATE na_return_t na_sm_flow_queue(
     struct na_sm_class *self, struct na_sm_addr *addr, struct na_op *op)
 {
-    addr->receives = false;
-    if (addr->state == NA_SM_IDLE)
-        na_sm_peer_dial(self, addr);
+    na_sm_peer_want(self, addr);
     if (addr->state == NA_SM_DEAD ||
         (addr->state == NA_SM_DYING && !addr->again) ||
         (addr->state == NA_SM_CLOSING && !addr->dialled))
@@ -259,6 +257,8 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
         if (addr->state == NA_SM_READY) {
             na_sm_peer_close(self, addr);
             na_sm_flow_close(self, addr, 0); /* before anything else is sent */
+        } else {
+            na_sm_peer_want(self, addr);
         }
     }
     na_sm_leave(self);

@@ -177,6 +177,18 @@ HG_PRIVATE void na_sm_peer_dial(
     na_sm_wake(self);
 }
 
+HG_PRIVATE void na_sm_peer_want(
+    struct na_sm_class *self, struct na_sm_addr *addr)
+{
+    if (addr->state == NA_SM_IDLE) {
+        na_sm_peer_dial(self, addr);
+    } else if (addr->state == NA_SM_DIALLING && addr->receives) {
+        addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
+        self->tick = 0;
+    }
+    addr->receives = false;
+}
+
 HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
@@ -518,6 +530,7 @@ static na_return_t na_sm_conn_map(
     addr->peer_slot = packet->slot;
     if (addr->user.same_user)
         addr->peer_bell = na_sm_packet_take(packet, NA_SM_FD_BELL);
+    atomic_store(&addr->pid, addr->user.pid);
     atomic_store(&addr->incarnation, packet->incarnation);
     return NA_SUCCESS;
 }
@@ -596,39 +609,48 @@ static void na_sm_conn_end_lookups(struct na_sm_addr *addr)
     }
 }
 
-/* Whether process `pid` listens at the address, as the kernel says. */
-static bool na_sm_conn_listens(
-    const struct na_sm_class *self, const struct na_sm_addr *addr, pid_t pid)
-{
-    struct na_sm_user listener;
-    int fd = na_sm_socket();
-    bool good = fd >= 0 && na_sm_connect(&addr->where, fd) == NA_SUCCESS &&
-        na_sm_policy_refuses(&self->policy, fd, &listener) == NULL &&
-        listener.pid == pid && pid != 0;
-
-    if (fd >= 0)
-        (void) close(fd);
-    return good;
-}
-
 HG_PRIVATE bool na_sm_conn_prove(
-    struct na_sm_class *self, struct na_sm_addr *addr)
+    const struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    struct na_link *link;
+    const struct na_link *link;
 
+    if (addr->state != NA_SM_DIALLING || addr->fd < 0 || addr->user.pid == 0)
+        return false;
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         const struct na_sm_addr *caller =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
 
         if (caller->dialled || caller->state != NA_SM_READY ||
+            caller->user.pid != addr->user.pid ||
             strcmp(caller->base.name, addr->base.name) != 0 ||
-            na_sm_peer_has_ended(caller) ||
-            !na_sm_conn_listens(self, addr, caller->user.pid))
+            na_sm_peer_has_ended(caller))
             continue;
+        atomic_store(&addr->pid, atomic_load(&caller->pid));
         atomic_store(&addr->incarnation, atomic_load(&caller->incarnation));
         return true;
     }
     return false;
+}
+
+HG_PRIVATE bool na_sm_conn_owns_name(const struct na_sm_class *self,
+    struct na_sm_addr *caller, const struct na_sm_name *name)
+{
+    struct na_sm_user listener;
+    na_return_t ret = NA_AGAIN;
+    int fd;
+
+    if (caller->owns_name)
+        return true;
+    fd = na_sm_socket();
+    if (fd >= 0)
+        ret = na_sm_connect(name, fd);
+    if (ret == NA_SUCCESS)
+        caller->owns_name =
+            na_sm_policy_refuses(&self->policy, fd, &listener) == NULL &&
+            listener.pid == caller->user.pid && listener.pid != 0;
+    if (fd >= 0)
+        (void) close(fd);
+    return ret == NA_HOSTUNREACH || caller->owns_name;
 }
 
 /* The error code for a refusal. */
@@ -838,6 +860,13 @@ static uint64_t na_sm_conn_earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* The end of dialling. A receive waits as long as a process listens, which may
+ * not make progress before this process has answered a message. */
+static uint64_t na_sm_conn_deadline(const struct na_sm_addr *addr)
+{
+    return addr->receives && addr->fd >= 0 ? NA_SM_NEVER : addr->deadline;
+}
+
 /* Dial or give up an address that is being dialled, or drop a caller that is
  * late. Returns the time of the next attempt; NA_SM_NEVER: it has ended. */
 static uint64_t na_sm_conn_try(
@@ -850,7 +879,7 @@ static uint64_t na_sm_conn_try(
         na_sm_conn_drop_caller(self, addr);
         return NA_SM_NEVER;
     }
-    if (now >= addr->deadline) {
+    if (now >= na_sm_conn_deadline(addr)) {
         ret = NA_HOSTUNREACH;
     } else if (now >= addr->retry) {
         ret = na_sm_conn_dial(self, addr);
@@ -859,10 +888,12 @@ static uint64_t na_sm_conn_try(
             na_sm_peer_part(self, addr);
             addr->retry = now + NA_SM_RETRY;
             ret = NA_SUCCESS;
+        } else if (ret == NA_SUCCESS && na_sm_conn_prove(self, addr)) {
+            self->base.core->addr_connected(&addr->base, NA_SUCCESS);
         }
     }
     if (ret == NA_SUCCESS)
-        return na_sm_conn_earlier(addr->deadline, addr->retry);
+        return na_sm_conn_earlier(na_sm_conn_deadline(addr), addr->retry);
     na_sm_peer_lose(self, addr, ret);
     return NA_SM_NEVER;
 }

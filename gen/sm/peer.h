@@ -103,6 +103,7 @@ struct na_sm_addr {
     bool dialled;            /* it has a name, and can be dialled again */
     bool from_peer;          /* only peers have sent this name */
     bool receives;           /* dialled only because receives wait for it */
+    bool owns_name;          /* see na_sm_conn_owns_name */
     bool reached;            /* it was ready before */
     bool again;              /* dying, becomes idle and not dead */
     enum na_sm_state state;
@@ -117,6 +118,7 @@ struct na_sm_addr {
     uint64_t retry;    /* dialling: next attempt, or NA_SM_NEVER */
     /* Of the peer; 0: unknown yet. Read without the lock. */
     _Atomic uint64_t incarnation;
+    _Atomic pid_t pid; /* that sent it, as the kernel says */
     struct na_link lookups;
     struct na_link sends; /* also puts and gets, until it is connected */
     struct na_link closers;
@@ -270,6 +272,11 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
+/* An operation other than a receive waits for an address: dial it if it is
+ * idle, and give it up after lookup_ms. */
+HG_PRIVATE void na_sm_peer_want(
+    struct na_sm_class *self, struct na_sm_addr *addr);
+
 /* Start to close a connection; na_sm_flow_close does the rest. */
 HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr);
@@ -314,10 +321,15 @@ HG_PRIVATE na_return_t na_sm_watch(
  * things done. Sets the class's tick to the time of the next call. */
 HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now);
 
-/* Whether the process that listens at the address has connected to this class.
- * Then its incarnation is that of the address. */
+/* Whether the process that listens at an address, which is being dialled, has
+ * connected to this class, as the kernel says. Then its incarnation is that of
+ * the address. */
 HG_PRIVATE bool na_sm_conn_prove(
-    struct na_sm_class *self, struct na_sm_addr *addr);
+    const struct na_sm_class *self, struct na_sm_addr *addr);
+
+/* Whether no other process listens at the name that a caller claims. */
+HG_PRIVATE bool na_sm_conn_owns_name(const struct na_sm_class *self,
+    struct na_sm_addr *caller, const struct na_sm_name *name);
 
 /* The listening socket is readable. */
 HG_PRIVATE unsigned na_sm_conn_accept(struct na_sm_class *self);

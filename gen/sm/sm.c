@@ -258,6 +258,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
         goto shut;
     }
     atomic_store(&addr->incarnation, na_class->incarnation);
+    atomic_store(&addr->pid, getpid());
     addr->user.pid = getpid();
     na_class->self_addr = &addr->base;
     return NA_SUCCESS;
@@ -320,7 +321,8 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
         na_addr_unref(&addr->base); /* the class has another reference */
         addr = NULL;
     }
-    if (addr != NULL && (ready || addr->dialled))
+    if (addr != NULL &&
+        (addr->dialled || (ready && na_sm_conn_owns_name(self, addr, where))))
         return addr;
     if (addr != NULL)
         na_addr_unref(&addr->base);
@@ -364,9 +366,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         addr->from_peer = addr->from_peer && from_peer;
         if (op != NULL && addr->state != NA_SM_READY) {
             na_sm_op_push(&addr->lookups, op);
-            addr->receives = false;
-            if (addr->state == NA_SM_IDLE)
-                na_sm_peer_dial(self, addr);
+            na_sm_peer_want(self, addr);
             na_addr_unref(&addr->base); /* the class has its own reference */
         } else {
             *addr_p = &addr->base;
@@ -393,9 +393,9 @@ static na_bool_t na_sm_addr_connect(struct na_addr *base)
         addr->receives = true;
         na_sm_peer_dial(self, addr);
     }
-    if (addr->state == NA_SM_DIALLING && na_sm_conn_prove(self, addr))
-        return NA_FALSE;
-    return addr->state == NA_SM_DIALLING ? NA_TRUE : NA_FALSE;
+    return addr->state == NA_SM_DIALLING && !na_sm_conn_prove(self, addr)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static na_return_t na_sm_lookup(struct na_op *op)
@@ -411,7 +411,8 @@ static na_return_t na_sm_lookup(struct na_op *op)
     return NA_SUCCESS;
 }
 
-/* A process is the same peer through any connection. */
+/* A process is the same peer through any connection. Each peer of a process
+ * knows its incarnation, so that another process can claim it. */
 static na_bool_t na_sm_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
@@ -420,7 +421,11 @@ static na_bool_t na_sm_addr_cmp(
     uint64_t two = atomic_load_explicit(
         &na_sm_addr_of(base2)->incarnation, memory_order_relaxed);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    return one != 0 && one == two &&
+            atomic_load(&na_sm_addr_of(base1)->pid) ==
+                atomic_load(&na_sm_addr_of(base2)->pid)
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static const char *na_sm_addr_identity(const struct na_addr *addr)
