@@ -571,6 +571,132 @@ HG_TEST(expected_messages_of_other_peers_are_not_received)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* A transport connects the address `named`, whose peer sends from the address
+ * `source`. */
+struct core_dial {
+    na_class_t *na_class;
+    na_context_t *context;
+    struct na_addr *named, *source;
+    unsigned ended;
+};
+
+static bool core_is_known; /* that `source` is the peer of `named` */
+static unsigned core_dials;
+
+static na_bool_t core_knows(
+    const struct na_addr *addr1, const struct na_addr *addr2)
+{
+    (void) addr1;
+    (void) addr2;
+    return core_is_known ? NA_TRUE : NA_FALSE;
+}
+
+static na_bool_t core_connect(struct na_addr *addr)
+{
+    (void) addr;
+    core_dials++;
+    return NA_TRUE;
+}
+
+static void core_dial_open(struct core_dial *dial)
+{
+    memset(dial, 0, sizeof(*dial));
+    dial->na_class = NA_Initialize("self://", NA_TRUE);
+    dial->context = NA_Context_create(dial->na_class);
+    dial->named = na_addr_create(dial->na_class, "self://named", NA_FALSE);
+    dial->source = na_addr_create(dial->na_class, "self://source", NA_FALSE);
+    HG_CHECK(dial->context != NULL);
+    HG_CHECK(dial->named != NULL && dial->source != NULL);
+    na_class_core_of(dial->na_class)->ops.addr_cmp = core_knows;
+    na_class_core_of(dial->na_class)->ops.addr_connect = core_connect;
+    core_is_known = false;
+    core_dials = 0;
+}
+
+static void core_dial_close(struct core_dial *dial)
+{
+    na_addr_unref(dial->named);
+    na_addr_unref(dial->source);
+    HG_CHECK_OK(NA_Context_destroy(dial->na_class, dial->context));
+    HG_CHECK_OK(NA_Finalize(dial->na_class));
+}
+
+static void core_dial_receive(struct core_dial *dial, char got[8])
+{
+    HG_CHECK_OK(NA_Msg_recv_expected(dial->na_class, dial->context,
+        core_op_ended, &dial->ended, got, 8, dial->named, 1, NA_OP_ID_IGNORE));
+}
+
+static void core_dial_send(struct core_dial *dial, const char *text)
+{
+    HG_CHECK_OK(na_msg_arrived(dial->na_class, dial->source, NA_MSG_EXPECTED, 0,
+        1, text, strlen(text) + 1));
+}
+
+static void core_dial_check(
+    struct core_dial *dial, const char *got, const char *text)
+{
+    HG_CHECK_OK(NA_Trigger(dial->context, 0, 1, NULL));
+    HG_CHECK_EQ_STR(got, text);
+}
+
+/* Another thread delivers the second message when the transport has made the
+ * connection, but not reported it yet. */
+HG_TEST(messages_keep_their_order_while_their_address_is_connected)
+{
+    struct core_dial dial;
+    char got[2][8];
+
+    core_dial_open(&dial);
+    core_dial_receive(&dial, got[0]);
+    core_dial_send(&dial, "one");
+    core_is_known = true;
+    core_dial_send(&dial, "two");
+    HG_CHECK_RET(NA_Trigger(dial.context, 0, 1, NULL), NA_TIMEOUT);
+    dial.na_class->core->addr_connected(dial.named, NA_SUCCESS);
+    core_dial_check(&dial, got[0], "one");
+    core_dial_receive(&dial, got[1]);
+    core_dial_check(&dial, got[1], "two");
+    core_dial_close(&dial);
+}
+
+/* A message came during the attempt: its sender has started by now. */
+HG_TEST(attempt_to_connect_is_repeated_if_a_message_came)
+{
+    struct core_dial dial;
+    char got[8];
+
+    core_dial_open(&dial);
+    core_dial_receive(&dial, got);
+    dial.na_class->core->addr_connected(dial.named, NA_HOSTUNREACH);
+    HG_CHECK_EQ_INT(core_dials, 1);
+    core_dial_send(&dial, "one");
+    HG_CHECK_EQ_INT(core_dials, 2);
+    dial.na_class->core->addr_connected(dial.named, NA_HOSTUNREACH);
+    HG_CHECK_EQ_INT(core_dials, 3);
+    core_is_known = true;
+    dial.na_class->core->addr_connected(dial.named, NA_SUCCESS);
+    core_dial_check(&dial, got, "one");
+    core_dial_close(&dial);
+}
+
+HG_TEST(attempt_to_connect_ends_with_a_send_that_fails)
+{
+    struct core_dial dial;
+    char got[8];
+
+    core_dial_open(&dial);
+    core_dial_receive(&dial, got);
+    dial.na_class->core->addr_unreached(dial.named, NA_HOSTUNREACH);
+    HG_CHECK_OK(NA_Trigger(dial.context, 0, 1, NULL));
+    core_is_known = true;
+    core_dial_receive(&dial, got);
+    HG_CHECK_EQ_INT(core_dials, 1);
+    core_dial_send(&dial, "one");
+    core_dial_check(&dial, got, "one");
+    core_dial_close(&dial);
+}
+
 /* Twice the limit exceeds the largest number. */
 HG_TEST(messages_are_kept_within_the_largest_limits)
 {
