@@ -156,6 +156,7 @@ HG_TEST(exposed_client_whose_name_is_taken_binds_no_memory)
     HG_CHECK_RET(HG_Bulk_handle_bind(e.bulk), HG_ADDRINUSE);
     HG_CHECK(close(fd) == 0);
     HG_CHECK_OK(HG_Bulk_handle_bind(e.bulk));
+    HG_CHECK(exposed_is_listening(e.name));
     exposed_close(&e);
 }
 
