@@ -113,8 +113,9 @@ CHECK_CASES := $(STEPS) $(OFI) \
     $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
         na_wait)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
-    $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer rpc_calls \
-        rpc_client bulk_class system host_names interfaces firewall)) \
+    $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer na_source \
+        rpc_calls rpc_client bulk_class system host_names interfaces \
+        firewall)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))
 

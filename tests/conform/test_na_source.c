@@ -89,6 +89,16 @@ static void source_name(
     HG_CHECK_OK(NA_Addr_to_string(end->na_class, name, NA_MAX_ADDR_LEN, addr));
 }
 
+/* Listen again where a class that was closed did. */
+static void source_reopen(struct conform_end *end, const char *name)
+{
+    end->na_class = NA_Initialize(name, NA_TRUE);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
 /* The address that `to` listens at, not connected. */
 static na_addr_t source_resolve(
     struct conform_end *from, const struct conform_end *to)
@@ -330,11 +340,7 @@ HG_TEST_WHERE(
     source_send(&net, b, b->self, true, "self", 8);
     source_check(&net, &others, "self");
     HG_CHECK_EQ_INT(recv.call.ends, 0);
-    a->na_class = NA_Initialize(name, NA_TRUE);
-    HG_CHECK(a->na_class != NULL);
-    a->context = NA_Context_create(a->na_class);
-    HG_CHECK(a->context != NULL);
-    HG_CHECK_OK(NA_Addr_self(a->na_class, &a->self));
+    source_reopen(a, name);
     net.count++;
     to_b = source_resolve(a, b);
     source_send(&net, a, to_b, true, "late", 7);
@@ -342,6 +348,33 @@ HG_TEST_WHERE(
     source_free(a, to_b);
     source_free(b, to_a);
     source_free(other, from_other);
+    source_close(&net);
+}
+
+/* The attempt to connect it ends after lookup_ms. */
+HG_TEST_WHERE(receive_outlives_a_failed_attempt, source_has_connections)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct source_net net;
+    struct source_recv recv;
+    na_addr_t to_a;
+
+    hg_test_expect_log("cannot be reached");
+    info.lookup_ms = 100;
+    conform_open(&net.ends[0], &info);
+    conform_open(&net.ends[1], NULL);
+    to_a = source_resolve(&net.ends[0], &net.ends[1]);
+    conform_close(&net.ends[1]);
+    net.count = 1;
+    source_post(&net.ends[0], &recv, to_a, 7);
+    while (hg_test_log_count("cannot be reached") == 0)
+        source_turn(&net);
+    source_turn(&net);
+    HG_CHECK_EQ_INT(recv.call.ends, 0);
+    HG_CHECK_OK(
+        NA_Cancel(net.ends[0].na_class, net.ends[0].context, recv.call.id));
+    HG_CHECK_RET(source_wait(&net, &recv.call), NA_CANCELED);
+    source_free(&net.ends[0], to_a);
     source_close(&net);
 }
 
@@ -359,11 +392,7 @@ HG_TEST_WHERE(message_of_an_earlier_listener_is_not_matched, source_keeps_names)
     source = source_meet(&pair.net, pair.a, pair.to_b, pair.b);
     source_free(pair.a, pair.to_b);
     conform_close(pair.a);
-    pair.a->na_class = NA_Initialize(name, NA_TRUE);
-    HG_CHECK(pair.a->na_class != NULL);
-    pair.a->context = NA_Context_create(pair.a->na_class);
-    HG_CHECK(pair.a->context != NULL);
-    HG_CHECK_OK(NA_Addr_self(pair.a->na_class, &pair.a->self));
+    source_reopen(pair.a, name);
     pair.to_b = source_resolve(pair.a, pair.b);
     source_post(pair.b, &recv, pair.to_a, 7);
     source_send(&pair.net, pair.a, pair.to_b, true, "later", 7);
@@ -398,6 +427,32 @@ HG_TEST_WHERE(
     source_send(&pair.net, pair.a, pair.to_b, true, "six", 6);
     source_check(&pair.net, &recv, "seven");
     source_check(&pair.net, &kept, "six");
+    source_pair_close(&pair);
+}
+
+/* Nor does it stand for the listener that it was connected to. */
+HG_TEST_WHERE(
+    receive_of_a_terminated_address_is_of_the_next_listener, source_keeps_names)
+{
+    struct source_pair pair;
+    struct source_recv recv;
+    struct conform_call call;
+    char name[NA_MAX_ADDR_LEN];
+
+    source_pair_open(&pair, 2);
+    source_name(pair.a, pair.a->self, name);
+    source_send(&pair.net, pair.b, pair.to_a, true, "connects", 9);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_terminate(pair.b->na_class, pair.b->context,
+        conform_ended, &call, pair.to_a, &call.id));
+    HG_CHECK_OK(source_wait(&pair.net, &call));
+    source_free(pair.a, pair.to_b);
+    conform_close(pair.a);
+    source_reopen(pair.a, name);
+    pair.to_b = source_resolve(pair.a, pair.b);
+    source_post(pair.b, &recv, pair.to_a, 7);
+    source_send(&pair.net, pair.a, pair.to_b, true, "seven", 7);
+    source_check(&pair.net, &recv, "seven");
     source_pair_close(&pair);
 }
 
