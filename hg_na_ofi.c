@@ -5098,16 +5098,25 @@ static void na_ofi_addr_abandon(struct na_addr *base)
         na_ofi_lost(self, addr, NA_DISCONNECT);
 }
 
+/* The process of an address; 0: unknown. Peers know the number of this class:
+ * one that connects with it is not taken for this class. */
+static uint64_t na_ofi_process(const struct na_addr *base)
+{
+    const struct na_ofi_addr *addr = na_ofi_addr_of(base);
+    uint64_t process =
+        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+
+    return process == base->na_class->incarnation && addr->accepted ? ~process
+                                                                    : process;
+}
+
 /* The slot: a process is the same peer by any name. */
 static na_bool_t na_ofi_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
-    uint64_t one = atomic_load_explicit(
-        &na_ofi_addr_of(base1)->incarnation, memory_order_relaxed);
-    uint64_t two = atomic_load_explicit(
-        &na_ofi_addr_of(base2)->incarnation, memory_order_relaxed);
+    uint64_t one = na_ofi_process(base1);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    return one != 0 && one == na_ofi_process(base2) ? NA_TRUE : NA_FALSE;
 }
 
 /* The class closes: disconnect all addresses. */

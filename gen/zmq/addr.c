@@ -73,16 +73,27 @@ static void na_zmq_addr_release(struct na_addr *base)
     addr->endpoint = NULL;
 }
 
+/* The process of an address; 0: unknown. Peers know the number of this class:
+ * one that connects with it is not taken for this class. */
+static uint64_t na_zmq_process(const struct na_addr *base)
+{
+    const struct na_zmq_addr *addr = na_zmq_addr_of(base);
+    uint64_t process =
+        atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
+
+    return process == base->na_class->incarnation && !base->self &&
+            addr->endpoint == NULL
+        ? ~process
+        : process;
+}
+
 /* A process is the same peer through any connection. */
 static na_bool_t na_zmq_addr_cmp(
     const struct na_addr *base1, const struct na_addr *base2)
 {
-    uint64_t one = atomic_load_explicit(
-        &na_zmq_addr_of(base1)->incarnation, memory_order_relaxed);
-    uint64_t two = atomic_load_explicit(
-        &na_zmq_addr_of(base2)->incarnation, memory_order_relaxed);
+    uint64_t one = na_zmq_process(base1);
 
-    return one != 0 && one == two ? NA_TRUE : NA_FALSE;
+    return one != 0 && one == na_zmq_process(base2) ? NA_TRUE : NA_FALSE;
 }
 
 /* Make a name for a peer that sent none. */

@@ -232,6 +232,33 @@ HG_TEST(introduction_with_a_wrong_field_is_refused)
     shake_close(&server, &stranger);
 }
 
+/* A peer gets the number of the class with its first WELCOME. One that claims
+ * this number is not the class itself. */
+HG_TEST(peer_that_claims_to_be_the_class_is_another)
+{
+    unsigned char bytes[RAW_PEER_ROOM];
+    struct conform_call recv;
+    struct attacked server;
+    struct raw_peer stranger;
+    char got[8];
+
+    shake_open(&server, &stranger);
+    raw_peer_say(&stranger, KIND_HELLO);
+    (void) raw_peer_receive_kind(&stranger, KIND_WELCOME, bytes);
+    raw_peer_start_anew(&stranger);
+    stranger.incarnation = raw_peer_get(bytes + HEADER, 8);
+    raw_peer_greet(&stranger);
+    HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
+    raw_peer_word(&stranger);
+    while (recv.ends == 0)
+        raw_peer_turn(&stranger);
+    HG_CHECK(NA_Addr_cmp(server.end.na_class, recv.addr, recv.addr));
+    HG_CHECK(!NA_Addr_cmp(server.end.na_class, recv.addr, server.end.self));
+    HG_CHECK(!NA_Addr_cmp(server.end.na_class, server.end.self, recv.addr));
+    conform_free_addr(&server.end, &recv);
+    shake_close(&server, &stranger);
+}
+
 /* The largest number of further endpoints is accepted, one more is refused. */
 HG_TEST(introduction_with_too_many_endpoints_is_refused)
 {

@@ -128,6 +128,41 @@ HG_TEST(hellos_with_wrong_names_are_refused)
     checks_close(&server, &stranger);
 }
 
+/* A peer gets the number of the class with its first WELCOME. One that claims
+ * this number, and the name of the class, is not the class itself. */
+HG_TEST(peer_that_claims_to_be_the_class_is_another)
+{
+    unsigned char hello[64 + NA_MAX_ADDR_LEN], bytes[64];
+    char text[NA_MAX_ADDR_LEN];
+    struct conform_call recv;
+    struct attacked server;
+    struct raw_peer stranger;
+    size_t head, size;
+
+    checks_open(&server, &stranger);
+    size = strlen(server.name);
+    raw_peer_dial(&stranger, server.name + 4);
+    checks_hello(&stranger, "", 0);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
+    raw_peer_redial(&stranger, server.name + 4);
+    head = raw_peer_make(&stranger, hello, KIND_HELLO);
+    memcpy(hello + 12, bytes + 12, 8);
+    memcpy(hello + head, server.name, size);
+    raw_peer_send(&stranger, hello, head + size, false);
+    HG_CHECK_EQ_U64(raw_peer_hear(&stranger, bytes, sizeof(bytes)), 36);
+    HG_CHECK_EQ_MEM(bytes + 12, hello + 12, 8);
+    memcpy(stranger.nonce, bytes + 28, 8);
+    raw_peer_confirm(&stranger);
+    checks_receive(&server, &stranger, &recv);
+    endpoint_name(&server.end, recv.addr, text);
+    HG_CHECK_EQ_STR(text, server.name);
+    HG_CHECK(NA_Addr_cmp(server.end.na_class, recv.addr, recv.addr));
+    HG_CHECK(!NA_Addr_cmp(server.end.na_class, recv.addr, server.end.self));
+    HG_CHECK(!NA_Addr_cmp(server.end.na_class, server.end.self, recv.addr));
+    conform_free_addr(&server.end, &recv);
+    checks_close(&server, &stranger);
+}
+
 /* Whatever a HELLO claims, the string names the host of the connection. */
 HG_TEST(peer_cannot_choose_the_host_in_its_name)
 {
