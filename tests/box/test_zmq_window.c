@@ -3,11 +3,17 @@
  * The windows of the ZeroMQ transport: a peer that does not grant, grants too
  * much, sends more than it may, or sends anything before the handshake. A bare
  * libzmq socket is the peer: it calls a class that listens, or it listens and
- * the class calls it.
+ * the class calls it. This program has its own shutdown().
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #include "zmq_raw_peer.h"
 
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum {
     WINDOW = 1 << 20, /* as in gen/wire.md */
@@ -307,6 +313,35 @@ HG_TEST(grants_of_too_much_end_the_connection)
         window_until_ended(&window, KIND_GRANT);
         window_close(&window);
     }
+}
+
+static _Atomic bool window_stays; /* shutdown() has no effect */
+static _Atomic unsigned window_shutdowns;
+
+int shutdown(int fd, int how)
+{
+    atomic_fetch_add(&window_shutdowns, 1);
+    return atomic_load(&window_stays) ? 0
+                                      : (int) syscall(SYS_shutdown, fd, how);
+}
+
+/* Once the first one has ended the connection, another connection may have the
+ * descriptor. */
+HG_TEST(grants_of_too_much_end_the_connection_once)
+{
+    struct window window;
+    unsigned i;
+
+    window_open(&window, false, NULL);
+    atomic_store(&window_stays, true);
+    atomic_store(&window_shutdowns, 0);
+    for (i = 0; i < 3; i++)
+        window_grant(&window, 0, UINT32_MAX);
+    while (window_refused(&window, KIND_GRANT) < 3)
+        window_turn(&window);
+    HG_CHECK_EQ_INT(atomic_load(&window_shutdowns), 1);
+    atomic_store(&window_stays, false);
+    window_close(&window);
 }
 
 /* A grant of a lane that does not exist, with a body or a second part is
