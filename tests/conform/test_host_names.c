@@ -772,7 +772,7 @@ HG_TEST_WHERE(address_is_reached_at_its_new_number, hg_test_crosses_hosts)
     na_addr_t addr;
 
     names_is_main = true;
-    info.lookup_ms = hg_test_scaled_ms(250);
+    info.lookup_ms = hg_test_scaled_ms(1000);
     conform_open(&client, &info);
     names_open(&server);
     names_move("127.0.0.9", NULL);
