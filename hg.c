@@ -26186,18 +26186,6 @@ static void hg_call_drop_input(struct hg_handle *handle)
     hg_buf_fini(&handle->in);
 }
 
-/* Whether the received message of the call is there. */
-static bool hg_call_has_message(
-    const struct hg_handle *handle, const char *function)
-{
-    if (handle->target ? !handle->call.dropped : handle->call.answered)
-        return true;
-    hg_log_error("rpc", "%s: \"%s\" %s", function, hg_handle_function(handle),
-        handle->target ? "has no message: it was released"
-                       : "was not answered");
-    return false;
-}
-
 /* Decode the received arguments with the proc of this side, and take a
  * reference, which hg_call_release releases. */
 static hg_return_t hg_call_decode(
@@ -26211,13 +26199,15 @@ static hg_return_t hg_call_decode(
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
     proc = target ? handle->rpc.in_proc : handle->rpc.out_proc;
-    if (proc == NULL) {
-        hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
-            hg_handle_function(handle));
+    if (proc == NULL ||
+        (target ? handle->call.dropped : !handle->call.answered)) {
+        hg_log_error("rpc", "%s: \"%s\" %s", function,
+            hg_handle_function(handle),
+            proc == NULL ? "has no such proc"
+                : target ? "has no message: it was released"
+                         : "was not answered");
         return HG_FAULT;
     }
-    if (!hg_call_has_message(handle, function))
-        return HG_FAULT;
     ret = hg_handle_decode(handle, data, NULL);
     if (target && ret == HG_SUCCESS &&
         handle->context->hg_class->release_input_early)
@@ -26388,8 +26378,13 @@ static hg_return_t hg_call_get_buf(struct hg_handle *handle, bool output,
             return ret;
         *buf_p = buf->data + HG_HEADER_MIN;
     } else {
-        if (!hg_call_has_message(handle, function))
+        if (handle->target ? handle->call.dropped : !handle->call.answered) {
+            hg_log_error("rpc", "%s: \"%s\" %s", function,
+                hg_handle_function(handle),
+                handle->target ? "has no message: it was released"
+                               : "was not answered");
             return HG_FAULT;
+        }
         hg_call_got_bytes(handle);
         args = output ? &handle->out_args : &handle->in_args;
         size = args->size;
