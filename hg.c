@@ -5327,7 +5327,7 @@ static bool na_msg_connect(struct na_class_core *core, struct na_addr *addr)
 
 /* The first posted receive for a message that none matched yet. Its source may
  * have a receive whose address is not known. NULL: none. */
-static struct na_op *na_msg_seek_receive(
+HG_NOINLINE static struct na_op *na_msg_seek_receive(
     struct na_class_core *core, const struct na_msg_in *in)
 {
     struct na_link *head =
