@@ -532,6 +532,42 @@ HG_TEST(addr_names_compare_living_peers_only)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* Of a class of two parts that does not listen: the list of both names, if it
+ * fits. */
+HG_TEST(reachable_name_is_complete_or_empty)
+{
+    static const size_t sizes[] = {127, 128, 129}; /* of the second one */
+    struct na_class_core *parts[2];
+    const char *names[2];
+    char first[128], second[130], name[NA_MAX_ADDR_LEN];
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        parts[i] = na_class_core_of(NA_Initialize("self://", NA_FALSE));
+        parts[i]->pub.finds_callers = NA_TRUE;
+        names[i] = parts[i]->pub.self_addr->name;
+    }
+    parts[0]->next = parts[1];
+    memset(first, 'a', sizeof(first));
+    first[127] = '\0';
+    parts[0]->pub.self_addr->name = first;
+    parts[1]->pub.self_addr->name = second;
+    for (i = 0; i < 3; i++) {
+        memset(second, 'b', sizeof(second));
+        second[sizes[i]] = '\0';
+        na_addr_write_reachable(&parts[0]->pub, name);
+        if (i == 0)
+            HG_CHECK_EQ_U64(strlen(name), NA_MAX_ADDR_LEN - 1);
+        else
+            HG_CHECK_EQ_STR(name, "");
+    }
+    parts[0]->next = NULL;
+    for (i = 0; i < 2; i++) {
+        parts[i]->pub.self_addr->name = names[i];
+        HG_CHECK_OK(NA_Finalize(&parts[i]->pub));
+    }
+}
+
 /* A peer sends messages that are expected from another one, before the receive
  * is posted and after: the receive accepts only the other one's message. */
 HG_TEST(expected_messages_of_other_peers_are_not_received)
