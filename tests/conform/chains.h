@@ -220,9 +220,13 @@ HG_TEST_WHERE(chain_needs_a_bound_handle, hg_test_crosses_processes)
     chain_close(&c);
 }
 
-/* The process in the middle can reach it, the third one cannot. */
-HG_TEST_WHERE(chain_needs_an_owner_that_listens, hg_test_crosses_processes)
+/* The process in the middle can reach it. Whether the third one can depends on
+ * the transport. */
+HG_TEST_WHERE(
+    chain_begins_at_an_owner_that_does_not_listen, hg_test_crosses_processes)
 {
+    bool found = hg_test_finds_callers();
+    hg_return_t want = found ? HG_SUCCESS : HG_HOSTUNREACH;
     unsigned char memory[5000] = {1};
     pipe_done_t done = {77, 0, 0, 0};
     pipe_job_t job = pipe_job;
@@ -233,9 +237,9 @@ HG_TEST_WHERE(chain_needs_an_owner_that_listens, hg_test_crosses_processes)
 
     chain_open(&c, true);
     job.size = 4000;
-    chain_check(&c, job, HG_HOSTUNREACH, 0);
+    chain_check(&c, job, want, found ? job.size : 0);
     job.count = 0;
-    chain_check(&c, job, HG_HOSTUNREACH, 0);
+    chain_check(&c, job, want, found ? job.size : 0);
     bulk = pipe_expose(&c.end, 1, &ptr, &size, HG_BULK_READWRITE);
     pipe_bind(&c.end, bulk);
     HG_CHECK_OK(pipe_call(&c.end, job, bulk, &done));
