@@ -21147,6 +21147,7 @@ static bool hg_handle_has_input(
     enum hg_handle_state state = atomic_load(&handle->state);
     uintptr_t first;
 
+    assert(hg_is_inside(handle->context->lock));
     if (state != HG_HANDLE_ARRIVED && state != HG_HANDLE_ANSWERED)
         return false;
     first = (uintptr_t) handle->in_args.data;
