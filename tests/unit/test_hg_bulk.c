@@ -221,6 +221,24 @@ HG_TEST(bulk_handle_with_unknown_flags_is_refused)
     engine_close(&engine);
 }
 
+/* The owner opened several transports, and the caller knows it by one. */
+HG_TEST(bulk_owner_is_known_by_each_address_of_a_list)
+{
+    static const char *const others[] = {
+        "", "loop://", "loop://aa", "loop://b;loop://aa", "b;loop:///a"};
+    static const char *const lists[] = {
+        "loop://a", "loop://a;tcp://b", "tcp://b;loop://a"};
+    struct engine engine;
+    unsigned i;
+
+    bulk_begin(&engine);
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        HG_CHECK(hg_bulk_is_called(engine.b.peer, lists[i]));
+    for (i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        HG_CHECK(!hg_bulk_is_called(engine.b.peer, others[i]));
+    engine_close(&engine);
+}
+
 /* A handle that was passed on gets its owner's address from an earlier handle
  * of the same memory, and from no other. */
 HG_TEST(bulk_handle_from_a_third_party_finds_its_owner)
