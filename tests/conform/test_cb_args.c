@@ -377,6 +377,32 @@ HG_TEST(cb_args_message_may_go_early)
     cb_close(&end);
 }
 
+/* A handle that calls has no input to release: the buffer of its next input
+ * belongs to the application. */
+HG_TEST(cb_args_buffer_of_an_origin_is_not_released)
+{
+    args_in_t in = {NULL, 10};
+    struct cb_end end;
+    hg_handle_t handle;
+    args_out_t out;
+    hg_size_t size = 0;
+    void *bytes = NULL, *again = NULL;
+
+    cb_open(&end);
+    handle = cb_new_handle(&end, args_id);
+    HG_CHECK_OK(HG_Get_input_buf(handle, &bytes, &size));
+    HG_CHECK_OK(HG_Release_input_buf(handle));
+    memset(bytes, 'b', (size_t) size);
+    HG_CHECK_OK(HG_Get_input_buf(handle, &again, NULL));
+    HG_CHECK(again == bytes);
+    in.text = args_text(100);
+    HG_CHECK_OK(cb_do(&end, handle, &in, &out));
+    HG_CHECK_OK(HG_Free_output(handle, &out));
+    free(in.text);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
 /* The output does not fit either: the caller gets the error. */
 static hg_return_t args_too_much(hg_handle_t handle)
 {
