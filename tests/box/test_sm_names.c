@@ -896,6 +896,26 @@ HG_TEST(caller_is_not_found_by_another_caller)
     conform_close(&one);
 }
 
+/* The application waits for the lookup: its failure is an error, and ends the
+ * receives, although these had begun to connect. */
+HG_TEST(failed_lookup_ends_the_receives)
+{
+    static const char name[] = "sm://nobody-at-all";
+    struct conform_end end;
+    struct conform_call recv;
+    na_addr_t addr, found;
+    char got[8];
+
+    hg_test_expect_log("sm://nobody-at-all cannot be reached: nobody listens");
+    endpoint_open(&end, "sm://", 1000);
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &addr));
+    HG_CHECK_OK(endpoint_post(&end, &recv, got, sizeof(got), addr, 7));
+    HG_CHECK_RET(endpoint_lookup(&end, name, &found), NA_HOSTUNREACH);
+    HG_CHECK_RET(conform_wait(&end, &recv), NA_HOSTUNREACH);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
 HG_TEST(listener_takes_no_name_of_a_caller)
 {
     hg_test_expect_log("sm://~1: a listener's name does not begin with '~'");
