@@ -134,8 +134,9 @@ static hg_return_t args_twice(hg_handle_t handle)
     void *buf = &in;
 
     HG_CHECK_OK(HG_Get_input(handle, &in));
-    HG_CHECK_OK(HG_Get_input_buf(handle, &buf, NULL));
-    HG_CHECK_EQ_INT(buf == NULL, args_early);
+    HG_CHECK_RET(HG_Get_input_buf(handle, &buf, NULL),
+        args_early ? HG_FAULT : HG_SUCCESS);
+    HG_CHECK_EQ_INT(buf == &in, args_early);
     HG_CHECK_OK(HG_Free_input(handle, &in));
     if (!args_early)
         HG_CHECK_OK(HG_Release_input_buf(handle));
