@@ -6386,7 +6386,8 @@ static bool na_ofi_is_known(
         const struct na_ofi_addr *other =
             NA_OFI_OF(link, struct na_ofi_addr, named);
 
-        if (other->looked_up && !other->has_host && addr->host.ss_family == 0 &&
+        /* The name of a peer is a number, so a host name never equals it. */
+        if (other->looked_up && addr->host.ss_family == 0 &&
             strcmp(other->base.name, addr->base.name) == 0)
             return true;
     }

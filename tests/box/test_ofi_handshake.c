@@ -1052,3 +1052,83 @@ HG_TEST(class_that_does_not_listen_takes_no_messages_of_strangers)
     raw_peer_fini(&stranger);
     conform_close(&client.end);
 }
+
+/* Open a raw peer that announces `host`, with its own port. The class has
+ * resolved that address, and answers. */
+static na_addr_t shake_announce(
+    struct attacked *client, struct raw_peer *peer, const char *host)
+{
+    unsigned char bytes[RAW_PEER_ROOM], raw[RAW];
+    char name[NA_MAX_ADDR_LEN];
+    struct sockaddr_in in;
+    na_addr_t addr;
+    unsigned turns = 0;
+
+    raw_peer_init(peer, attacked_turn, client);
+    raw_peer_dial(peer, client->name);
+    memcpy(&in, peer->raw, RAW);
+    peer->incarnation ^= in.sin_port; /* all raw peers have one seed */
+    peer->ours ^= in.sin_port;
+    (void) snprintf(name, sizeof(name), "ofi+tcp://%s:%u", host,
+        (unsigned) ntohs(in.sin_port));
+    HG_CHECK_OK(NA_Addr_resolve(client->end.na_class, name, &addr));
+    raw_peer_raw_of(raw, name);
+    while (peer->got == 0) {
+        if (turns++ % 100 == 0) /* as a client repeats it */
+            raw_peer_send(
+                peer, bytes, raw_peer_introduce(peer, bytes, KIND_HELLO, raw));
+        raw_peer_turn(peer);
+    }
+    (void) raw_peer_receive_kind(peer, KIND_WELCOME, bytes);
+    peer->token = raw_peer_get(bytes + HEADER + 8, 8);
+    return addr;
+}
+
+static void shake_letter(struct raw_peer *peer, char letter)
+{
+    unsigned char bytes[HEADER + 1];
+
+    (void) raw_peer_header(bytes, KIND_MESSAGE, peer->token);
+    bytes[HEADER] = (unsigned char) letter;
+    raw_peer_send(peer, bytes, sizeof(bytes));
+}
+
+/* It takes messages of a peer that it has resolved, even if that peer connects
+ * first. A peer that is connected from another host than it announces, as
+ * behind an address translation, may be any process. */
+HG_TEST(peer_that_announces_another_host_is_a_stranger)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
+    struct attacked client;
+    struct raw_peer known, stranger;
+    struct conform_call recv;
+    na_addr_t addrs[2];
+    char got[8];
+
+    hg_test_expect_log("dropped a message of 1 bytes");
+    memset(&client, 0, sizeof(client));
+    info.death_ms = 2000;
+    endpoint_open_info(&client.end, "ofi+tcp://127.0.0.1", NA_FALSE, &info);
+    endpoint_name(&client.end, client.end.self, client.name);
+    addrs[0] = shake_announce(&client, &known, "127.0.0.1");
+    addrs[1] = shake_announce(&client, &stranger, "127.0.0.9");
+    HG_CHECK_OK(conform_recv(&client.end, &recv, false, got, sizeof(got), 0));
+    shake_letter(&stranger, 's');
+    while (NA_Get_counter(client.end.na_class, "msg_dropped") == 0) {
+        HG_CHECK_EQ_INT(recv.ends, 0);
+        HG_CHECK(endpoint_ms() < end);
+        raw_peer_turn(&stranger);
+    }
+    shake_letter(&known, 'k');
+    HG_CHECK_OK(conform_wait(&client.end, &recv));
+    HG_CHECK_EQ_U64(recv.size, 1);
+    HG_CHECK_EQ_MEM(got, "k", 1);
+    HG_CHECK_EQ_U64(NA_Get_counter(client.end.na_class, "msg_dropped"), 1);
+    conform_free_addr(&client.end, &recv);
+    HG_CHECK_OK(NA_Addr_free(client.end.na_class, addrs[0]));
+    HG_CHECK_OK(NA_Addr_free(client.end.na_class, addrs[1]));
+    raw_peer_fini(&stranger);
+    raw_peer_fini(&known);
+    conform_close(&client.end);
+}
