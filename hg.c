@@ -17266,11 +17266,12 @@ static void hg_proc_own_begin(
 }
 
 static hg_return_t hg_proc_own_new(hg_class_t *hg_class, void *buf,
-    hg_size_t size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
+    hg_size_t size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p,
+    const char *function)
 {
     struct hg_proc_own *own;
     hg_return_t ret = hg_proc_own_check(
-        buf, proc_p != NULL ? size : HG_SIZE_MAX, op, "hg_proc_create");
+        buf, proc_p != NULL ? size : HG_SIZE_MAX, op, function);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -17289,7 +17290,8 @@ static hg_return_t hg_proc_own_new(hg_class_t *hg_class, void *buf,
 hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
 {
-    hg_return_t ret = hg_proc_own_new(NULL, buf, size, op, HG_NOHASH, proc);
+    hg_return_t ret =
+        hg_proc_own_new(NULL, buf, size, op, HG_NOHASH, proc, "hg_proc_create");
 
     if (ret == HG_SUCCESS)
         (*proc)->buf = NULL; /* the end is an error */
@@ -17299,15 +17301,19 @@ hg_return_t hg_proc_create(
 hg_return_t hg_proc_create2(
     hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    return hg_proc_create_set(hg_class, NULL, 0, HG_ENCODE, hash, proc_p);
+    return hg_class == NULL
+        ? hg_log_misuse("proc", "hg_proc_create", "the class is NULL")
+        : hg_proc_own_new(
+              hg_class, NULL, 0, HG_ENCODE, hash, proc_p, "hg_proc_create");
 }
 
 hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    if (hg_class == NULL)
-        return hg_log_misuse("proc", "hg_proc_create", "the class is NULL");
-    return hg_proc_own_new(hg_class, buf, buf_size, op, hash, proc_p);
+    return hg_class == NULL
+        ? hg_log_misuse("proc", "hg_proc_create_set", "the class is NULL")
+        : hg_proc_own_new(
+              hg_class, buf, buf_size, op, hash, proc_p, "hg_proc_create_set");
 }
 
 hg_return_t hg_proc_free(hg_proc_t proc)
@@ -18619,7 +18625,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
 /* The application's references; a new handle has one. hg_bulk_give adds one,
  * hg_bulk_take_back removes one; removing the last one withdraws the memory.
- * HG_INVALID_ARG (logged): it has none. */
+ * HG_INVALID_ARG (not logged): it has none. */
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 
@@ -18931,11 +18937,8 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     bulk->given -= given > 0;
     recorded = bulk->recorded;
     hg_bulk_leave(bulk->layer);
-    if (given == 0) {
-        hg_log_error(
-            "bulk", "a bulk handle was freed more often than referenced");
+    if (given == 0)
         return HG_INVALID_ARG;
-    }
     if (given == 1) {
         hg_bulk_withdraw(bulk);
         if (!recorded)
@@ -22679,9 +22682,10 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  * Locking: the class's lock. It is not held around procs, hooks and callbacks.
  */
 
-/* Find the function registered under an id. HG_NOENTRY (logged). */
-HG_PRIVATE hg_return_t hg_forward_find(
-    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p);
+/* Find the function registered under an id. HG_NOENTRY (logged, with the
+ * `function` of the library that was called). */
+HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
+    struct hg_rpc *rpc_p, const char *function);
 
 /* Encode the arguments of a call that has no handle yet, leaving space for its
  * header in front. Failures are logged. */
@@ -22862,14 +22866,14 @@ static inline hg_return_t hg_forward_refuse(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_find(
-    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
+    struct hg_rpc *rpc_p, const char *function)
 {
     hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
 
     if (ret != HG_SUCCESS)
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
-            "id %016" PRIx64 " is not registered", id);
+            "%s: id %016" PRIx64 " is not registered", function, id);
     return ret;
 }
 
@@ -24498,12 +24502,14 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 
 /* ---- Answering ---- */
 
-/* Claim the answer, or HG_EXIST (logged). */
-static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
+/* Claim the answer for `function`, which the application called. HG_EXIST
+ * (logged): it has one. */
+static hg_return_t hg_serve_take(
+    struct hg_handle *handle, hg_return_t code, const char *function)
 {
     if (hg_serve_try_take(handle, code))
         return HG_SUCCESS;
-    hg_log_error("rpc", "a call of \"%s\" was answered twice",
+    hg_log_error("rpc", "%s: a call of \"%s\" was answered twice", function,
         hg_handle_function(handle));
     return HG_EXIST;
 }
@@ -24567,7 +24573,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg)
 {
-    hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
+    hg_return_t ret = hg_serve_take(handle, HG_SUCCESS, "HG_Respond");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -24594,7 +24600,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data)
 {
-    hg_return_t ret = hg_serve_take(handle, code);
+    hg_return_t ret = hg_serve_take(handle, code, "HG_Handler_start_output");
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -24607,7 +24613,7 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text)
 {
-    hg_return_t ret = hg_serve_take(handle, code);
+    hg_return_t ret = hg_serve_take(handle, code, "HG_Respond_error");
 
     if (ret == HG_SUCCESS)
         hg_serve_send_code(handle, code, text);
@@ -24655,7 +24661,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
             hg_handle_function(handle), extra_size, limit);
         return HG_MSGSIZE;
     }
-    ret = hg_serve_take(handle, HG_SUCCESS);
+    ret = hg_serve_take(handle, HG_SUCCESS, "HG_Handler_start_response");
     if (ret != HG_SUCCESS || handle->one_way)
         return ret;
     ret = hg_buf_reserve(
@@ -25377,13 +25383,13 @@ HG_PRIVATE void hg_context_describe(
         }
     }
     (void) snprintf(text, size,
-        "%u handles%s%s%s%s, %u others, %" PRIu32 " sends, %" PRIu32
-        " transfers",
-        same, first != NULL ? " of \"" : "",
+        "handles%s%s%s%s: %u, others: %u, sends: %" PRIu32
+        ", transfers: %" PRIu32,
+        first != NULL ? " of \"" : "",
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
-        first != NULL ? hg_handle_peer(first) : "", others, context->sending,
-        hg_transfer_list_count(&context->transfers));
+        first != NULL ? hg_handle_peer(first) : "", same, others,
+        context->sending, hg_transfer_list_count(&context->transfers));
     hg_leave(context->lock);
 }
 
@@ -26060,8 +26066,9 @@ static hg_return_t hg_call_look_up(struct hg_context *context,
     memset(rpc_p, 0, sizeof(*rpc_p));
     if (addr != NULL)
         ret = na_addr_check(context->hg_class->na_class, addr, function);
-    return ret == HG_SUCCESS && id != 0 ? hg_forward_find(context, id, rpc_p)
-                                        : ret;
+    return ret == HG_SUCCESS && id != 0
+        ? hg_forward_find(context, id, rpc_p, function)
+        : ret;
 }
 
 /* Whether its calls are one-way now. */
@@ -26569,7 +26576,7 @@ hg_return_t HG_Forward2(
         hg_log_error("rpc", "HG_Forward: the handle has no function");
         return HG_FAULT;
     }
-    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
+    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc, "HG_Forward");
     if (ret == HG_SUCCESS)
         ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
@@ -27205,7 +27212,9 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     if (ret != HG_SUCCESS)
         return ret;
     if (!hg_endpoint_begin_end(context)) {
-        hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
+        hg_log_error("ctx",
+            "HG_Context_destroy: called from a callback, or another thread is "
+            "in the context");
         return HG_BUSY;
     }
     hg_context_refuse(context);
@@ -28234,7 +28243,7 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     if (HG_UNLIKELY(!hg_request_may_call(context, call->addr)))
         return na_addr_check(
             context->hg_class->na_class, call->addr, "HG_Forward");
-    ret = hg_forward_find(context, id, &call->rpc);
+    ret = hg_forward_find(context, id, &call->rpc, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
     if (call->in_struct == NULL && call->rpc.in_proc != NULL)
@@ -28656,7 +28665,10 @@ static hg_return_t hg_bulk_free(struct hg_bulk *bulk, const char *function)
         ? hg_bulk_check(bulk, function)
         : HG_SUCCESS;
 
-    return ret == HG_SUCCESS ? hg_bulk_take_back(bulk) : ret;
+    return ret != HG_SUCCESS || hg_bulk_take_back(bulk) == HG_SUCCESS
+        ? ret
+        : hg_log_misuse("bulk", function,
+              "the handle was freed more often than referenced");
 }
 
 static hg_return_t hg_bulk_write(
@@ -29039,7 +29051,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
         if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
-            (void) hg_bulk_take_back(*bulk);
+            (void) hg_bulk_free(*bulk, "hg_proc_hg_bulk_t");
         *bulk = NULL;
         return HG_SUCCESS;
     }
@@ -29722,7 +29734,8 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+        hg_log_error(
+            "rpc", "HG_Get_histogram: id %016" PRIx64 " is not registered", id);
         return HG_NOENTRY;
     }
     if (hg_watch_times(hg_class, &rpc, target, histogram_p))

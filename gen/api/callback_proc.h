@@ -73,7 +73,8 @@ HG_EXPORT hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
  * Free a standalone proc object.
  *
  * Its extra buffer is freed too, unless the application took it. With
- * HG_API_VERSION 2 the name is hg_proc_free.
+ * HG_API_VERSION 2 the name is hg_proc_free. A proc object that was freed
+ * already is not detected.
  *
  * @param proc  the proc object; NULL does nothing.
  * @retval HG_SUCCESS      the object is freed.

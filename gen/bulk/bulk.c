@@ -233,11 +233,8 @@ HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk)
     bulk->given -= given > 0;
     recorded = bulk->recorded;
     hg_bulk_leave(bulk->layer);
-    if (given == 0) {
-        hg_log_error(
-            "bulk", "a bulk handle was freed more often than referenced");
+    if (given == 0)
         return HG_INVALID_ARG;
-    }
     if (given == 1) {
         hg_bulk_withdraw(bulk);
         if (!recorded)

@@ -151,7 +151,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk);
 
 /* The application's references; a new handle has one. hg_bulk_give adds one,
  * hg_bulk_take_back removes one; removing the last one withdraws the memory.
- * HG_INVALID_ARG (logged): it has none. */
+ * HG_INVALID_ARG (not logged): it has none. */
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_take_back(struct hg_bulk *bulk);
 

@@ -79,7 +79,10 @@ static hg_return_t hg_bulk_free(struct hg_bulk *bulk, const char *function)
         ? hg_bulk_check(bulk, function)
         : HG_SUCCESS;
 
-    return ret == HG_SUCCESS ? hg_bulk_take_back(bulk) : ret;
+    return ret != HG_SUCCESS || hg_bulk_take_back(bulk) == HG_SUCCESS
+        ? ret
+        : hg_log_misuse("bulk", function,
+              "the handle was freed more often than referenced");
 }
 
 static hg_return_t hg_bulk_write(
@@ -462,7 +465,7 @@ HG_EXPORT hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data)
     case HG_DECODE: return hg_bulk_decode(proc, bulk);
     default:
         if (*bulk != NULL && !proc->keeps_const && !hg_bulk_is_forked(*bulk))
-            (void) hg_bulk_take_back(*bulk);
+            (void) hg_bulk_free(*bulk, "hg_proc_hg_bulk_t");
         *bulk = NULL;
         return HG_SUCCESS;
     }

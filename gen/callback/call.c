@@ -46,8 +46,9 @@ static hg_return_t hg_call_look_up(struct hg_context *context,
     memset(rpc_p, 0, sizeof(*rpc_p));
     if (addr != NULL)
         ret = na_addr_check(context->hg_class->na_class, addr, function);
-    return ret == HG_SUCCESS && id != 0 ? hg_forward_find(context, id, rpc_p)
-                                        : ret;
+    return ret == HG_SUCCESS && id != 0
+        ? hg_forward_find(context, id, rpc_p, function)
+        : ret;
 }
 
 /* Whether its calls are one-way now. */
@@ -555,7 +556,7 @@ hg_return_t HG_Forward2(
         hg_log_error("rpc", "HG_Forward: the handle has no function");
         return HG_FAULT;
     }
-    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc);
+    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc, "HG_Forward");
     if (ret == HG_SUCCESS)
         ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)

@@ -573,7 +573,9 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     if (ret != HG_SUCCESS)
         return ret;
     if (!hg_endpoint_begin_end(context)) {
-        hg_log_error("ctx", "HG_Context_destroy: a thread is in the context");
+        hg_log_error("ctx",
+            "HG_Context_destroy: called from a callback, or another thread is "
+            "in the context");
         return HG_BUSY;
     }
     hg_context_refuse(context);

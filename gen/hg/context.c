@@ -547,13 +547,13 @@ HG_PRIVATE void hg_context_describe(
         }
     }
     (void) snprintf(text, size,
-        "%u handles%s%s%s%s, %u others, %" PRIu32 " sends, %" PRIu32
-        " transfers",
-        same, first != NULL ? " of \"" : "",
+        "handles%s%s%s%s: %u, others: %u, sends: %" PRIu32
+        ", transfers: %" PRIu32,
+        first != NULL ? " of \"" : "",
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
-        first != NULL ? hg_handle_peer(first) : "", others, context->sending,
-        hg_transfer_list_count(&context->transfers));
+        first != NULL ? hg_handle_peer(first) : "", same, others,
+        context->sending, hg_transfer_list_count(&context->transfers));
     hg_leave(context->lock);
 }
 

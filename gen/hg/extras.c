@@ -129,7 +129,8 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     if (ret != HG_SUCCESS)
         return ret;
     if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
-        hg_log_error("rpc", "id %016" PRIx64 " is not registered", id);
+        hg_log_error(
+            "rpc", "HG_Get_histogram: id %016" PRIx64 " is not registered", id);
         return HG_NOENTRY;
     }
     if (hg_watch_times(hg_class, &rpc, target, histogram_p))

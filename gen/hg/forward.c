@@ -98,14 +98,14 @@ static inline hg_return_t hg_forward_refuse(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_find(
-    struct hg_context *context, hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
+    struct hg_rpc *rpc_p, const char *function)
 {
     hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
 
     if (ret != HG_SUCCESS)
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
-            "id %016" PRIx64 " is not registered", id);
+            "%s: id %016" PRIx64 " is not registered", function, id);
     return ret;
 }
 

@@ -112,7 +112,7 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     if (HG_UNLIKELY(!hg_request_may_call(context, call->addr)))
         return na_addr_check(
             context->hg_class->na_class, call->addr, "HG_Forward");
-    ret = hg_forward_find(context, id, &call->rpc);
+    ret = hg_forward_find(context, id, &call->rpc, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
     if (call->in_struct == NULL && call->rpc.in_proc != NULL)

@@ -78,11 +78,12 @@ static void hg_proc_own_begin(
 }
 
 static hg_return_t hg_proc_own_new(hg_class_t *hg_class, void *buf,
-    hg_size_t size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
+    hg_size_t size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p,
+    const char *function)
 {
     struct hg_proc_own *own;
     hg_return_t ret = hg_proc_own_check(
-        buf, proc_p != NULL ? size : HG_SIZE_MAX, op, "hg_proc_create");
+        buf, proc_p != NULL ? size : HG_SIZE_MAX, op, function);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -101,7 +102,8 @@ static hg_return_t hg_proc_own_new(hg_class_t *hg_class, void *buf,
 hg_return_t hg_proc_create(
     void *buf, size_t size, hg_proc_op_t op, hg_proc_t *proc)
 {
-    hg_return_t ret = hg_proc_own_new(NULL, buf, size, op, HG_NOHASH, proc);
+    hg_return_t ret =
+        hg_proc_own_new(NULL, buf, size, op, HG_NOHASH, proc, "hg_proc_create");
 
     if (ret == HG_SUCCESS)
         (*proc)->buf = NULL; /* the end is an error */
@@ -111,15 +113,19 @@ hg_return_t hg_proc_create(
 hg_return_t hg_proc_create2(
     hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    return hg_proc_create_set(hg_class, NULL, 0, HG_ENCODE, hash, proc_p);
+    return hg_class == NULL
+        ? hg_log_misuse("proc", "hg_proc_create", "the class is NULL")
+        : hg_proc_own_new(
+              hg_class, NULL, 0, HG_ENCODE, hash, proc_p, "hg_proc_create");
 }
 
 hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf,
     hg_size_t buf_size, hg_proc_op_t op, hg_proc_hash_t hash, hg_proc_t *proc_p)
 {
-    if (hg_class == NULL)
-        return hg_log_misuse("proc", "hg_proc_create", "the class is NULL");
-    return hg_proc_own_new(hg_class, buf, buf_size, op, hash, proc_p);
+    return hg_class == NULL
+        ? hg_log_misuse("proc", "hg_proc_create_set", "the class is NULL")
+        : hg_proc_own_new(
+              hg_class, buf, buf_size, op, hash, proc_p, "hg_proc_create_set");
 }
 
 hg_return_t hg_proc_free(hg_proc_t proc)

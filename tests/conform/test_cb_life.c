@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 
 static hg_id_t life_inc_id, life_keep_id, life_where_id, life_one_id;
-static hg_id_t life_barrier_id;
+static hg_id_t life_barrier_id, life_end_id;
 
 /* Handles that stay unanswered until they are released. */
 static hg_handle_t life_kept[64];
@@ -68,6 +68,24 @@ static hg_return_t life_one(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+/* Neither a function nor a callback can destroy the context that runs it. */
+static hg_return_t life_end(hg_handle_t handle)
+{
+    HG_CHECK_RET(HG_Context_destroy(HG_Get_info(handle)->context), HG_BUSY);
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, NULL));
+    return HG_Destroy(handle);
+}
+
+static hg_return_t life_ended(const struct hg_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    HG_CHECK_RET(
+        HG_Context_destroy(HG_Get_info(info->info.forward.handle)->context),
+        HG_BUSY);
+    atomic_store((_Atomic unsigned *) info->arg, 1);
+    return HG_SUCCESS;
+}
+
 static void cb_register(hg_class_t *hg_class)
 {
     hg_class_t *c = hg_class;
@@ -78,7 +96,8 @@ static void cb_register(hg_class_t *hg_class)
     life_one_id = MERCURY_REGISTER(c, "one", void, void, life_one);
     HG_CHECK_OK(HG_Registered_disable_response(c, life_one_id, HG_TRUE));
     life_barrier_id = MERCURY_REGISTER(c, "barrier", void, void, life_barrier);
-    HG_CHECK(life_where_id != 0 && life_barrier_id != 0);
+    life_end_id = MERCURY_REGISTER(c, "end", void, void, life_end);
+    HG_CHECK(life_where_id != 0 && life_barrier_id != 0 && life_end_id != 0);
 }
 
 static hg_class_t *life_init(uint8_t listen)
@@ -751,7 +770,8 @@ HG_TEST(finalize_is_busy_with_objects_left)
     hg_bulk_t bulk;
 
     hg_test_expect_log("HG_Finalize: a bulk handle is left: 1, the first of ");
-    hg_test_expect_log("HG_Finalize: a context is left: 1, the first has 0");
+    hg_test_expect_log(
+        "HG_Finalize: a context is left: 1, the first has handles: 0");
     hg_test_expect_log("HG_Finalize: an address is left: 1, the first ");
     HG_CHECK_OK(
         HG_Bulk_create(hg_class, 1, NULL, &size, HG_BULK_READWRITE, &bulk));
@@ -764,7 +784,8 @@ HG_TEST(finalize_is_busy_with_objects_left)
     HG_CHECK_OK(HG_Bulk_free(bulk));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
     HG_CHECK_EQ_INT(
-        hg_test_log_count("HG_Finalize: a context is left: 1, the first has 0"),
+        hg_test_log_count(
+            "HG_Finalize: a context is left: 1, the first has handles: 0"),
         1);
     HG_CHECK_OK(HG_Context_destroy(context));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
@@ -781,7 +802,7 @@ HG_TEST(context_destroy_is_busy_with_handles_left)
     struct cb_end end;
     hg_handle_t handle;
 
-    hg_test_expect_log("are left: 1 handles of \"inc\" with ");
+    hg_test_expect_log("are left: handles of \"inc\" with ");
     cb_open(&end);
     handle = cb_new_handle(&end, life_inc_id);
     HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
@@ -795,10 +816,11 @@ HG_TEST(handle_without_address_keeps_class_and_context)
     hg_context_t *context = HG_Context_create(hg_class);
     hg_handle_t handle;
 
-    hg_test_expect_log("HG_Finalize: a context is left: 1, the first has 1 "
-                       "handles of \"(unknown)\" with no address");
-    hg_test_expect_log("HG_Context_destroy: handles, or sends, are left: 1 "
-                       "handles of \"(unknown)\" with no address");
+    hg_test_expect_log("HG_Finalize: a context is left: 1, the first has "
+                       "handles of \"(unknown)\" with no address: 1, ");
+    hg_test_expect_log("HG_Context_destroy: handles, or sends, are left: "
+                       "handles of \"(unknown)\" with no address: 1, others: "
+                       "0, sends: 0, transfers: 0");
     HG_CHECK_OK(HG_Create(context, HG_ADDR_NULL, 0, &handle));
     HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
     HG_CHECK_RET(HG_Context_destroy(context), HG_BUSY);
@@ -834,7 +856,7 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
     hg_handle_t handle;
     pthread_t id;
 
-    hg_test_expect_log("a thread is in the context");
+    hg_test_expect_log("another thread is in the context");
     hg_test_allow_log("handles, or sends, are left");
     hg_test_allow_log("refused \"where\"");
     cb_open(&end);
@@ -850,7 +872,7 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
     do {
         (void) poll(NULL, 0, 10);
         HG_CHECK_RET(HG_Context_destroy(end.context), HG_BUSY);
-    } while (hg_test_log_count("a thread is in the context") == 0);
+    } while (hg_test_log_count("another thread is in the context") == 0);
     /* The thread still serves us. */
     HG_CHECK_OK(cb_forward(&call, handle, NULL));
     while (atomic_load(&call.ends) == 0)
@@ -862,6 +884,23 @@ HG_TEST(context_destroy_is_busy_while_a_thread_progresses)
     atomic_store(&thread.stop, 1);
     HG_CHECK_OK(HG_Forward(handle, NULL, NULL, NULL)); /* wakes it */
     HG_CHECK(pthread_join(id, NULL) == 0);
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
+HG_TEST(context_destroy_is_busy_in_a_callback)
+{
+    struct cb_end end;
+    hg_handle_t handle;
+    _Atomic unsigned ended;
+
+    atomic_init(&ended, 0);
+    hg_test_expect_log("HG_Context_destroy: called from a callback, or ");
+    cb_open(&end);
+    handle = cb_new_handle(&end, life_end_id);
+    HG_CHECK_OK(HG_Forward(handle, life_ended, &ended, NULL));
+    cb_turn_until(end.context, &ended);
+    HG_CHECK_OK(cb_do(&end, handle, NULL, NULL)); /* nothing had changed */
     HG_CHECK_OK(HG_Destroy(handle));
     cb_close(&end);
 }

@@ -261,7 +261,7 @@ static inline hg_return_t engine_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
 {
     struct hg_rpc rpc;
-    hg_return_t ret = hg_forward_find(context, id, &rpc);
+    hg_return_t ret = hg_forward_find(context, id, &rpc, "HG_Forward");
 
     if (ret != HG_SUCCESS)
         return ret;
