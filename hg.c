@@ -3506,6 +3506,14 @@ struct na_emul_peer {
     uint32_t answers;     /* unanswered requests of the peer */
 };
 
+/* Where the class has the name of an address from. */
+enum na_addr_named {
+    NA_ADDR_NOT_NAMED = 0, /* from the connection, or not from anywhere yet */
+    NA_ADDR_NAMED_BY_PEER, /* only from peers, as the owner of bulk memory; the
+                              class does not listen */
+    NA_ADDR_LOOKED_UP      /* from the application */
+};
+
 struct na_addr_core {
     struct na_link link; /* in the class's list */
     _Atomic uint32_t refs;
@@ -3513,6 +3521,7 @@ struct na_addr_core {
     uint32_t uses;
     _Atomic uint32_t given; /* references of the application */
     _Atomic int dead;       /* NA_SUCCESS while alive */
+    _Atomic uint8_t named;  /* enum na_addr_named */
     /* The name that the application uses, if it is not the class's prefix and
      * the transport's name; or NULL. Set once, with list_lock held. */
     char *label;
@@ -4042,6 +4051,21 @@ static inline void na_addr_unuse(struct na_addr *addr)
 
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
+/* A name has led to the address. `from_peer`: as in na_lookup_resolve. */
+HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer);
+
+/* Whether the class does not listen, and has not looked up this peer: either
+ * one has connected to the other, to move bulk data. Its calls are refused, and
+ * its other messages are dropped. */
+static inline bool na_addr_is_stranger(const struct na_addr *addr)
+{
+    unsigned named = atomic_load_explicit(
+        &na_addr_core_of(addr)->named, memory_order_relaxed);
+
+    return named == NA_ADDR_NOT_NAMED ? addr->stranger
+                                      : named == NA_ADDR_NAMED_BY_PEER;
+}
+
 /* Pass a reference to the application, which releases it with
  * NA_Addr_free(). */
 HG_PRIVATE void na_addr_give(struct na_addr *addr);
@@ -4140,6 +4164,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
+    atomic_init(&addr->named, NA_ADDR_NOT_NAMED);
     addr->pub.na_class = na_class;
     addr->pub.self = self;
     hg_lock(&core->list_lock);
@@ -4280,6 +4305,18 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
     assert(before > 0);
     if (before == 1)
         na_addr_destroy(addr);
+}
+
+HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
+{
+    _Atomic uint8_t *named = &na_addr_core_of(addr)->named;
+    uint8_t before = NA_ADDR_NOT_NAMED;
+
+    if (!from_peer)
+        atomic_store(named, NA_ADDR_LOOKED_UP);
+    else if (!addr->self && !addr->na_class->listen)
+        (void) atomic_compare_exchange_strong(
+            named, &before, NA_ADDR_NAMED_BY_PEER);
 }
 
 HG_PRIVATE void na_addr_give(struct na_addr *addr)
@@ -4723,14 +4760,16 @@ static void na_op_keep_error(struct na_op_core *op)
     op->pub.name = NULL;
 }
 
-/* A lookup ends: label its address, or tell the thread why it failed. A thread
- * that waits for its lookup keeps what it knows already. */
+/* A lookup ends: mark and label its address, or tell the thread why it failed.
+ * A thread that waits for its lookup keeps what it knows already. */
 static void na_op_end_lookup(struct na_op_core *op)
 {
     if (op->ret != NA_SUCCESS && op->name != NULL)
         hg_log_adopt_error(op->name);
-    if (op->ret == NA_SUCCESS &&
-        na_class_core_of(op->home->pub.na_class)->next != NULL)
+    if (op->ret != NA_SUCCESS)
+        return;
+    na_addr_set_named(op->pub.result_addr, NA_FALSE);
+    if (na_class_core_of(op->home->pub.na_class)->next != NULL)
         (void) na_addr_set_label(op->pub.result_addr, op->name);
 }
 
@@ -5378,7 +5417,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         struct na_msg_in in = {source, data, size, tag, plane, target};
 
-        if (source->stranger && plane != NA_MSG_RPC) {
+        if (na_addr_is_stranger(source) && plane != NA_MSG_RPC) {
             ret = NA_PERMISSION;
         } else if (ret == NA_NOENTRY) {
             struct na_op *op = na_msg_find_receive(&core->inbox, &in);
@@ -15389,9 +15428,12 @@ static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
     if (part == NULL)
         return na_lookup_refuse(na_class, name, from_peer);
     ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
-    if (ret == NA_SUCCESS && na_class_core_of(na_class)->next != NULL)
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_addr_set_named(*addr_p, from_peer);
+    if (na_class_core_of(na_class)->next != NULL)
         (void) na_addr_set_label(*addr_p, name);
-    return ret;
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
@@ -24871,7 +24913,8 @@ static na_return_t hg_context_file(struct hg_context *context,
     return NA_SUCCESS;
 }
 
-/* A message of a peer that looked up a class that does not listen. */
+/* A message of a peer that this class, which does not listen, has not looked
+ * up. */
 static hg_return_t hg_context_refuse_stranger(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header)
 {
@@ -24903,7 +24946,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
-    } else if (HG_UNLIKELY(source->stranger))
+    } else if (HG_UNLIKELY(na_addr_is_stranger(source)))
         ret = hg_context_refuse_stranger(context, source, &header);
     return hg_context_file(context, source, &header, ret);
 }

@@ -35,7 +35,8 @@ static na_return_t hg_context_file(struct hg_context *context,
     return NA_SUCCESS;
 }
 
-/* A message of a peer that looked up a class that does not listen. */
+/* A message of a peer that this class, which does not listen, has not looked
+ * up. */
 static hg_return_t hg_context_refuse_stranger(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header)
 {
@@ -67,7 +68,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
-    } else if (HG_UNLIKELY(source->stranger))
+    } else if (HG_UNLIKELY(na_addr_is_stranger(source)))
         ret = hg_context_refuse_stranger(context, source, &header);
     return hg_context_file(context, source, &header, ret);
 }

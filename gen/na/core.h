@@ -76,6 +76,14 @@ struct na_emul_peer {
     uint32_t answers;     /* unanswered requests of the peer */
 };
 
+/* Where the class has the name of an address from. */
+enum na_addr_named {
+    NA_ADDR_NOT_NAMED = 0, /* from the connection, or not from anywhere yet */
+    NA_ADDR_NAMED_BY_PEER, /* only from peers, as the owner of bulk memory; the
+                              class does not listen */
+    NA_ADDR_LOOKED_UP      /* from the application */
+};
+
 struct na_addr_core {
     struct na_link link; /* in the class's list */
     _Atomic uint32_t refs;
@@ -83,6 +91,7 @@ struct na_addr_core {
     uint32_t uses;
     _Atomic uint32_t given; /* references of the application */
     _Atomic int dead;       /* NA_SUCCESS while alive */
+    _Atomic uint8_t named;  /* enum na_addr_named */
     /* The name that the application uses, if it is not the class's prefix and
      * the transport's name; or NULL. Set once, with list_lock held. */
     char *label;

@@ -161,9 +161,12 @@ static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
     if (part == NULL)
         return na_lookup_refuse(na_class, name, from_peer);
     ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
-    if (ret == NA_SUCCESS && na_class_core_of(na_class)->next != NULL)
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_addr_set_named(*addr_p, from_peer);
+    if (na_class_core_of(na_class)->next != NULL)
         (void) na_addr_set_label(*addr_p, name);
-    return ret;
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,

@@ -99,14 +99,16 @@ static void na_op_keep_error(struct na_op_core *op)
     op->pub.name = NULL;
 }
 
-/* A lookup ends: label its address, or tell the thread why it failed. A thread
- * that waits for its lookup keeps what it knows already. */
+/* A lookup ends: mark and label its address, or tell the thread why it failed.
+ * A thread that waits for its lookup keeps what it knows already. */
 static void na_op_end_lookup(struct na_op_core *op)
 {
     if (op->ret != NA_SUCCESS && op->name != NULL)
         hg_log_adopt_error(op->name);
-    if (op->ret == NA_SUCCESS &&
-        na_class_core_of(op->home->pub.na_class)->next != NULL)
+    if (op->ret != NA_SUCCESS)
+        return;
+    na_addr_set_named(op->pub.result_addr, NA_FALSE);
+    if (na_class_core_of(op->home->pub.na_class)->next != NULL)
         (void) na_addr_set_label(op->pub.result_addr, op->name);
 }
 

@@ -132,9 +132,9 @@ static void na_ofi_replace(
     } while (old != NULL);
 }
 
-/* Whether this class has looked up a peer that looked up this class: the token
- * of that peer was sent to the same endpoint, which is that of its name, unless
- * an address translation is in between. The class's lock is held. */
+/* Whether the application has looked up a peer that looked up this class: the
+ * token of that peer was sent to the same endpoint, which is that of its name,
+ * unless an address translation is in between. The class's lock is held. */
 static bool na_ofi_is_known(
     struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
@@ -144,7 +144,7 @@ static bool na_ofi_is_known(
         const struct na_ofi_addr *other =
             NA_OFI_OF(link, struct na_ofi_addr, link);
 
-        if (!other->accepted && other->at == addr->at &&
+        if (other->looked_up && other->at == addr->at &&
             atomic_load(&other->state) == NA_OFI_READY)
             return true;
     }

@@ -15,9 +15,13 @@ MERCURY_GEN_PROC(client_move_t,
 MERCURY_GEN_PROC(
     client_moved_t, ((int32_t) (ret))((int32_t) (called))((uint64_t) (sum)))
 
-static hg_id_t client_inc_id, client_move_id;
+MERCURY_GEN_PROC(client_lend_t, ((hg_string_t) (third)))
+MERCURY_GEN_PROC(client_lent_t, ((hg_bulk_t) (bulk)))
+
+static hg_id_t client_inc_id, client_move_id, client_lend_id;
 static atomic_uint client_incs;  /* executed here */
 static na_class_t *client_class; /* of a server */
+static hg_bulk_t client_lent;    /* by this server, or NULL */
 
 static hg_return_t client_inc(hg_handle_t handle)
 {
@@ -77,7 +81,8 @@ static hg_return_t client_move(hg_handle_t handle)
         size_t size = HG_Bulk_handle_get_size(in.bulk);
         unsigned char *bytes = rpc_new_pattern(size, 8);
 
-        out.ret = (int32_t) client_transfer(&in, bytes, size);
+        if (in.bulk != HG_BULK_NULL)
+            out.ret = (int32_t) client_transfer(&in, bytes, size);
         out.sum = blob_sum(bytes, size);
         if (in.callee[0] != '\0')
             out.called =
@@ -89,8 +94,57 @@ static hg_return_t client_move(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+/* Memory of the application, or of the library if `bytes` is NULL, bound. */
+static hg_bulk_t client_lend(unsigned char *bytes, size_t size)
+{
+    unsigned int count;
+    void *memory = bytes;
+    hg_bulk_t bulk;
+    size_t i;
+
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(1, &memory, &size, HG_BULK_READWRITE, &bulk));
+    HG_CHECK_OK(HG_Bulk_handle_access(
+        bulk, 0, size, HG_BULK_READWRITE, 1, &memory, &size, &count));
+    for (i = 0; i < size; i++)
+        ((unsigned char *) memory)[i] = blob_byte(i);
+    HG_CHECK_OK(HG_Bulk_handle_bind(bulk));
+    return bulk;
+}
+
+/* Lend memory of this process, or of the process `third`. */
+static hg_return_t client_lend_any(hg_handle_t handle)
+{
+    static unsigned char bytes[1000];
+    client_lent_t out = {HG_BULK_NULL};
+    char none[] = CLIENT_NONE;
+    client_lend_t in, next = {none};
+    hg_request_t request;
+    struct rpc_end end;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    if (in.third[0] != '\0') {
+        memset(&end, 0, sizeof(end));
+        HG_CHECK_OK(NA_Addr_lookup_wait(
+            client_class, in.third, hg_test_scaled_ms(5000), &end.target));
+        request = rpc_start_call(&end, client_lend_id, &next, &out);
+        HG_CHECK_OK(rpc_wait(request));
+        HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+        HG_CHECK_OK(HG_Request_free(request));
+        HG_CHECK_OK(NA_Addr_free(client_class, end.target));
+    } else {
+        out.bulk = client_lend(bytes, sizeof(bytes));
+        HG_CHECK_OK(HG_Handler_start_output(handle, &out));
+        client_lent = out.bulk;
+    }
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    return HG_Handler_free(handle);
+}
+
 static void rpc_register(void)
 {
+    client_lend_id = MERCURY_REGISTER(
+        "client lend", client_lend_t, client_lent_t, client_lend_any);
     client_inc_id =
         MERCURY_REGISTER("client inc", rpc_one_t, rpc_one_t, client_inc);
     client_move_id = MERCURY_REGISTER(
@@ -108,6 +162,8 @@ HG_TEST_ROLE(passer)
     rpc_start(&end, NULL, false);
     client_class = end.na_class;
     rpc_serve(&end);
+    if (client_lent != HG_BULK_NULL)
+        HG_CHECK_OK(HG_Bulk_handle_free(client_lent));
     rpc_end(&end);
 }
 
@@ -232,24 +288,6 @@ static void client_close(struct client_case *c)
     free(c->third_name);
 }
 
-/* Memory of the application, or of the library if `bytes` is NULL, bound. */
-static hg_bulk_t client_lend(unsigned char *bytes, size_t size)
-{
-    unsigned int count;
-    void *memory = bytes;
-    hg_bulk_t bulk;
-    size_t i;
-
-    HG_CHECK_OK(
-        HG_Bulk_handle_create(1, &memory, &size, HG_BULK_READWRITE, &bulk));
-    HG_CHECK_OK(HG_Bulk_handle_access(
-        bulk, 0, size, HG_BULK_READWRITE, 1, &memory, &size, &count));
-    for (i = 0; i < size; i++)
-        ((unsigned char *) memory)[i] = blob_byte(i);
-    HG_CHECK_OK(HG_Bulk_handle_bind(bulk));
-    return bulk;
-}
-
 /* Let a process move all of it: the third one, or, without, the middle one. */
 static client_moved_t client_pass(
     struct client_case *c, hg_bulk_t bulk, char *third, char *callee, bool push)
@@ -348,6 +386,45 @@ HG_TEST_WHERE(client_is_not_called_by_the_process_that_moves_its_memory,
         HG_CHECK(atomic_load(&client_incs) == 1);
     }
     HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    client_close(&c);
+    free(bytes);
+}
+
+/* The client has moved memory of the third process, by a connection that the
+ * client made: it has the name from the handle, and never looked it up. Its
+ * calls are refused. */
+HG_TEST_WHERE(client_is_not_called_by_the_process_whose_memory_it_moves,
+    hg_test_crosses_processes)
+{
+    unsigned char *bytes = rpc_new_pattern(1000, 7);
+    client_lend_t in = {NULL};
+    client_move_t move = {HG_BULK_NULL, NULL, NULL, 0};
+    client_lent_t theirs = {HG_BULK_NULL};
+    struct client_case c;
+    client_moved_t out;
+    hg_request_t lend;
+    hg_bulk_t own;
+    unsigned i;
+
+    hg_test_allow_log("refused a call of");
+    client_open(&c);
+    in.third = c.third_name;
+    own = client_lend(bytes, 1000); /* sm: it can be reached from now on */
+    lend = rpc_start_call(&c.end, client_lend_id, &in, &theirs);
+    HG_CHECK_OK(rpc_wait(lend));
+    move.bulk = theirs.bulk;
+    for (i = 0; i < 2; i++) {
+        memset(bytes, 0, 1000);
+        HG_CHECK_OK(client_transfer(&move, bytes, 1000));
+        HG_CHECK_EQ_U64(bytes[999], blob_byte(999));
+        out = client_pass(&c, HG_BULK_NULL, c.third_name, c.own, false);
+        HG_CHECK(out.called != HG_SUCCESS);
+        if (hg_test_finds_callers())
+            HG_CHECK_RET(out.called, HG_PERMISSION);
+    }
+    HG_CHECK(atomic_load(&client_incs) == 0);
+    HG_CHECK_OK(HG_Request_free(lend));
+    HG_CHECK_OK(HG_Bulk_handle_free(own));
     client_close(&c);
     free(bytes);
 }

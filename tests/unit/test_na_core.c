@@ -7,6 +7,7 @@
 
 #include "harness.h"
 #include "support/faults.h"
+#include "support/loop.h"
 
 #include <sys/resource.h>
 
@@ -875,6 +876,44 @@ HG_TEST(counters_past_the_limit_are_ignored)
     }
     HG_CHECK(na_class_counter_at(na_class, NA_CORE_COUNTERS, &value) == NULL);
     HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* A class that does not listen: the owner of bulk memory, whose name only peers
+ * know, is a stranger until the application looks it up. */
+HG_TEST(addr_that_only_peers_have_named_is_a_stranger)
+{
+    static const char *const names[] = {"loop://one", "loop://two"};
+    na_class_t *client, *server[2];
+    struct na_addr *addr, *same;
+    unsigned i;
+
+    loop_register();
+    client = NA_Initialize("loop://client", NA_FALSE);
+    HG_CHECK(client != NULL);
+    for (i = 0; i < 2; i++) { /* both ways of a lookup */
+        server[i] = NA_Initialize(names[i], NA_TRUE);
+        HG_CHECK(server[i] != NULL);
+        HG_CHECK_OK(na_lookup_resolve(client, names[i], NA_TRUE, &addr));
+        HG_CHECK(na_addr_is_stranger(addr));
+        if (i == 0)
+            HG_CHECK_OK(NA_Addr_resolve(client, names[i], &same));
+        else
+            HG_CHECK_OK(NA_Addr_lookup_wait(client, names[i], 1000, &same));
+        HG_CHECK(same == addr && !na_addr_is_stranger(addr));
+        na_addr_unref(addr);
+        HG_CHECK_OK(na_lookup_resolve(client, names[i], NA_TRUE, &addr));
+        HG_CHECK(same == addr && !na_addr_is_stranger(addr));
+        na_addr_unref(addr);
+        HG_CHECK_OK(NA_Addr_free(client, same));
+    }
+    HG_CHECK_OK(na_lookup_resolve(server[0], "loop://client", NA_TRUE, &addr));
+    HG_CHECK(!na_addr_is_stranger(addr)); /* a listener has none */
+    na_addr_unref(addr);
+    na_addr_set_named(client->self_addr, NA_TRUE);
+    HG_CHECK(!na_addr_is_stranger(client->self_addr));
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(NA_Finalize(server[i]));
+    HG_CHECK_OK(NA_Finalize(client));
 }
 
 /* ---- sink ---- */
