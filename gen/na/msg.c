@@ -301,14 +301,15 @@ HG_NOINLINE static struct na_op *na_msg_seek_receive(
 
     while (link != head) {
         const struct na_op *op = HG_CONTAINER_OF(link, struct na_op, link);
+        struct na_addr *addr = op->addr;
 
         link = link->next;
-        if (op->addr == NULL || op->msg.tag != in->tag)
+        if (addr == NULL || op->msg.tag != in->tag)
             continue;
-        /* An attempt that is in progress may be too early. */
-        na_addr_core_of(op->addr)->again = true;
-        if (na_msg_connect(core, op->addr))
+        if (na_msg_connect(core, addr))
             link = head->next; /* its list has changed */
+        else if (na_addr_core_of(addr)->connecting)
+            na_addr_core_of(addr)->again = true; /* this may be too early */
     }
     return na_msg_find_receive(&core->inbox, in);
 }
