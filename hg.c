@@ -20278,8 +20278,6 @@ struct hg_context;
 #define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
 #define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
-#define HG_HANDLE_PARKED 16
-
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
@@ -20381,12 +20379,9 @@ struct hg_handle {
     struct hg_context *context;
     _Atomic uint64_t refs; /* three counts: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    bool counted;   /* target: counted for its peer; written by the sender or
+    bool counted;    /* target: counted for its peer; written by the sender or
                     with the last reference */
-    bool in_flight; /* origin: counted as in flight; class's lock */
-    /* Target, callback model: the application destroyed it without a response,
-     * and may destroy it once more, as in Mercury. */
-    _Atomic bool abandoned;
+    bool in_flight;  /* origin: counted as in flight; class's lock */
     uint64_t number; /* its number in the table of sequences, new for each call;
                    0: none; class's lock */
     /* Target, request model: what decoding the input allocated; NULL: nothing,
@@ -20466,11 +20461,6 @@ struct hg_context {
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    /* Free handles that were abandoned; one of them may be NULL. Each stays for
-     * HG_HANDLE_PARKED more: until then no call has a handle that is destroyed
-     * once more. */
-    struct hg_handle *parked[HG_HANDLE_PARKED];
-    unsigned parked_next;
     /* Of large buffers in the pool; written with the lock. */
     _Atomic size_t pool_bytes;
     struct na_link origins; /* outgoing calls */
@@ -20884,21 +20874,6 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Keep a free handle that was abandoned out of the pool. Returns the one that
- * was kept for the longest time, for the pool, or NULL. The lock is held. */
-static HG_NOINLINE struct hg_handle *hg_handle_park(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    struct hg_handle **place =
-        &context->parked[context->parked_next++ % HG_HANDLE_PARKED];
-    struct hg_handle *oldest = *place;
-
-    *place = handle;
-    if (oldest != NULL)
-        atomic_store(&oldest->abandoned, false);
-    return oldest;
-}
-
 /* Put the handle into the pool. Returns the handle that the pool has no space
  * for, or NULL. The lock is held. */
 static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
@@ -20916,12 +20891,6 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(
-            atomic_load_explicit(&handle->abandoned, memory_order_relaxed))) {
-        handle = hg_handle_park(handle);
-        if (handle == NULL)
-            return NULL;
-    }
     if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
@@ -21056,7 +21025,6 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     unsigned depth =
         hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
 
-    atomic_store(&handle->abandoned, context->callbacks && !handle->one_way);
     atomic_store(&handle->refs, 1);
     context->abandon(handle);
     if (depth > 0)
@@ -21263,16 +21231,10 @@ HG_PRIVATE struct hg_handle *hg_handle_find_input(
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;
-    unsigned i;
 
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;
-    for (i = 0; i < HG_HANDLE_PARKED; i++) {
-        if (context->parked[i] != NULL)
-            hg_handle_delete(context->parked[i]);
-        context->parked[i] = NULL;
-    }
 }
 
 HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
@@ -21853,19 +21815,14 @@ HG_PRIVATE hg_return_t hg_check_context(
 HG_PRIVATE hg_return_t hg_check_handle_slowly(
     const struct hg_handle *handle, const char *function);
 
-/* Whether the handle has references, in the process of its class. */
-static inline bool hg_check_is_usable(const struct hg_handle *handle)
-{
-    return atomic_load_explicit(&handle->refs, memory_order_relaxed) %
-            HG_HANDLE_DECODED >
-        0 &&
-        !na_class_is_forked(handle->context->hg_class->na_class);
-}
-
 static inline hg_return_t hg_check_handle(
     const struct hg_handle *handle, const char *function)
 {
-    if (HG_LIKELY(handle != NULL && hg_check_is_usable(handle)))
+    if (HG_LIKELY(handle != NULL &&
+            atomic_load_explicit(&handle->refs, memory_order_relaxed) %
+                    HG_HANDLE_DECODED >
+                0 &&
+            !na_class_is_forked(handle->context->hg_class->na_class)))
         return HG_SUCCESS;
     return hg_check_handle_slowly(handle, function);
 }
@@ -26149,30 +26106,21 @@ hg_return_t HG_Create(
     return ret;
 }
 
-/* The application has no reference. In Mercury an incoming call without a
- * response has two, and such a program destroys it twice. The state is read
- * first: hg_handle_abandon() sets it last. */
-static HG_NOINLINE hg_return_t hg_call_destroy_again(struct hg_handle *handle)
+hg_return_t HG_Destroy(hg_handle_t handle)
 {
     hg_return_t ret;
 
-    if (!na_class_is_forked(handle->context->hg_class->na_class) &&
-        (handle->state == HG_HANDLE_ARRIVED ||
-            atomic_exchange(&handle->abandoned, false)))
+    if (handle == NULL)
         return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
-    return ret != HG_SUCCESS ? ret
-                             : hg_log_misuse("rpc", "HG_Destroy",
-                                   "it was destroyed more often than "
-                                   "referenced");
-}
-
-hg_return_t HG_Destroy(hg_handle_t handle)
-{
-    if (handle == NULL ||
-        (hg_check_is_usable(handle) && hg_handle_take_back(handle, false)))
+    if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
+        return ret;
+    /* In its handler, a one-way call may be destroyed once more: in Mercury it
+     * has two references. */
+    if (handle->target && handle->state == HG_HANDLE_ARRIVED)
         return HG_SUCCESS;
-    return hg_call_destroy_again(handle);
+    return hg_log_misuse(
+        "rpc", "HG_Destroy", "it was destroyed more often than referenced");
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)

@@ -85,30 +85,21 @@ hg_return_t HG_Create(
     return ret;
 }
 
-/* The application has no reference. In Mercury an incoming call without a
- * response has two, and such a program destroys it twice. The state is read
- * first: hg_handle_abandon() sets it last. */
-static HG_NOINLINE hg_return_t hg_call_destroy_again(struct hg_handle *handle)
+hg_return_t HG_Destroy(hg_handle_t handle)
 {
     hg_return_t ret;
 
-    if (!na_class_is_forked(handle->context->hg_class->na_class) &&
-        (handle->state == HG_HANDLE_ARRIVED ||
-            atomic_exchange(&handle->abandoned, false)))
+    if (handle == NULL)
         return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
-    return ret != HG_SUCCESS ? ret
-                             : hg_log_misuse("rpc", "HG_Destroy",
-                                   "it was destroyed more often than "
-                                   "referenced");
-}
-
-hg_return_t HG_Destroy(hg_handle_t handle)
-{
-    if (handle == NULL ||
-        (hg_check_is_usable(handle) && hg_handle_take_back(handle, false)))
+    if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
+        return ret;
+    /* In its handler, a one-way call may be destroyed once more: in Mercury it
+     * has two references. */
+    if (handle->target && handle->state == HG_HANDLE_ARRIVED)
         return HG_SUCCESS;
-    return hg_call_destroy_again(handle);
+    return hg_log_misuse(
+        "rpc", "HG_Destroy", "it was destroyed more often than referenced");
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)

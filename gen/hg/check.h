@@ -26,19 +26,14 @@ HG_PRIVATE hg_return_t hg_check_context(
 HG_PRIVATE hg_return_t hg_check_handle_slowly(
     const struct hg_handle *handle, const char *function);
 
-/* Whether the handle has references, in the process of its class. */
-static inline bool hg_check_is_usable(const struct hg_handle *handle)
-{
-    return atomic_load_explicit(&handle->refs, memory_order_relaxed) %
-            HG_HANDLE_DECODED >
-        0 &&
-        !na_class_is_forked(handle->context->hg_class->na_class);
-}
-
 static inline hg_return_t hg_check_handle(
     const struct hg_handle *handle, const char *function)
 {
-    if (HG_LIKELY(handle != NULL && hg_check_is_usable(handle)))
+    if (HG_LIKELY(handle != NULL &&
+            atomic_load_explicit(&handle->refs, memory_order_relaxed) %
+                    HG_HANDLE_DECODED >
+                0 &&
+            !na_class_is_forked(handle->context->hg_class->na_class)))
         return HG_SUCCESS;
     return hg_check_handle_slowly(handle, function);
 }

@@ -165,21 +165,6 @@ static HG_HOT void hg_handle_clear(struct hg_handle *handle)
             offsetof(struct hg_handle, target)));
 }
 
-/* Keep a free handle that was abandoned out of the pool. Returns the one that
- * was kept for the longest time, for the pool, or NULL. The lock is held. */
-static HG_NOINLINE struct hg_handle *hg_handle_park(struct hg_handle *handle)
-{
-    struct hg_context *context = handle->context;
-    struct hg_handle **place =
-        &context->parked[context->parked_next++ % HG_HANDLE_PARKED];
-    struct hg_handle *oldest = *place;
-
-    *place = handle;
-    if (oldest != NULL)
-        atomic_store(&oldest->abandoned, false);
-    return oldest;
-}
-
 /* Put the handle into the pool. Returns the handle that the pool has no space
  * for, or NULL. The lock is held. */
 static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
@@ -197,12 +182,6 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     assert(context->live > 0);
     context->live--;
-    if (HG_UNLIKELY(
-            atomic_load_explicit(&handle->abandoned, memory_order_relaxed))) {
-        handle = hg_handle_park(handle);
-        if (handle == NULL)
-            return NULL;
-    }
     if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
             (void) hg_slots_remove(&context->sequences, handle->number);
@@ -337,7 +316,6 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     unsigned depth =
         hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
 
-    atomic_store(&handle->abandoned, context->callbacks && !handle->one_way);
     atomic_store(&handle->refs, 1);
     context->abandon(handle);
     if (depth > 0)
@@ -544,16 +522,10 @@ HG_PRIVATE struct hg_handle *hg_handle_find_input(
 HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
 {
     struct na_link *link;
-    unsigned i;
 
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;
-    for (i = 0; i < HG_HANDLE_PARKED; i++) {
-        if (context->parked[i] != NULL)
-            hg_handle_delete(context->parked[i]);
-        context->parked[i] = NULL;
-    }
 }
 
 HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,

@@ -55,8 +55,6 @@ struct hg_context;
 #define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
 #define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
-#define HG_HANDLE_PARKED 16
-
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
@@ -158,12 +156,9 @@ struct hg_handle {
     struct hg_context *context;
     _Atomic uint64_t refs; /* three counts: see HG_HANDLE_GIVEN */
     _Atomic enum hg_handle_state state;
-    bool counted;   /* target: counted for its peer; written by the sender or
+    bool counted;    /* target: counted for its peer; written by the sender or
                     with the last reference */
-    bool in_flight; /* origin: counted as in flight; class's lock */
-    /* Target, callback model: the application destroyed it without a response,
-     * and may destroy it once more, as in Mercury. */
-    _Atomic bool abandoned;
+    bool in_flight;  /* origin: counted as in flight; class's lock */
     uint64_t number; /* its number in the table of sequences, new for each call;
                    0: none; class's lock */
     /* Target, request model: what decoding the input allocated; NULL: nothing,
@@ -243,11 +238,6 @@ struct hg_context {
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
-    /* Free handles that were abandoned; one of them may be NULL. Each stays for
-     * HG_HANDLE_PARKED more: until then no call has a handle that is destroyed
-     * once more. */
-    struct hg_handle *parked[HG_HANDLE_PARKED];
-    unsigned parked_next;
     /* Of large buffers in the pool; written with the lock. */
     _Atomic size_t pool_bytes;
     struct na_link origins; /* outgoing calls */
