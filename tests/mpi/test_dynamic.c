@@ -7,6 +7,7 @@
 #define _GNU_SOURCE 1
 #include <mpi.h>
 
+#include "conform/conform.h"
 #include "conform/rpc.h"
 #include "mpi/ranks.h"
 
@@ -323,6 +324,93 @@ HG_TEST_ROLE(busy_client)
 HG_TEST_SECONDS(lookup_without_a_listener_does_not_delay_others, 60)
 {
     const struct ranks_job jobs[] = {{1, "host_of_one"}, {1, "busy_client"}};
+
+    HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
+}
+
+/* ---- A receive by an address that was only resolved ---- */
+
+static void dynamic_start(struct conform_end *end, char name[NA_MAX_ADDR_LEN])
+{
+    end->na_class = NA_Initialize("mpi+dynamic://", NA_TRUE);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+    HG_CHECK_OK(
+        NA_Addr_to_string(end->na_class, name, NA_MAX_ADDR_LEN, end->self));
+}
+
+static void dynamic_send(
+    struct conform_end *end, na_addr_t to, bool expected, const char *text)
+{
+    struct conform_call send;
+
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK((expected ? NA_Msg_send_expected : NA_Msg_send_unexpected)(
+        end->na_class, end->context, conform_ended, &send, text,
+        strlen(text) + 1, to, 7, &send.id));
+    HG_CHECK_OK(conform_wait(end, &send));
+}
+
+/* The source of an unexpected message, which the caller frees. */
+static na_addr_t dynamic_meet(struct conform_end *end)
+{
+    struct conform_call recv;
+    char got[8];
+
+    HG_CHECK_OK(conform_recv(end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(conform_wait(end, &recv));
+    return recv.addr;
+}
+
+HG_TEST_ROLE(early_sender)
+{
+    struct conform_end end;
+    char name[NA_MAX_ADDR_LEN];
+    na_addr_t to;
+
+    HG_CHECK(argc == 1);
+    dynamic_start(&end, name);
+    dynamic_report(argv[0], 0, name);
+    dynamic_receive(argv[0], 1, name);
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &to));
+    dynamic_send(&end, to, true, "one");
+    dynamic_send(&end, to, false, "hello");
+    HG_CHECK_OK(NA_Addr_free(end.na_class, dynamic_meet(&end)));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, to));
+    conform_close(&end);
+}
+
+HG_TEST_ROLE(late_receiver)
+{
+    struct conform_call recv;
+    struct conform_end end;
+    char own[NA_MAX_ADDR_LEN], name[NA_MAX_ADDR_LEN], got[8];
+    na_addr_t from, source;
+
+    HG_CHECK(argc == 1);
+    memset(&recv, 0, sizeof(recv));
+    dynamic_start(&end, own);
+    dynamic_receive(argv[0], 0, name);
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &from));
+    dynamic_report(argv[0], 1, own); /* now the sender connects */
+    source = dynamic_meet(&end);
+    HG_CHECK(source != from); /* two connections, not known as one peer */
+    HG_CHECK_OK(NA_Msg_recv_expected(end.na_class, end.context, conform_ended,
+        &recv, got, sizeof(got), from, 7, &recv.id));
+    HG_CHECK_OK(conform_wait(&end, &recv));
+    HG_CHECK_EQ_STR(got, "one");
+    HG_CHECK(NA_Addr_cmp(end.na_class, source, from));
+    dynamic_send(&end, source, false, "bye");
+    HG_CHECK_OK(NA_Addr_free(end.na_class, source));
+    HG_CHECK_OK(NA_Addr_free(end.na_class, from));
+    conform_close(&end);
+}
+
+HG_TEST_SECONDS(receive_by_name_gets_a_message_that_came_before, 60)
+{
+    const struct ranks_job jobs[] = {{1, "early_sender"}, {1, "late_receiver"}};
 
     HG_CHECK_EQ_INT(ranks_run_apart(jobs, 2), 0);
 }
