@@ -3519,9 +3519,9 @@ struct na_addr_core {
     _Atomic uint32_t refs;
     /* Guarded by the class's lock; together they are one of refs. */
     uint32_t uses;
-    _Atomic uint32_t given; /* references of the application */
-    _Atomic int dead;       /* NA_SUCCESS while alive */
-    _Atomic uint8_t named;  /* enum na_addr_named */
+    _Atomic uint32_t given;   /* references of the application */
+    _Atomic int dead;         /* NA_SUCCESS while alive */
+    enum na_addr_named named; /* class's lock */
     /* The name that the application uses, if it is not the class's prefix and
      * the transport's name; or NULL. Set once, with list_lock held. */
     char *label;
@@ -4051,20 +4051,9 @@ static inline void na_addr_unuse(struct na_addr *addr)
 
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
-/* A name has led to the address. `from_peer`: as in na_lookup_resolve. */
+/* A name has led to the address. `from_peer`: as in na_lookup_resolve. If only
+ * peers have named it and the class does not listen, it is a stranger. */
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer);
-
-/* Whether the class does not listen, and has not looked up this peer: either
- * one has connected to the other, to move bulk data. Its calls are refused, and
- * its other messages are dropped. */
-static inline bool na_addr_is_stranger(const struct na_addr *addr)
-{
-    unsigned named = atomic_load_explicit(
-        &na_addr_core_of(addr)->named, memory_order_relaxed);
-
-    return named == NA_ADDR_NOT_NAMED ? addr->stranger
-                                      : named == NA_ADDR_NAMED_BY_PEER;
-}
 
 /* Pass a reference to the application, which releases it with
  * NA_Addr_free(). */
@@ -4164,7 +4153,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
-    atomic_init(&addr->named, NA_ADDR_NOT_NAMED);
+    addr->named = NA_ADDR_NOT_NAMED;
     addr->pub.na_class = na_class;
     addr->pub.self = self;
     hg_lock(&core->list_lock);
@@ -4309,14 +4298,19 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
 
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
 {
-    _Atomic uint8_t *named = &na_addr_core_of(addr)->named;
-    uint8_t before = NA_ADDR_NOT_NAMED;
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
+    enum na_addr_named *named = &na_addr_core_of(addr)->named;
 
-    if (!from_peer)
-        atomic_store(named, NA_ADDR_LOOKED_UP);
-    else if (!addr->self && !addr->na_class->listen)
-        (void) atomic_compare_exchange_strong(
-            named, &before, NA_ADDR_NAMED_BY_PEER);
+    hg_enter(core->lock);
+    if (!from_peer) {
+        *named = NA_ADDR_LOOKED_UP;
+        addr->stranger = NA_FALSE;
+    } else if (*named == NA_ADDR_NOT_NAMED && !addr->self &&
+        !addr->na_class->listen) {
+        *named = NA_ADDR_NAMED_BY_PEER;
+        addr->stranger = NA_TRUE;
+    }
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_addr_give(struct na_addr *addr)
@@ -5418,7 +5412,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         struct na_msg_in in = {source, data, size, tag, plane, target};
 
-        if (na_addr_is_stranger(source) && plane != NA_MSG_RPC) {
+        if (source->stranger && plane != NA_MSG_RPC) {
             ret = NA_PERMISSION;
         } else if (ret == NA_NOENTRY) {
             struct na_op *op = na_msg_find_receive(&core->inbox, &in);
@@ -24904,7 +24898,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
-    } else if (HG_UNLIKELY(na_addr_is_stranger(source)))
+    } else if (HG_UNLIKELY(source->stranger))
         ret = hg_context_refuse_stranger(context, source, &header);
     return hg_context_file(context, source, &header, ret);
 }

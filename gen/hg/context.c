@@ -68,7 +68,7 @@ static na_return_t hg_context_arrived(void *arg, struct na_addr *source,
             source->name != NULL ? source->name : "a peer");
         if (!answerable)
             return NA_SUCCESS;
-    } else if (HG_UNLIKELY(na_addr_is_stranger(source)))
+    } else if (HG_UNLIKELY(source->stranger))
         ret = hg_context_refuse_stranger(context, source, &header);
     return hg_context_file(context, source, &header, ret);
 }

@@ -24,7 +24,7 @@ HG_PRIVATE struct na_addr *na_addr_create(
     atomic_init(&addr->refs, 1);
     atomic_init(&addr->given, 0);
     atomic_init(&addr->dead, NA_SUCCESS);
-    atomic_init(&addr->named, NA_ADDR_NOT_NAMED);
+    addr->named = NA_ADDR_NOT_NAMED;
     addr->pub.na_class = na_class;
     addr->pub.self = self;
     hg_lock(&core->list_lock);
@@ -169,14 +169,19 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
 
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
 {
-    _Atomic uint8_t *named = &na_addr_core_of(addr)->named;
-    uint8_t before = NA_ADDR_NOT_NAMED;
+    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
+    enum na_addr_named *named = &na_addr_core_of(addr)->named;
 
-    if (!from_peer)
-        atomic_store(named, NA_ADDR_LOOKED_UP);
-    else if (!addr->self && !addr->na_class->listen)
-        (void) atomic_compare_exchange_strong(
-            named, &before, NA_ADDR_NAMED_BY_PEER);
+    hg_enter(core->lock);
+    if (!from_peer) {
+        *named = NA_ADDR_LOOKED_UP;
+        addr->stranger = NA_FALSE;
+    } else if (*named == NA_ADDR_NOT_NAMED && !addr->self &&
+        !addr->na_class->listen) {
+        *named = NA_ADDR_NAMED_BY_PEER;
+        addr->stranger = NA_TRUE;
+    }
+    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_addr_give(struct na_addr *addr)

@@ -54,20 +54,9 @@ static inline void na_addr_unuse(struct na_addr *addr)
 
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
-/* A name has led to the address. `from_peer`: as in na_lookup_resolve. */
+/* A name has led to the address. `from_peer`: as in na_lookup_resolve. If only
+ * peers have named it and the class does not listen, it is a stranger. */
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer);
-
-/* Whether the class does not listen, and has not looked up this peer: either
- * one has connected to the other, to move bulk data. Its calls are refused, and
- * its other messages are dropped. */
-static inline bool na_addr_is_stranger(const struct na_addr *addr)
-{
-    unsigned named = atomic_load_explicit(
-        &na_addr_core_of(addr)->named, memory_order_relaxed);
-
-    return named == NA_ADDR_NOT_NAMED ? addr->stranger
-                                      : named == NA_ADDR_NAMED_BY_PEER;
-}
 
 /* Pass a reference to the application, which releases it with
  * NA_Addr_free(). */

@@ -89,9 +89,9 @@ struct na_addr_core {
     _Atomic uint32_t refs;
     /* Guarded by the class's lock; together they are one of refs. */
     uint32_t uses;
-    _Atomic uint32_t given; /* references of the application */
-    _Atomic int dead;       /* NA_SUCCESS while alive */
-    _Atomic uint8_t named;  /* enum na_addr_named */
+    _Atomic uint32_t given;   /* references of the application */
+    _Atomic int dead;         /* NA_SUCCESS while alive */
+    enum na_addr_named named; /* class's lock */
     /* The name that the application uses, if it is not the class's prefix and
      * the transport's name; or NULL. Set once, with list_lock held. */
     char *label;

@@ -344,7 +344,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
         struct na_msg_in in = {source, data, size, tag, plane, target};
 
-        if (na_addr_is_stranger(source) && plane != NA_MSG_RPC) {
+        if (source->stranger && plane != NA_MSG_RPC) {
             ret = NA_PERMISSION;
         } else if (ret == NA_NOENTRY) {
             struct na_op *op = na_msg_find_receive(&core->inbox, &in);

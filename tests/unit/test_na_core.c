@@ -894,23 +894,23 @@ HG_TEST(addr_that_only_peers_have_named_is_a_stranger)
         server[i] = NA_Initialize(names[i], NA_TRUE);
         HG_CHECK(server[i] != NULL);
         HG_CHECK_OK(na_lookup_resolve(client, names[i], NA_TRUE, &addr));
-        HG_CHECK(na_addr_is_stranger(addr));
+        HG_CHECK(addr->stranger);
         if (i == 0)
             HG_CHECK_OK(NA_Addr_resolve(client, names[i], &same));
         else
             HG_CHECK_OK(NA_Addr_lookup_wait(client, names[i], 1000, &same));
-        HG_CHECK(same == addr && !na_addr_is_stranger(addr));
+        HG_CHECK(same == addr && !addr->stranger);
         na_addr_unref(addr);
         HG_CHECK_OK(na_lookup_resolve(client, names[i], NA_TRUE, &addr));
-        HG_CHECK(same == addr && !na_addr_is_stranger(addr));
+        HG_CHECK(same == addr && !addr->stranger);
         na_addr_unref(addr);
         HG_CHECK_OK(NA_Addr_free(client, same));
     }
     HG_CHECK_OK(na_lookup_resolve(server[0], "loop://client", NA_TRUE, &addr));
-    HG_CHECK(!na_addr_is_stranger(addr)); /* a listener has none */
+    HG_CHECK(!addr->stranger); /* a listener has none */
     na_addr_unref(addr);
     na_addr_set_named(client->self_addr, NA_TRUE);
-    HG_CHECK(!na_addr_is_stranger(client->self_addr));
+    HG_CHECK(!client->self_addr->stranger);
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(NA_Finalize(server[i]));
     HG_CHECK_OK(NA_Finalize(client));
