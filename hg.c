@@ -24496,14 +24496,12 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 
 /* ---- Answering ---- */
 
-/* Claim the answer for `function`, which the application called. HG_EXIST
- * (logged): it has one. */
-static hg_return_t hg_serve_take(
-    struct hg_handle *handle, hg_return_t code, const char *function)
+/* Claim the answer, or HG_EXIST (logged). */
+static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
     if (hg_serve_try_take(handle, code))
         return HG_SUCCESS;
-    hg_log_error("rpc", "%s: a call of \"%s\" was answered twice", function,
+    hg_log_error("rpc", "a call of \"%s\" was answered twice",
         hg_handle_function(handle));
     return HG_EXIST;
 }
@@ -24567,7 +24565,7 @@ static hg_return_t hg_serve_finish(struct hg_handle *handle, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     void *data, hg_handle_left_t left, hg_cb_t callback, void *arg)
 {
-    hg_return_t ret = hg_serve_take(handle, HG_SUCCESS, "HG_Respond");
+    hg_return_t ret = hg_serve_take(handle, HG_SUCCESS);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -24594,7 +24592,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
 HG_PRIVATE hg_return_t hg_serve_respond(
     struct hg_handle *handle, hg_return_t code, void *data)
 {
-    hg_return_t ret = hg_serve_take(handle, code, "HG_Handler_start_output");
+    hg_return_t ret = hg_serve_take(handle, code);
 
     if (ret != HG_SUCCESS)
         return ret;
@@ -24607,7 +24605,7 @@ HG_PRIVATE hg_return_t hg_serve_respond(
 HG_PRIVATE hg_return_t hg_serve_respond_error(
     struct hg_handle *handle, hg_return_t code, const char *text)
 {
-    hg_return_t ret = hg_serve_take(handle, code, "HG_Respond_error");
+    hg_return_t ret = hg_serve_take(handle, code);
 
     if (ret == HG_SUCCESS)
         hg_serve_send_code(handle, code, text);
@@ -24655,7 +24653,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_raw(
             hg_handle_function(handle), extra_size, limit);
         return HG_MSGSIZE;
     }
-    ret = hg_serve_take(handle, HG_SUCCESS, "HG_Handler_start_response");
+    ret = hg_serve_take(handle, HG_SUCCESS);
     if (ret != HG_SUCCESS || handle->one_way)
         return ret;
     ret = hg_buf_reserve(

@@ -881,7 +881,7 @@ HG_TEST(second_answer_is_exist)
 {
     struct cb_end end;
 
-    hg_test_allow_log("HG_Respond: a call of \"act\" was answered twice");
+    hg_test_allow_log("a call of \"act\" was answered twice");
     cb_open(&end);
     HG_CHECK_OK(calls_do_act(&end, CALLS_ANSWER_TWICE, 0));
     cb_close(&end);

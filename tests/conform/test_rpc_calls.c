@@ -525,7 +525,7 @@ HG_TEST(calls_with_handwritten_procs)
     two_t in = {0, 9};
     one_t out = {0};
 
-    hg_test_allow_log("HG_Handler_start_response: a call of "); /* twice */
+    hg_test_allow_log("was answered twice"); /* calls_raw tries */
     hg_test_allow_log("has 10 bytes, but the buffer is NULL");
     rpc_open(&end);
     HG_CHECK_OK(rpc_call(&end, calls_raw_id, &in, &out));
@@ -608,7 +608,7 @@ HG_TEST(calls_end_once_whatever_the_handler_does)
     size_t i;
 
     hg_test_allow_log("\"calls act\" answered and then failed");
-    hg_test_allow_log("HG_Handler_start_output: a call of \"calls act\" was ");
+    hg_test_allow_log("was answered twice");
     hg_test_allow_log("freed twice");
     hg_test_allow_log("inside a handler");
     hg_test_allow_log("a thread waits or runs a handler");
