@@ -1995,7 +1995,7 @@ struct hg_counters {
     uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */
 };
 
-/** Counters for HG_Get_counters() and HG_Class_get_counters() to fill. */
+/** Counters for HG_Get_counters() to fill. */
 #define HG_COUNTERS_INITIALIZER \
     { \
         sizeof(struct hg_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
@@ -8286,10 +8286,10 @@ struct na_addr {
     struct na_class *na_class;
     const char *name; /**< its address string; NULL while unknown */
     na_bool_t self;   /**< it is the class itself */
-    /** (transport) A peer that connected to a class which does not listen, and
-     * was not looked up itself: its calls are refused, and its other
-     * messages are dropped. Set before the first one arrives. The core does
-     * the same with a peer of which `addr_resolve` was told by peers only. */
+    /** The class does not listen, and has not looked up this peer: its calls
+     * are refused, and its other messages are dropped. The transport sets it
+     * for a peer that connected, before its first message arrives. The core
+     * sets it for a peer whose name came only from other peers. */
     na_bool_t stranger;
 };
 

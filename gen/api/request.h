@@ -625,7 +625,7 @@ struct hg_counters {
     uint64_t bulk_damaged; /**< transfers from here with HG_CHECKSUM_ERROR */
 };
 
-/** Counters for HG_Get_counters() and HG_Class_get_counters() to fill. */
+/** Counters for HG_Get_counters() to fill. */
 #define HG_COUNTERS_INITIALIZER \
     { \
         sizeof(struct hg_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \

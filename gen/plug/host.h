@@ -310,7 +310,7 @@ static NA_PLUG_PERHAPS struct na_plug_query *na_plug_answer(
     return query;
 }
 
-/* What a class of one family says about an address of the other. */
+/* Texts of a class of one family about an address of the other. */
 #define NA_PLUG_ONLY_V4 \
     "this class has only IPv4. For IPv6 open it at [::], or with addr_format " \
     "NA_ADDR_IPV6"

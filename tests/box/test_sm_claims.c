@@ -29,8 +29,8 @@ HG_TEST_ROLE(claimer)
     free(hg_test_read_parent());
 }
 
-/* A third process claims the name of a client that has bound memory. Who looks
- * the client up gets the client. */
+/* A third process claims the name of a client that has bound memory. A
+ * lookup of that name reaches the client. */
 HG_TEST(claimed_name_of_a_client_does_not_lead_to_the_claimer)
 {
     struct conform_end server, client;
@@ -179,7 +179,7 @@ HG_TEST(receive_waits_for_a_peer_that_makes_progress_late)
     claims_close(&pair);
 }
 
-/* What does not wait for ever ends after lookup_ms, and with it the receive. */
+/* A lookup and a close end after lookup_ms, and the receive ends with them. */
 HG_TEST(lookup_and_close_do_not_wait_with_a_receive)
 {
     struct claims_pair pair;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transport sm: a class that does not listen, and has bound bulk memory, so
- * that any process can reach it. What such a process can do, and what it
- * cannot.
+ * that any process can reach it. The cases say what such a process can
+ * do, and what it cannot.
  */
 #include "sm_packets.h"
 

@@ -9,7 +9,7 @@
 #define RAW_SIZE 65536u
 #define RAW_LARGE 200000u /* exceeds a message of each transport */
 
-/* What the server does in addition. */
+/* Additional actions of the server. */
 enum raw_how {
     RAW_PLAIN = 0,
     RAW_RELEASE = 1, /* release the message when the response was sent */

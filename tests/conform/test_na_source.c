@@ -378,7 +378,7 @@ HG_TEST_WHERE(receive_outlives_a_failed_attempt, source_has_connections)
     source_close(&net);
 }
 
-/* What an earlier listener sent is not taken for the later one's. */
+/* A message of an earlier listener is not taken for one of the later. */
 HG_TEST_WHERE(message_of_an_earlier_listener_is_not_matched, source_keeps_names)
 {
     struct source_pair pair;
@@ -430,7 +430,8 @@ HG_TEST_WHERE(
     source_pair_close(&pair);
 }
 
-/* Nor does it stand for the listener that it was connected to. */
+/* A terminated address does not stand for the listener that it was connected
+ * to. */
 HG_TEST_WHERE(
     receive_of_a_terminated_address_is_of_the_next_listener, source_keeps_names)
 {
