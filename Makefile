@@ -80,6 +80,20 @@ hg_forward_sources := examples/forward/hg_forward.c \
     examples/forward/forward.c $(wildcard examples/forward/client_*.c) \
     examples/usage.c
 
+# ---- GASNet ----
+#
+# The conduit, its launcher and its programs need Linux.
+
+GASNET_HEADERS  := $(wildcard examples/gasnet/*.h)
+GASNET_PROGRAMS := $(if $(SM),$(basename $(notdir $(wildcard \
+    $(addprefix examples/gasnet/,gasnetrun_hg.c gasnet_perf.c)))))
+GASNET_SOURCES  := $(if $(SM),$(filter-out \
+    $(GASNET_PROGRAMS:%=examples/gasnet/%.c),$(wildcard examples/gasnet/*.c)))
+GASNET_OBJS     := $(GASNET_SOURCES:%.c=$(BUILD)/%.o)
+GASNET          := $(GASNET_PROGRAMS:%=$(BUILD)/examples/gasnet/%)
+GASNET_TESTS    := $(if $(SM),$(patsubst %.c,$(BUILD)/%, \
+    $(wildcard tests/gasnet/*.c)))
+
 .DELETE_ON_ERROR:
 .PHONY: all lib tools check check-programs check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
@@ -442,7 +456,27 @@ FORWARD_TESTS := $(addprefix $(BUILD)/tests/box/test_forward_,calls hostile)
 $(FORWARD_TESTS): HOOK := $(BUILD)/examples/forward/forward.o
 $(FORWARD_TESTS): $(FORWARD) $(FORWARD_HEADERS) tests/box/forward_client.h
 
-examples: $(EXAMPLES) $(FORWARD) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
+$(GASNET_OBJS) $(GASNET:%=%.o): $(BUILD)/%.o: %.c hg.h $(GASNET_HEADERS) \
+        $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+
+# The launcher does not use the conduit.
+$(BUILD)/examples/gasnet/gasnetrun_hg: %: %.o $(EXAMPLE_OBJS)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^
+
+$(BUILD)/examples/gasnet/gasnet_perf: %: %.o $(GASNET_OBJS) $(OBJS) \
+        $(EXAMPLE_OBJS) $(LAZY_FABRIC)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) $(LAZY_LIBS)
+
+# tests/gasnet_jobs runs these with the launcher.
+$(GASNET_TESTS): $(BUILD)/%: %.c $(GASNET_OBJS) $(OBJS) $(LAZY_FABRIC) \
+        $(GASNET_HEADERS)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -Iexamples/gasnet -o $@ $< $(GASNET_OBJS) $(OBJS) \
+	    $(LAZY_LIBS)
+
+examples: $(EXAMPLES) $(FORWARD) $(GASNET) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
 
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
