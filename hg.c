@@ -18529,7 +18529,8 @@ static inline bool hg_limit_take(struct hg_limit *limits,
  * A local handle is published when it is first serialized: its memory is
  * registered, and it gets a random id. A description that comes back to this
  * process becomes an alias: a handle that shares the memory of the original,
- * and becomes invalid when the original is freed.
+ * and becomes invalid when the original is freed. If it comes back later, it
+ * becomes the handle of a peer's memory that was withdrawn.
  *
  * The handle of a peer's memory keeps its description, and is passed on
  * unchanged. The description of a bound handle contains the owner's address, so
@@ -18596,7 +18597,8 @@ struct hg_bulk {
     bool published;
     bool bound;             /* of an alias: that of its original */
     uint8_t context_id;     /* if bound: the owner's context */
-    _Atomic bool withdrawn; /* its owner freed it: no copy starts */
+    _Atomic bool withdrawn; /* its owner, this process, freed it: no copy
+                               starts */
     unsigned holds;         /* copies in progress */
     /* Of an alias; the members that follow are shared. */
     struct hg_bulk *original;
@@ -18747,9 +18749,9 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 
-/* Create a handle from its serialized form, with one reference.
- * HG_PROTOCOL_ERROR, HG_NOENTRY (local memory that was freed), HG_NOMEM, all
- * logged. */
+/* Create a handle from its serialized form, with one reference. If it is of
+ * local memory that was freed, the handle is withdrawn. HG_PROTOCOL_ERROR,
+ * HG_NOMEM, all logged. */
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
 
@@ -19162,8 +19164,8 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
     source->holds--;
 }
 
-/* Create an alias of the handle published under `id`. HG_NOENTRY (logged): it
- * was freed. */
+/* Create an alias of the handle published under `id`. HG_NOENTRY (not logged):
+ * it was freed. */
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
@@ -19185,11 +19187,8 @@ static hg_return_t hg_bulk_make_alias(
         bulk->mem = original->mem;
     }
     hg_leave(layer->lock);
-    if (original == NULL) {
-        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
-        hg_log_warning("bulk", "a bulk handle of this process was freed");
+    if (original == NULL)
         return HG_NOENTRY;
-    }
     *bulk_p = bulk;
     return bulk != NULL ? HG_SUCCESS : HG_NOMEM;
 }
@@ -19515,10 +19514,17 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     hg_return_t ret = HG_PROTOCOL_ERROR;
 
     if (hg_bulk_is_whole(bytes, buf_size)) {
-        if (hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation)
-            return hg_bulk_make_alias(
-                layer, hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p);
-        ret = hg_bulk_read_remote(layer, bytes, bulk_p);
+        bool own = hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation;
+
+        ret = own ? hg_bulk_make_alias(layer,
+                        hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p)
+                  : HG_NOENTRY;
+        /* A peer decodes a handle that was freed, so its owner does, too. */
+        if (ret == HG_NOENTRY) {
+            ret = hg_bulk_read_remote(layer, bytes, bulk_p);
+            if (ret == HG_SUCCESS)
+                (*bulk_p)->withdrawn = own;
+        }
     }
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);
@@ -19694,7 +19700,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     if (local->remote)
         return hg_log_misuse(
             "bulk", function, "the local handle is of a peer's memory");
-    if (origin->remote && args->addr != NULL && args->addr->self)
+    if (origin->remote && !origin->withdrawn && args->addr != NULL &&
+        args->addr->self)
         return hg_log_misuse("bulk", function,
             "the address is the own one, but the origin's memory is a peer's");
     ret = hg_bulk_allows(origin, args->origin_offset, args->size,
@@ -19913,9 +19920,9 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     assert(hg_is_inside(home->layer->lock));
     ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
-        ret = args->origin->remote
-            ? hg_transfer_find_owner(args, &transfer->owner)
-            : hg_bulk_check_there(args->origin);
+        ret = hg_bulk_check_there(args->origin);
+    if (ret == HG_SUCCESS && args->origin->remote)
+        ret = hg_transfer_find_owner(args, &transfer->owner);
     if (ret != HG_SUCCESS)
         return ret;
     transfer->home = home;

@@ -1842,8 +1842,6 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  *                            allows it.
  * @retval HG_OVERFLOW        the proc wants more bytes than arrived. The two
  *                            sides registered different types.
- * @retval HG_NOENTRY         it has a bulk handle of this process that was
- *                            freed.
  * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
  *                            NULL.
  * @retval HG_NOMEM           out of memory.
@@ -2216,12 +2214,14 @@ HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
 /**
  * Create a handle from the bytes of HG_Bulk_handle_serialize().
  *
+ * The memory may be of this process, and may have been freed since: then
+ * transfers with the handle fail with HG_NOENTRY.
+ *
  * @param[out] handle  for HG_Bulk_handle_free().
  * @param buf          the bytes, borrowed.
  * @param buf_size     how many.
  * @retval HG_SUCCESS         the handle is created.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle.
- * @retval HG_NOENTRY         a handle of this process that was freed.
  * @retval HG_INVALID_ARG     an argument is NULL.
  * @retval HG_NOMEM           out of memory.
  * @retval HG_FAULT           the bulk layer is not running.
@@ -4432,8 +4432,6 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
  *                            class has HG_CHECKSUM_RPC_PAYLOAD.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
- * @retval HG_NOENTRY         the input has a bulk handle of this process, which
- *                            was freed.
  * @retval HG_FAULT           the function has no input proc, or the message was
  *                            released.
  * @retval HG_NOMEM           out of memory.
@@ -4483,8 +4481,6 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
  *                            class has HG_CHECKSUM_RPC_PAYLOAD.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
- * @retval HG_NOENTRY         the output has a bulk handle of this process,
- *                            which was freed.
  * @retval HG_FAULT           the function has no output proc, or the call has
  *                            no response.
  * @retval HG_NOMEM           out of memory.
@@ -5081,13 +5077,15 @@ HG_EXPORT hg_return_t HG_Bulk_serialize(
 /**
  * Make a bulk handle of bytes of HG_Bulk_serialize().
  *
+ * The memory may be of this process, and may have been freed since: then
+ * transfers with the handle fail with HG_NOENTRY.
+ *
  * @param hg_class     the class.
  * @param[out] handle  the handle, for HG_Bulk_free().
  * @param buf          the bytes.
  * @param buf_size     their number; more bytes after the handle are ignored.
  * @retval HG_SUCCESS         `handle` is set.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a whole bulk handle.
- * @retval HG_NOENTRY         the handle is of this process and was freed.
  * @retval HG_NOMEM           out of memory.
  * @retval HG_FAULT           the class belongs to the parent process.
  * @retval HG_INVALID_ARG     an argument is NULL.
@@ -5585,7 +5583,8 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * @retval HG_SUCCESS         done.
  * @retval HG_OVERFLOW        fewer bytes are left than the handle has.
  * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a bulk handle.
- * @retval HG_NOENTRY         the handle is of this process and was freed.
+ * @retval HG_NOENTRY         HG_ENCODE: the handle was decoded from one of this
+ *                            process, which was freed.
  * @retval HG_FAULT           bulk transfers are not initialised, or no longer,
  *                            or the handle is of the parent of this process.
  * @retval HG_OPNOTSUPPORT    peers cannot reach the memory: the bulk class is

@@ -198,12 +198,14 @@ HG_EXPORT hg_return_t HG_Bulk_handle_serialize(
 /**
  * Create a handle from the bytes of HG_Bulk_handle_serialize().
  *
+ * The memory may be of this process, and may have been freed since: then
+ * transfers with the handle fail with HG_NOENTRY.
+ *
  * @param[out] handle  for HG_Bulk_handle_free().
  * @param buf          the bytes, borrowed.
  * @param buf_size     how many.
  * @retval HG_SUCCESS         the handle is created.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a serialized handle.
- * @retval HG_NOENTRY         a handle of this process that was freed.
  * @retval HG_INVALID_ARG     an argument is NULL.
  * @retval HG_NOMEM           out of memory.
  * @retval HG_FAULT           the bulk layer is not running.

@@ -243,13 +243,15 @@ HG_EXPORT hg_return_t HG_Bulk_serialize(
 /**
  * Make a bulk handle of bytes of HG_Bulk_serialize().
  *
+ * The memory may be of this process, and may have been freed since: then
+ * transfers with the handle fail with HG_NOENTRY.
+ *
  * @param hg_class     the class.
  * @param[out] handle  the handle, for HG_Bulk_free().
  * @param buf          the bytes.
  * @param buf_size     their number; more bytes after the handle are ignored.
  * @retval HG_SUCCESS         `handle` is set.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a whole bulk handle.
- * @retval HG_NOENTRY         the handle is of this process and was freed.
  * @retval HG_NOMEM           out of memory.
  * @retval HG_FAULT           the class belongs to the parent process.
  * @retval HG_INVALID_ARG     an argument is NULL.

@@ -596,8 +596,6 @@ HG_EXPORT hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
  *                            class has HG_CHECKSUM_RPC_PAYLOAD.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
- * @retval HG_NOENTRY         the input has a bulk handle of this process, which
- *                            was freed.
  * @retval HG_FAULT           the function has no input proc, or the message was
  *                            released.
  * @retval HG_NOMEM           out of memory.
@@ -647,8 +645,6 @@ HG_EXPORT hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
  * @retval HG_CHECKSUM_ERROR  the proc function leaves bytes undecoded, and the
  *                            class has HG_CHECKSUM_RPC_PAYLOAD.
  * @retval HG_PROTOCOL_ERROR  the bytes are not a value of their type.
- * @retval HG_NOENTRY         the output has a bulk handle of this process,
- *                            which was freed.
  * @retval HG_FAULT           the function has no output proc, or the call has
  *                            no response.
  * @retval HG_NOMEM           out of memory.

@@ -244,7 +244,8 @@ HG_EXPORT hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  * @retval HG_SUCCESS         done.
  * @retval HG_OVERFLOW        fewer bytes are left than the handle has.
  * @retval HG_PROTOCOL_ERROR  the bytes that arrived are not a bulk handle.
- * @retval HG_NOENTRY         the handle is of this process and was freed.
+ * @retval HG_NOENTRY         HG_ENCODE: the handle was decoded from one of this
+ *                            process, which was freed.
  * @retval HG_FAULT           bulk transfers are not initialised, or no longer,
  *                            or the handle is of the parent of this process.
  * @retval HG_OPNOTSUPPORT    peers cannot reach the memory: the bulk class is

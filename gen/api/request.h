@@ -472,8 +472,6 @@ HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle);
  *                            allows it.
  * @retval HG_OVERFLOW        the proc wants more bytes than arrived. The two
  *                            sides registered different types.
- * @retval HG_NOENTRY         it has a bulk handle of this process that was
- *                            freed.
  * @retval HG_INVALID_ARG     the function has no input proc, or an argument is
  *                            NULL.
  * @retval HG_NOMEM           out of memory.

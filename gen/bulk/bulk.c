@@ -421,8 +421,8 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
     source->holds--;
 }
 
-/* Create an alias of the handle published under `id`. HG_NOENTRY (logged): it
- * was freed. */
+/* Create an alias of the handle published under `id`. HG_NOENTRY (not logged):
+ * it was freed. */
 static hg_return_t hg_bulk_make_alias(
     struct hg_bulk_layer *layer, uint64_t id, struct hg_bulk **bulk_p)
 {
@@ -444,11 +444,8 @@ static hg_return_t hg_bulk_make_alias(
         bulk->mem = original->mem;
     }
     hg_leave(layer->lock);
-    if (original == NULL) {
-        layer->na_class->core->count(layer->na_class, "bulk_freed", 1);
-        hg_log_warning("bulk", "a bulk handle of this process was freed");
+    if (original == NULL)
         return HG_NOENTRY;
-    }
     *bulk_p = bulk;
     return bulk != NULL ? HG_SUCCESS : HG_NOMEM;
 }
@@ -774,10 +771,17 @@ HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     hg_return_t ret = HG_PROTOCOL_ERROR;
 
     if (hg_bulk_is_whole(bytes, buf_size)) {
-        if (hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation)
-            return hg_bulk_make_alias(
-                layer, hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p);
-        ret = hg_bulk_read_remote(layer, bytes, bulk_p);
+        bool own = hg_wire_load64(bytes + HG_BULK_IDS_AT) == layer->incarnation;
+
+        ret = own ? hg_bulk_make_alias(layer,
+                        hg_wire_load64(bytes + HG_BULK_IDS_AT + 8), bulk_p)
+                  : HG_NOENTRY;
+        /* A peer decodes a handle that was freed, so its owner does, too. */
+        if (ret == HG_NOENTRY) {
+            ret = hg_bulk_read_remote(layer, bytes, bulk_p);
+            if (ret == HG_SUCCESS)
+                (*bulk_p)->withdrawn = own;
+        }
     }
     if (ret == HG_PROTOCOL_ERROR) {
         layer->na_class->core->count(layer->na_class, "bulk_malformed", 1);

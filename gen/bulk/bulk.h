@@ -11,7 +11,8 @@
  * A local handle is published when it is first serialized: its memory is
  * registered, and it gets a random id. A description that comes back to this
  * process becomes an alias: a handle that shares the memory of the original,
- * and becomes invalid when the original is freed.
+ * and becomes invalid when the original is freed. If it comes back later, it
+ * becomes the handle of a peer's memory that was withdrawn.
  *
  * The handle of a peer's memory keeps its description, and is passed on
  * unchanged. The description of a bound handle contains the owner's address, so
@@ -85,7 +86,8 @@ struct hg_bulk {
     bool published;
     bool bound;             /* of an alias: that of its original */
     uint8_t context_id;     /* if bound: the owner's context */
-    _Atomic bool withdrawn; /* its owner freed it: no copy starts */
+    _Atomic bool withdrawn; /* its owner, this process, freed it: no copy
+                               starts */
     unsigned holds;         /* copies in progress */
     /* Of an alias; the members that follow are shared. */
     struct hg_bulk *original;
@@ -236,9 +238,9 @@ HG_PRIVATE size_t hg_bulk_serialize_size(struct hg_bulk *bulk);
 HG_PRIVATE hg_return_t hg_bulk_serialize(
     struct hg_bulk *bulk, void *buf, size_t buf_size);
 
-/* Create a handle from its serialized form, with one reference.
- * HG_PROTOCOL_ERROR, HG_NOENTRY (local memory that was freed), HG_NOMEM, all
- * logged. */
+/* Create a handle from its serialized form, with one reference. If it is of
+ * local memory that was freed, the handle is withdrawn. HG_PROTOCOL_ERROR,
+ * HG_NOMEM, all logged. */
 HG_PRIVATE hg_return_t hg_bulk_deserialize(struct hg_bulk_layer *layer,
     const void *buf, size_t buf_size, struct hg_bulk **bulk_p);
 

@@ -77,7 +77,8 @@ HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     if (local->remote)
         return hg_log_misuse(
             "bulk", function, "the local handle is of a peer's memory");
-    if (origin->remote && args->addr != NULL && args->addr->self)
+    if (origin->remote && !origin->withdrawn && args->addr != NULL &&
+        args->addr->self)
         return hg_log_misuse("bulk", function,
             "the address is the own one, but the origin's memory is a peer's");
     ret = hg_bulk_allows(origin, args->origin_offset, args->size,
@@ -296,9 +297,9 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     assert(hg_is_inside(home->layer->lock));
     ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
-        ret = args->origin->remote
-            ? hg_transfer_find_owner(args, &transfer->owner)
-            : hg_bulk_check_there(args->origin);
+        ret = hg_bulk_check_there(args->origin);
+    if (ret == HG_SUCCESS && args->origin->remote)
+        ret = hg_transfer_find_owner(args, &transfer->owner);
     if (ret != HG_SUCCESS)
         return ret;
     transfer->home = home;

@@ -439,6 +439,40 @@ static void transfers_bound(void)
     free(buf);
 }
 
+/* A handle that its owner, this process, frees before it is decoded. */
+static void transfers_of_freed(hg_class_t *hg_class, hg_context_t *context)
+{
+    void *ptr = bytes;
+    hg_size_t size = 30, room;
+    struct done done = {0};
+    hg_bulk_t origin = HG_BULK_NULL, copy = HG_BULK_NULL, local;
+    hg_addr_t self;
+    char *buf;
+
+    (void) HG_Addr_self(hg_class, &self);
+    (void) HG_Bulk_create(hg_class, 1, &ptr, &size, HG_BULK_READ_ONLY, &origin);
+    room = HG_Bulk_get_serialize_size(origin, 0);
+    buf = malloc(room);
+    (void) HG_Bulk_serialize(buf, room, 0, origin);
+    say("free", HG_Bulk_free(origin));
+    say("deserialize a freed handle",
+        HG_Bulk_deserialize(hg_class, &copy, buf, room));
+    say_number("size", (long long) HG_Bulk_get_size(copy));
+    say_number("segments", HG_Bulk_get_segment_count(copy));
+    say_number("flags", HG_Bulk_get_flags(copy));
+    local = local_bulk(hg_class, HG_BULK_READWRITE);
+    memset(target, '.', sizeof(target));
+    say("pull of a freed handle",
+        HG_Bulk_transfer(context, on_done, &done, HG_BULK_PULL, self, copy, 0,
+            local, 0, 10, HG_OP_ID_IGNORE));
+    pair_settle(&pair);
+    say_values("moved", done.ret, "%d, %.12s", done.count, target);
+    say("free", HG_Bulk_free(local));
+    say("free", HG_Bulk_free(copy));
+    say("free", HG_Addr_free(hg_class, self));
+    free(buf);
+}
+
 void steps_of_transfers(const char *info)
 {
     hg_id_t id;
@@ -453,5 +487,6 @@ void steps_of_transfers(const char *info)
     transfers_of_the_client();
     transfers_to_oneself(pair.client, pair.client_context);
     transfers_bound();
+    transfers_of_freed(pair.client, pair.client_context);
     pair_close(&pair);
 }
