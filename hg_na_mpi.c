@@ -418,7 +418,7 @@ enum na_mpi_kind {
     NA_MPI_FRAME, /* of emulated RMA: its header, then its data */
     NA_MPI_PULL,  /* "send me the body with this id" */
     NA_MPI_BYE,   /* "I close this connection", and the answer to that */
-    NA_MPI_GONE,  /* "my class is closed": not answered */
+    NA_MPI_GONE,  /* "my class is closed": the last packet, not answered */
     NA_MPI_RESET, /* "the connection has ended": not in order */
     NA_MPI_KIND_MAX
 };
@@ -472,8 +472,9 @@ struct na_mpi_slot {
 struct na_mpi_channel {
     struct na_link link;      /* class->channels, of a connection */
     struct na_mpi_addr *peer; /* of a connection, or NULL */
-    bool over;                /* the connection is no longer used */
-    bool canceled;            /* ... and its receives are canceled */
+    bool over;                /* the connection is no longer used here */
+    bool ended;               /* the peer has sent GONE, its last packet */
+    bool canceled;            /* over and ended: its receives are canceled */
     MPI_Comm comm;
     int tag; /* of packets for this class */
     unsigned next;
@@ -1466,7 +1467,7 @@ static void na_mpi_channel_cancel(struct na_mpi_channel *channel)
 
 /* After na_mpi_channel_cancel: free the slots. False: not yet. */
 static bool na_mpi_channel_free(
-    struct na_mpi_class *self, struct na_mpi_channel *channel)
+    const struct na_core *core, struct na_mpi_channel *channel)
 {
     unsigned i;
 
@@ -1476,7 +1477,7 @@ static bool na_mpi_channel_free(
         if (!na_mpi_is_over(&channel->slots[i].request))
             return false;
     }
-    self->base.core->free(channel->bytes);
+    core->free(channel->bytes);
     channel->bytes = NULL;
     return true;
 }
@@ -2077,13 +2078,13 @@ static void na_mpi_clear(
             na_mpi_divert_all(self, addr);
         na_mpi_inbox_clear(self, &addr->inboxes[lane]);
     }
+    na_mpi_connect_drop(addr);
+    na_mpi_channel_leave(self, addr);
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
     addr->offered = 0;
     addr->packed = 0;
-    na_mpi_connect_drop(addr);
-    na_mpi_channel_leave(self, addr);
 }
 
 /* Mark the address as dead. False: it is already, or was not connected. The
@@ -2577,7 +2578,11 @@ static bool na_mpi_permit_close(const char *port, unsigned number)
  * connect to a port: see mpi/permit.c.
  *
  * A connection is freed, not disconnected, because disconnecting would wait for
- * the peer.
+ * the peer. Open MPI gives the number of a freed communicator to the next one,
+ * and delivers packets there that arrive late. So each end of a connection
+ * sends GONE as its last packet, and is freed when it has received the GONE of
+ * the other end. If that never arrives, because the peer has died, it is freed
+ * by MPI_Finalize.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -2643,6 +2648,7 @@ struct na_mpi_port {
     MPI_Comm home;                /* between the classes of this process */
     bool has_local;
     struct na_link accepted;
+    struct na_link over;           /* na_mpi_channel that no class uses */
     struct na_mpi_connect *leader; /* the one that may publish PORT:to */
     _Atomic unsigned turn;         /* number of the last permit */
     _Atomic bool accepts;          /* the accepting thread runs */
@@ -2710,6 +2716,23 @@ static void *na_mpi_accept(void *arg)
     return NULL;
 }
 
+/* Free a connection that is over: the peer has sent its last packet, or MPI
+ * ends. If its receives have not ended, the next call frees it. The lock is
+ * held. */
+static void na_mpi_over_free(struct na_mpi_channel *channel)
+{
+    const struct na_core *core = na_mpi_port.core;
+
+    if (!channel->canceled)
+        na_mpi_channel_cancel(channel);
+    channel->canceled = true;
+    if (!na_mpi_channel_free(core, channel))
+        return;
+    (void) MPI_Comm_free(&channel->comm);
+    na_plug_list_remove(&channel->link);
+    core->free(channel);
+}
+
 /* The name server may never answer. */
 static void *na_mpi_port_close(void *arg)
 {
@@ -2740,6 +2763,11 @@ HG_PRIVATE void na_mpi_port_end(void)
             break;
         (void) nanosleep(&pause, NULL);
     }
+    na_mpi_lock();
+    while (na_mpi_port.has_local && !na_plug_list_empty(&na_mpi_port.over))
+        na_mpi_over_free(
+            NA_MPI_OF(na_mpi_port.over.next, struct na_mpi_channel, link));
+    na_mpi_unlock();
 }
 
 /* Open the port of the process, unless it is open. NA_OPNOTSUPPORT: this MPI
@@ -2760,7 +2788,6 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
             "MPI_Open_port", error);
         return NA_OPNOTSUPPORT;
     }
-    na_mpi_port.core = self->base.core;
     atomic_store(&na_mpi_port.accepts, true);
     if (na_mpi_thread(na_mpi_accept, NULL))
         return NA_SUCCESS;
@@ -2786,7 +2813,9 @@ static na_return_t na_mpi_local_comm(
         return NA_OPNOTSUPPORT;
     }
     if (!na_mpi_port.has_local) {
+        na_mpi_port.core = self->base.core;
         na_plug_list_init(&na_mpi_port.accepted);
+        na_plug_list_init(&na_mpi_port.over);
         error = na_mpi_alone(&na_mpi_port.home);
     }
     if (error != MPI_SUCCESS)
@@ -3162,42 +3191,62 @@ static struct na_mpi_channel *na_mpi_channel_new(
     return channel;
 }
 
-/* The address no longer uses its connection. */
+/* The address no longer uses its connection: send the last packet. */
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
+    bool gone = self->closing && addr->bye_sent; /* GONE was sent */
+
     if (addr->channel == NULL || addr->channel == &self->channel)
         return;
     assert(self->dynamic);
     assert(addr->channel->peer == addr || addr->channel->peer == NULL);
+    if (!gone && !addr->broken && !addr->channel->over)
+        (void) na_mpi_control(self, addr, NA_MPI_GONE);
     addr->channel->over = true;
     addr->channel->peer = NULL;
     addr->channel = NULL;
 }
 
-/* Free connections that no address uses. False: some are left. */
-static bool na_mpi_channels_free(struct na_mpi_class *self)
+/* Remove the connections that no address uses. */
+static void na_mpi_channels_part(struct na_mpi_class *self)
 {
     struct na_link *link;
     struct na_link *next;
 
     for (link = self->channels.next; link != &self->channels; link = next) {
+        next = link->next;
+        if (!NA_MPI_OF(link, struct na_mpi_channel, link)->over)
+            continue;
+        na_plug_list_remove(link);
+        na_plug_list_push(&na_mpi_port.over, link);
+    }
+}
+
+/* Receive what peers still send on connections that are over, and free those
+ * where nothing more can arrive. */
+static void na_mpi_poll_over(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+
+    for (link = na_mpi_port.over.next; link != &na_mpi_port.over; link = next) {
         struct na_mpi_channel *channel =
             NA_MPI_OF(link, struct na_mpi_channel, link);
+        struct na_mpi_slot *slot;
+        struct na_mpi_header header;
 
         next = link->next;
-        if (!channel->over)
-            continue;
-        if (!channel->canceled)
-            na_mpi_channel_cancel(channel);
-        channel->canceled = true;
-        if (!na_mpi_channel_free(self, channel))
-            continue;
-        (void) MPI_Comm_free(&channel->comm);
-        na_plug_list_remove(link);
-        self->base.core->free(channel);
+        while (!channel->ended &&
+            (slot = na_mpi_channel_take(self, channel)) != NULL) {
+            channel->used = slot;
+            channel->ended =
+                na_mpi_get_header(slot->bytes, slot->size, &header) == NULL &&
+                header.kind == NA_MPI_GONE;
+        }
+        if (channel->ended)
+            na_mpi_over_free(channel);
     }
-    return na_plug_list_empty(&self->channels);
 }
 
 /* Take the accepted connections whose HELLO is for this class. Connections
@@ -3516,15 +3565,16 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
 }
 
 /* Whether a packet belongs to the current incarnations of both ends, and to
- * their connection unless it makes one. A class that is closed before its HELLO
- * was answered does not know the receiver. */
+ * their connection unless it makes one. A class that ends the connection before
+ * its HELLO was answered does not know the receiver. */
 static bool na_mpi_is_current(const struct na_mpi_class *self,
     const struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
     bool connected = na_mpi_is_connected(addr);
 
     if (header->to != self->base.incarnation &&
-        !(header->kind == NA_MPI_RESET && header->to == 0))
+        !(header->to == 0 &&
+            (header->kind == NA_MPI_RESET || header->kind == NA_MPI_GONE)))
         return false;
     if (header->kind == NA_MPI_WELCOME)
         return header->from != 0;
@@ -3588,6 +3638,7 @@ static bool na_mpi_dispatch(struct na_mpi_class *self,
     packet.rank = slot->source;
     why = na_mpi_get_header(slot->bytes, slot->size, &packet.header);
     if (why == NULL) {
+        channel->ended = channel->ended || packet.header.kind == NA_MPI_GONE;
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_dispatch_packet(self, &packet);
@@ -3851,7 +3902,8 @@ static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
         return 0;
     n += na_mpi_take_accepted(self);
     n += na_mpi_take_connected(self);
-    (void) na_mpi_channels_free(self);
+    na_mpi_channels_part(self);
+    na_mpi_poll_over(self);
     /* Only the polling thread adds and removes channels. */
     for (link = self->channels.next; link != &self->channels;
          link = link->next) {
@@ -4253,9 +4305,9 @@ static void na_mpi_shut(struct na_mpi_class *self)
     for (link = self->channels.next; link != &self->channels; link = link->next)
         NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
     /* A canceled receive ends regardless of the peers (MPI 3.1, 3.8.4). */
-    while (!na_mpi_channel_free(self, &self->channel) ||
-        !na_mpi_channels_free(self))
+    while (!na_mpi_channel_free(core, &self->channel))
         continue;
+    na_mpi_channels_part(self);
     na_plug_list_remove(&self->link);
     /* Memory that MPI still uses is not freed: that of a send that is not
      * received, and of a receive whose tag was sent to a peer. Frames are

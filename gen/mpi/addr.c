@@ -248,13 +248,13 @@ static void na_mpi_clear(
             na_mpi_divert_all(self, addr);
         na_mpi_inbox_clear(self, &addr->inboxes[lane]);
     }
+    na_mpi_connect_drop(addr);
+    na_mpi_channel_leave(self, addr);
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
     addr->offered = 0;
     addr->packed = 0;
-    na_mpi_connect_drop(addr);
-    na_mpi_channel_leave(self, addr);
 }
 
 /* Mark the address as dead. False: it is already, or was not connected. The

@@ -244,15 +244,16 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
 }
 
 /* Whether a packet belongs to the current incarnations of both ends, and to
- * their connection unless it makes one. A class that is closed before its HELLO
- * was answered does not know the receiver. */
+ * their connection unless it makes one. A class that ends the connection before
+ * its HELLO was answered does not know the receiver. */
 static bool na_mpi_is_current(const struct na_mpi_class *self,
     const struct na_mpi_addr *addr, const struct na_mpi_header *header)
 {
     bool connected = na_mpi_is_connected(addr);
 
     if (header->to != self->base.incarnation &&
-        !(header->kind == NA_MPI_RESET && header->to == 0))
+        !(header->to == 0 &&
+            (header->kind == NA_MPI_RESET || header->kind == NA_MPI_GONE)))
         return false;
     if (header->kind == NA_MPI_WELCOME)
         return header->from != 0;
@@ -316,6 +317,7 @@ static bool na_mpi_dispatch(struct na_mpi_class *self,
     packet.rank = slot->source;
     why = na_mpi_get_header(slot->bytes, slot->size, &packet.header);
     if (why == NULL) {
+        channel->ended = channel->ended || packet.header.kind == NA_MPI_GONE;
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_dispatch_packet(self, &packet);

@@ -12,7 +12,11 @@
  * connect to a port: see mpi/permit.c.
  *
  * A connection is freed, not disconnected, because disconnecting would wait for
- * the peer.
+ * the peer. Open MPI gives the number of a freed communicator to the next one,
+ * and delivers packets there that arrive late. So each end of a connection
+ * sends GONE as its last packet, and is freed when it has received the GONE of
+ * the other end. If that never arrives, because the peer has died, it is freed
+ * by MPI_Finalize.
  *
  * Part of the MPI transport; see mpi.h.
  */
@@ -79,6 +83,7 @@ struct na_mpi_port {
     MPI_Comm home;                /* between the classes of this process */
     bool has_local;
     struct na_link accepted;
+    struct na_link over;           /* na_mpi_channel that no class uses */
     struct na_mpi_connect *leader; /* the one that may publish PORT:to */
     _Atomic unsigned turn;         /* number of the last permit */
     _Atomic bool accepts;          /* the accepting thread runs */
@@ -146,6 +151,23 @@ static void *na_mpi_accept(void *arg)
     return NULL;
 }
 
+/* Free a connection that is over: the peer has sent its last packet, or MPI
+ * ends. If its receives have not ended, the next call frees it. The lock is
+ * held. */
+static void na_mpi_over_free(struct na_mpi_channel *channel)
+{
+    const struct na_core *core = na_mpi_port.core;
+
+    if (!channel->canceled)
+        na_mpi_channel_cancel(channel);
+    channel->canceled = true;
+    if (!na_mpi_channel_free(core, channel))
+        return;
+    (void) MPI_Comm_free(&channel->comm);
+    na_plug_list_remove(&channel->link);
+    core->free(channel);
+}
+
 /* The name server may never answer. */
 static void *na_mpi_port_close(void *arg)
 {
@@ -176,6 +198,11 @@ HG_PRIVATE void na_mpi_port_end(void)
             break;
         (void) nanosleep(&pause, NULL);
     }
+    na_mpi_lock();
+    while (na_mpi_port.has_local && !na_plug_list_empty(&na_mpi_port.over))
+        na_mpi_over_free(
+            NA_MPI_OF(na_mpi_port.over.next, struct na_mpi_channel, link));
+    na_mpi_unlock();
 }
 
 /* Open the port of the process, unless it is open. NA_OPNOTSUPPORT: this MPI
@@ -196,7 +223,6 @@ static na_return_t na_mpi_port_open(struct na_mpi_class *self)
             "MPI_Open_port", error);
         return NA_OPNOTSUPPORT;
     }
-    na_mpi_port.core = self->base.core;
     atomic_store(&na_mpi_port.accepts, true);
     if (na_mpi_thread(na_mpi_accept, NULL))
         return NA_SUCCESS;
@@ -222,7 +248,9 @@ static na_return_t na_mpi_local_comm(
         return NA_OPNOTSUPPORT;
     }
     if (!na_mpi_port.has_local) {
+        na_mpi_port.core = self->base.core;
         na_plug_list_init(&na_mpi_port.accepted);
+        na_plug_list_init(&na_mpi_port.over);
         error = na_mpi_alone(&na_mpi_port.home);
     }
     if (error != MPI_SUCCESS)
@@ -598,42 +626,62 @@ static struct na_mpi_channel *na_mpi_channel_new(
     return channel;
 }
 
-/* The address no longer uses its connection. */
+/* The address no longer uses its connection: send the last packet. */
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
+    bool gone = self->closing && addr->bye_sent; /* GONE was sent */
+
     if (addr->channel == NULL || addr->channel == &self->channel)
         return;
     assert(self->dynamic);
     assert(addr->channel->peer == addr || addr->channel->peer == NULL);
+    if (!gone && !addr->broken && !addr->channel->over)
+        (void) na_mpi_control(self, addr, NA_MPI_GONE);
     addr->channel->over = true;
     addr->channel->peer = NULL;
     addr->channel = NULL;
 }
 
-/* Free connections that no address uses. False: some are left. */
-static bool na_mpi_channels_free(struct na_mpi_class *self)
+/* Remove the connections that no address uses. */
+static void na_mpi_channels_part(struct na_mpi_class *self)
 {
     struct na_link *link;
     struct na_link *next;
 
     for (link = self->channels.next; link != &self->channels; link = next) {
+        next = link->next;
+        if (!NA_MPI_OF(link, struct na_mpi_channel, link)->over)
+            continue;
+        na_plug_list_remove(link);
+        na_plug_list_push(&na_mpi_port.over, link);
+    }
+}
+
+/* Receive what peers still send on connections that are over, and free those
+ * where nothing more can arrive. */
+static void na_mpi_poll_over(struct na_mpi_class *self)
+{
+    struct na_link *link;
+    struct na_link *next;
+
+    for (link = na_mpi_port.over.next; link != &na_mpi_port.over; link = next) {
         struct na_mpi_channel *channel =
             NA_MPI_OF(link, struct na_mpi_channel, link);
+        struct na_mpi_slot *slot;
+        struct na_mpi_header header;
 
         next = link->next;
-        if (!channel->over)
-            continue;
-        if (!channel->canceled)
-            na_mpi_channel_cancel(channel);
-        channel->canceled = true;
-        if (!na_mpi_channel_free(self, channel))
-            continue;
-        (void) MPI_Comm_free(&channel->comm);
-        na_plug_list_remove(link);
-        self->base.core->free(channel);
+        while (!channel->ended &&
+            (slot = na_mpi_channel_take(self, channel)) != NULL) {
+            channel->used = slot;
+            channel->ended =
+                na_mpi_get_header(slot->bytes, slot->size, &header) == NULL &&
+                header.kind == NA_MPI_GONE;
+        }
+        if (channel->ended)
+            na_mpi_over_free(channel);
     }
-    return na_plug_list_empty(&self->channels);
 }
 
 /* Take the accepted connections whose HELLO is for this class. Connections

@@ -110,7 +110,7 @@ enum na_mpi_kind {
     NA_MPI_FRAME, /* of emulated RMA: its header, then its data */
     NA_MPI_PULL,  /* "send me the body with this id" */
     NA_MPI_BYE,   /* "I close this connection", and the answer to that */
-    NA_MPI_GONE,  /* "my class is closed": not answered */
+    NA_MPI_GONE,  /* "my class is closed": the last packet, not answered */
     NA_MPI_RESET, /* "the connection has ended": not in order */
     NA_MPI_KIND_MAX
 };
@@ -164,8 +164,9 @@ struct na_mpi_slot {
 struct na_mpi_channel {
     struct na_link link;      /* class->channels, of a connection */
     struct na_mpi_addr *peer; /* of a connection, or NULL */
-    bool over;                /* the connection is no longer used */
-    bool canceled;            /* ... and its receives are canceled */
+    bool over;                /* the connection is no longer used here */
+    bool ended;               /* the peer has sent GONE, its last packet */
+    bool canceled;            /* over and ended: its receives are canceled */
     MPI_Comm comm;
     int tag; /* of packets for this class */
     unsigned next;

@@ -161,9 +161,9 @@ static void na_mpi_shut(struct na_mpi_class *self)
     for (link = self->channels.next; link != &self->channels; link = link->next)
         NA_MPI_OF(link, struct na_mpi_channel, link)->over = true;
     /* A canceled receive ends regardless of the peers (MPI 3.1, 3.8.4). */
-    while (!na_mpi_channel_free(self, &self->channel) ||
-        !na_mpi_channels_free(self))
+    while (!na_mpi_channel_free(core, &self->channel))
         continue;
+    na_mpi_channels_part(self);
     na_plug_list_remove(&self->link);
     /* Memory that MPI still uses is not freed: that of a send that is not
      * received, and of a receive whose tag was sent to a peer. Frames are

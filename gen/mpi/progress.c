@@ -50,7 +50,8 @@ static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
         return 0;
     n += na_mpi_take_accepted(self);
     n += na_mpi_take_connected(self);
-    (void) na_mpi_channels_free(self);
+    na_mpi_channels_part(self);
+    na_mpi_poll_over(self);
     /* Only the polling thread adds and removes channels. */
     for (link = self->channels.next; link != &self->channels;
          link = link->next) {

@@ -76,7 +76,7 @@ static void na_mpi_channel_cancel(struct na_mpi_channel *channel)
 
 /* After na_mpi_channel_cancel: free the slots. False: not yet. */
 static bool na_mpi_channel_free(
-    struct na_mpi_class *self, struct na_mpi_channel *channel)
+    const struct na_core *core, struct na_mpi_channel *channel)
 {
     unsigned i;
 
@@ -86,7 +86,7 @@ static bool na_mpi_channel_free(
         if (!na_mpi_is_over(&channel->slots[i].request))
             return false;
     }
-    self->base.core->free(channel->bytes);
+    core->free(channel->bytes);
     channel->bytes = NULL;
     return true;
 }
