@@ -462,7 +462,7 @@ $(GASNET_OBJS) $(GASNET:%=%.o): $(BUILD)/%.o: %.c hg.h $(GASNET_HEADERS) \
 	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
 
 # The launcher does not use the conduit.
-$(BUILD)/examples/gasnet/gasnetrun_hg: %: %.o $(EXAMPLE_OBJS)
+$(BUILD)/examples/gasnet/gasnetrun_hg: %: %.o $(BUILD)/examples/usage.o
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^
 
 $(BUILD)/examples/gasnet/gasnet_perf: %: %.o $(GASNET_OBJS) $(OBJS) \
