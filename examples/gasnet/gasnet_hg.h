@@ -3,10 +3,11 @@
  * gasnet_hg: what the modules of the conduit share. Programs include gasnet.h.
  *
  *     boot     rank and size, the class, the addresses of all nodes
- *     job      init, attach, segments, handlers, exit, signals
+ *     job      init, attach, segments, handlers, queries
+ *     exit     threads, signals, gasnet_exit()
  *     am       active messages, flow control, poll
- *     rma      put, get and memset of nodes whose memory is not mapped here
  *     sync     handles of operations, and waiting for them
+ *     rma      put, get and memset of nodes whose memory is not mapped here
  *     barrier  the split-phase barrier
  *     lock     handler-safe locks, no-interrupt sections, and their checks
  *
@@ -15,11 +16,18 @@
 #ifndef GASNET_HG_INTERNAL_H
 #define GASNET_HG_INTERNAL_H
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "hg.h"
+
+#if !defined(GASNET_SEQ) && !defined(GASNET_PARSYNC) && !defined(GASNET_PAR)
+#define GASNET_PAR 1
+#endif
+#include "gasnet.h"
 
 /* ---- boot: how the nodes of a job find each other ---- */
 
@@ -74,5 +82,198 @@ int gasnet_boot_exchange(
  * see that this node is gone. No other thread uses the class.
  */
 void gasnet_boot_stop(struct gasnet_boot *boot);
+
+/* ---- The node, and its threads ---- */
+
+#define GASNET_HG_HANDLERS 256
+#define GASNET_HG_CLIENT_HANDLERS 128 /* the first index of a client */
+#define GASNET_HG_ROUNDS 17           /* of a barrier, and one more */
+
+#define GASNET_HG_CREDITS 64 /* of a sender at a peer: see am.c */
+/* A segment that fits into the memory that peers on a host can map. */
+#define GASNET_HG_MAX_SEGMENT ((uintptr_t) 3 << 30)
+
+/* A barrier's round: a peer on this host writes it, or am for a message. */
+struct gasnet_hg_slot {
+    _Atomic uint32_t phase; /* the barrier that it belongs to; written last */
+    int32_t id;
+    uint32_t flags;
+    unsigned char space[52]; /* a cache line */
+};
+
+/* The page in front of each segment. Barriers alternate between two rows. */
+struct gasnet_hg_page {
+    struct gasnet_hg_slot slots[2][GASNET_HG_ROUNDS];
+};
+
+/* Another node, or this one. Constant after gasnet_attach(), but the last
+ * three members. */
+struct gasnet_hg_peer {
+    na_addr_t addr;
+    na_mem_handle_t memory;      /* page and segment; or all memory */
+    uintptr_t base;              /* of the segment, there */
+    uintptr_t size;              /* of the segment */
+    uintptr_t start;             /* of `memory`, there */
+    struct gasnet_hg_page *page; /* mapped here; NULL: send messages */
+    _Atomic int32_t credits;     /* what this node may send */
+    _Atomic int32_t returns;     /* credits that the peer gets back */
+    _Atomic bool lost;           /* dead: nothing is sent to it */
+};
+
+/* Operations that are synchronized together: one of nb, all nbi of a thread, or
+ * those of a region. NA's callbacks count `pending` down, in any thread. The
+ * rest belongs to the thread that started them. */
+struct gasnet_hg_op {
+    _Atomic uint32_t pending;
+    struct gasnet_hg_op *next;     /* of the thread's free operations; the get
+                                    * of a value: the get below it */
+    gasnet_register_value_t value; /* of a value get */
+};
+
+/* A thread that has called GASNET. A struct outlives its thread, and the next
+ * new thread takes it. */
+struct gasnet_hg_thread {
+    struct gasnet_hg_thread *next; /* all threads, ever */
+    struct gasnet_hg_thread *idle; /* those without a thread */
+    volatile sig_atomic_t inside;  /* calls of NA that this thread is in */
+    unsigned handlers;             /* handlers that it runs */
+    bool held;                     /* it is in a no-interrupt section */
+    uint64_t held_since;           /* debug, in ns */
+    gasnet_hsl_t *innermost;       /* debug: the lock that it took last */
+    struct gasnet_hg_op *free_ops;
+    struct gasnet_hg_op *region; /* of nbi operations; NULL: none */
+    struct gasnet_hg_op puts, gets;
+    unsigned char *loopback[2]; /* payload of a request and a reply to itself */
+};
+
+struct gasnet_hg {
+    struct gasnet_boot boot;
+    struct gasnet_hg_peer *peers;
+    struct gasnet_hg_page *page; /* of this node */
+    na_mem_handle_t everything;  /* local: all memory; not registered */
+    gasnet_seginfo_t segment;
+    void (*handlers[GASNET_HG_HANDLERS])(void);
+    bool started;         /* gasnet_init() */
+    bool attached;        /* gasnet_attach() */
+    bool whole;           /* all memory is the segment */
+    bool checked;         /* GASNET_DEBUG */
+    bool threaded;        /* GASNET_PAR: several threads at a time */
+    bool strict;          /* 0.4: hold and resume are never ignored */
+    bool all_near;        /* every segment is mapped */
+    int wait_mode;        /* GASNET_WAIT_... */
+    _Atomic bool closing; /* gasnet_exit() runs: NA must not be entered */
+};
+
+extern struct gasnet_hg gasnet_hg;
+
+/* ---- job ---- */
+
+/* Print "gasnet: node R: TEXT", and abort. */
+void gasnet_hg_fatal(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+
+/* The same as a warning. */
+void gasnet_hg_warn(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+/* ---- exit: threads, signals, gasnet_exit() ---- */
+
+/* Catch the signals that end a program: before anything else. */
+void gasnet_hg_catch_signals(void);
+
+/* Notice the death of peers. */
+int gasnet_hg_watch_peers(void);
+
+/* A peer is dead: the node gets SIGQUIT, unless it ends soon. */
+void gasnet_hg_lost(gasnet_node_t node);
+
+extern _Thread_local struct gasnet_hg_thread *gasnet_hg_current;
+struct gasnet_hg_thread *gasnet_hg_new_thread(void);
+
+static inline struct gasnet_hg_thread *gasnet_hg_self(void)
+{
+    struct gasnet_hg_thread *self = gasnet_hg_current;
+
+    return self != NULL ? self : gasnet_hg_new_thread();
+}
+
+/* Wait until the process ends, since another thread ends it. */
+void gasnet_hg_park(struct gasnet_hg_thread *self);
+
+/* Every call of NA is between these. gasnet_exit() closes NA after the last
+ * thread has left; it makes the store before the load with a system call. */
+static inline void gasnet_hg_enter(struct gasnet_hg_thread *self)
+{
+    self->inside++;
+    atomic_signal_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&gasnet_hg.closing, memory_order_relaxed))
+        gasnet_hg_park(self);
+}
+
+static inline void gasnet_hg_leave(struct gasnet_hg_thread *self)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    self->inside--;
+}
+
+/* The segment of the node has these bytes. */
+static inline bool gasnet_hg_has(
+    const struct gasnet_hg_peer *peer, const void *memory, size_t nbytes)
+{
+    uintptr_t at = (uintptr_t) memory;
+
+    return gasnet_hg.whole ||
+        (at >= peer->base && nbytes <= peer->size &&
+            at - peer->base <= peer->size - nbytes);
+}
+
+/* ---- lock ---- */
+
+/* With GASNET_DEBUG: end the job if this thread must not communicate: it runs a
+ * handler, holds a lock, or is in a no-interrupt section. */
+void gasnet_hg_check_call(const char *what);
+
+/* The same for a reply; `may`: the token is that of a request that was not
+ * replied to. */
+void gasnet_hg_check_reply(bool may);
+
+/* With GASNET_DEBUG, before and after a handler: it begins without locks and
+ * must leave so. */
+void gasnet_hg_begin_handler(struct gasnet_hg_thread *self);
+void gasnet_hg_end_handler(struct gasnet_hg_thread *self, unsigned handler);
+
+/* ---- am ---- */
+
+/* Post the receives. After all nodes have attached. */
+int gasnet_hg_am_start(void);
+
+/* Move data, run handlers, advance the barrier. Returns whether anything
+ * happened. `timeout_ms`: how long to sleep if not. */
+bool gasnet_hg_poll(unsigned timeout_ms);
+
+/* Write a slot of a barrier in the peer's page by a message. */
+void gasnet_hg_send_slot(gasnet_node_t node, unsigned round, uint32_t phase,
+    int32_t id, uint32_t flags);
+
+/* Wait until `*pending` is 0. */
+static inline void gasnet_hg_wait_for(_Atomic uint32_t *pending)
+{
+    unsigned tries = 0;
+
+    while (atomic_load_explicit(pending, memory_order_acquire) != 0)
+        gasnet_hg_wait(&tries);
+}
+
+/* ---- sync ---- */
+
+/* An operation for one nb or one region, with nothing pending. */
+struct gasnet_hg_op *gasnet_hg_op_get(struct gasnet_hg_thread *self);
+void gasnet_hg_op_put(struct gasnet_hg_thread *self, struct gasnet_hg_op *op);
+
+/* ---- barrier ---- */
+
+/* Advance the barrier as far as its messages are there. */
+void gasnet_hg_barrier_kick(void);
+extern _Atomic bool gasnet_hg_barrier_active;
 
 #endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exit: threads, signals, gasnet_exit().
+ *
+ * The first thread that calls gasnet_exit() ends the process. It closes NA, so
+ * that accepted messages leave, unless it or another thread is inside NA: then
+ * it may be in a handler or a signal handler, and ends the process as it is.
+ * Threads that enter NA meanwhile stop.
+ *
+ * The launcher ends the other nodes. Without it, a node whose peer has died
+ * gets SIGQUIT after EXIT_GRACE_S, which is the time in which the nodes of a
+ * job call gasnet_exit() one after the other.
+ *
+ *     SIGQUIT                     gasnet_exit(1), unless the client catches it
+ *     SIGINT, TERM, HUP, XCPU     SIGQUIT, if they had the default action
+ */
+#define _GNU_SOURCE
+#include "gasnet_hg.h"
+
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXIT_GRACE_S 2
+#define EXIT_LIMIT_S 4   /* gasnet_exit() takes at most that long */
+#define EXIT_LEAVE_MS 50 /* how long it waits for threads to leave NA */
+#define EXIT_DEFAULT_CODE 1
+
+_Thread_local struct gasnet_hg_thread *gasnet_hg_current;
+
+/* All threads, and those whose thread has ended. */
+static struct gasnet_hg_thread *exit_threads, *exit_idle;
+static pthread_mutex_t exit_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+static pthread_key_t exit_key;
+
+static struct gasnet_hg_thread *_Atomic exit_by; /* it ends the process */
+static _Atomic int exit_code;
+static _Atomic bool exit_timed; /* SIGQUIT is to come */
+
+/* ---- Threads ---- */
+
+static void exit_thread_ends(void *arg)
+{
+    struct gasnet_hg_thread *self = (struct gasnet_hg_thread *) arg;
+
+    (void) pthread_mutex_lock(&exit_lock);
+    self->idle = exit_idle;
+    exit_idle = self;
+    (void) pthread_mutex_unlock(&exit_lock);
+    gasnet_hg_current = NULL;
+}
+
+static void exit_make_key(void)
+{
+    if (pthread_key_create(&exit_key, exit_thread_ends) != 0)
+        gasnet_hg_fatal("no key for the data of threads");
+}
+
+/* The lock is held. */
+static struct gasnet_hg_thread *exit_add_thread(void)
+{
+    struct gasnet_hg_thread *self =
+        (struct gasnet_hg_thread *) calloc(1, sizeof(*self));
+
+    if (self == NULL)
+        return NULL;
+    self->next = exit_threads;
+    exit_threads = self;
+    return self;
+}
+
+struct gasnet_hg_thread *gasnet_hg_new_thread(void)
+{
+    struct gasnet_hg_thread *self;
+
+    (void) pthread_once(&exit_once, exit_make_key);
+    (void) pthread_mutex_lock(&exit_lock);
+    self = exit_idle;
+    if (self != NULL)
+        exit_idle = self->idle;
+    else
+        self = exit_add_thread();
+    (void) pthread_mutex_unlock(&exit_lock);
+    if (self == NULL || pthread_setspecific(exit_key, self) != 0)
+        gasnet_hg_fatal("out of memory for a thread");
+    gasnet_hg_current = self;
+    return self;
+}
+
+void gasnet_hg_park(struct gasnet_hg_thread *self)
+{
+    self->inside--;
+    for (;;)
+        (void) pause();
+}
+
+/* Wait until no thread but this one is inside NA. False: one stays there. */
+static bool exit_others_left(const struct gasnet_hg_thread *self)
+{
+    const struct timespec pause_ms = {0, 1000000};
+    const struct gasnet_hg_thread *thread;
+    int tries;
+
+    if (gasnet_hg.threaded &&
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        return false;
+    if (pthread_mutex_trylock(&exit_lock) != 0)
+        return false;
+    thread = exit_threads;
+    (void) pthread_mutex_unlock(&exit_lock);
+    for (tries = 0; thread != NULL;) {
+        if (thread == self || thread->inside == 0)
+            thread = thread->next;
+        else if (tries++ < EXIT_LEAVE_MS)
+            (void) nanosleep(&pause_ms, NULL);
+        else
+            return false;
+    }
+    return true;
+}
+
+/* ---- gasnet_exit() ---- */
+
+static void exit_at_limit(int number)
+{
+    (void) number;
+    _exit(exit_code);
+}
+
+/* Whatever hangs below, the process ends. Other signals wait. */
+static void exit_limit_time(void)
+{
+    struct sigaction action = {0};
+    sigset_t set;
+
+    action.sa_handler = exit_at_limit;
+    (void) sigfillset(&set);
+    (void) sigdelset(&set, SIGALRM);
+    (void) sigdelset(&set, SIGSEGV);
+    (void) sigdelset(&set, SIGABRT);
+    (void) pthread_sigmask(SIG_SETMASK, &set, NULL);
+    (void) sigaction(SIGALRM, &action, NULL);
+    (void) alarm(EXIT_LIMIT_S);
+}
+
+void gasnet_exit(int exitcode)
+{
+    struct gasnet_hg_thread *self = gasnet_hg_self(), *nobody = NULL;
+
+    if (!atomic_compare_exchange_strong(&exit_by, &nobody, self)) {
+        if (nobody == self) /* a function that exit() runs has called it */
+            _exit(exit_code);
+        for (;;)
+            (void) pause();
+    }
+    exit_code = exitcode & 0xff;
+    exit_limit_time();
+    (void) fflush(NULL);
+    atomic_store(&gasnet_hg.closing, true);
+    if (!gasnet_hg.started || self->inside != 0 || !exit_others_left(self))
+        _exit(exit_code);
+    gasnet_boot_stop(&gasnet_hg.boot);
+    exit(exit_code);
+}
+
+/* ---- Signals ---- */
+
+static void exit_on_quit(int number)
+{
+    (void) number;
+    gasnet_exit(EXIT_DEFAULT_CODE);
+}
+
+static void exit_on_end(int number)
+{
+    (void) number;
+    (void) raise(SIGQUIT);
+}
+
+static void exit_catch(int number, void (*handler)(int))
+{
+    struct sigaction action;
+
+    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+        return;
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    (void) sigemptyset(&action.sa_mask);
+    (void) sigaction(number, &action, NULL);
+}
+
+void gasnet_hg_lost(gasnet_node_t node)
+{
+    struct sigevent event = {0};
+    struct itimerspec grace = {{0, 0}, {EXIT_GRACE_S, 0}};
+    timer_t timer;
+
+    atomic_store(&gasnet_hg.peers[node].lost, true);
+    if (atomic_exchange(&exit_timed, true))
+        return;
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGQUIT;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
+        timer_settime(timer, 0, &grace, NULL) != 0)
+        (void) raise(SIGQUIT);
+}
+
+/* The receive that no message matches ends when its peer dies. */
+static na_return_t exit_on_death(const struct na_cb_info *info)
+{
+    gasnet_hg_lost((gasnet_node_t) (uintptr_t) info->arg);
+    return NA_SUCCESS;
+}
+
+void gasnet_hg_catch_signals(void)
+{
+    exit_catch(SIGQUIT, exit_on_quit);
+    exit_catch(SIGINT, exit_on_end);
+    exit_catch(SIGTERM, exit_on_end);
+    exit_catch(SIGHUP, exit_on_end);
+    exit_catch(SIGXCPU, exit_on_end);
+    (void) syscall(
+        SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+int gasnet_hg_watch_peers(void)
+{
+    static char nothing[1];
+    gasnet_node_t i;
+
+    for (i = 0; i < gasnet_hg_size; i++) {
+        na_return_t ret = i == gasnet_hg_rank
+            ? NA_SUCCESS
+            : NA_Msg_recv_expected(gasnet_hg.boot.na_class,
+                  gasnet_hg.boot.context, exit_on_death, (void *) (uintptr_t) i,
+                  nothing, sizeof(nothing), gasnet_hg.peers[i].addr,
+                  GASNET_HG_TAG_WATCH, NA_OP_ID_IGNORE);
+        if (ret != NA_SUCCESS) {
+            gasnet_hg_warn("gasnet_init: watching node %u: %s", i,
+                NA_Error_to_string(ret));
+            return GASNET_ERR_RESOURCE;
+        }
+    }
+    return GASNET_OK;
+}

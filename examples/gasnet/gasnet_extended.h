@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * gasnet_extended: put, get, memset, waiting for them. gasnet.h includes it.
+ *
+ * The segment of a node of the same host is mapped here, so an operation on it
+ * is a copy, which is complete when the function returns. Others go to the
+ * library. A put that is complete is visible to all later loads of its owner:
+ * the fences make that true where stores may be reordered.
+ *
+ * Errors end the job with a message.
+ */
+#ifndef GASNET_EXTENDED_H
+#define GASNET_EXTENDED_H
+
+#include "gasnet.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* For each node what an address there is here less; GASNET_HG_FAR: the segment
+ * is not mapped. The entry of this node is 0. */
+extern const intptr_t *gasnet_hg_shifts;
+#define GASNET_HG_FAR INTPTR_MIN
+
+/* With GASNET_DEBUG: end the job if the node does not exist, the memory is
+ * outside its segment, or this thread must not communicate now. */
+void gasnet_hg_check(gasnet_node_t node, const void *remote, size_t nbytes);
+#ifdef GASNET_DEBUG
+#define GASNET_HG_CHECK(node, remote, nbytes) \
+    gasnet_hg_check(node, remote, nbytes)
+#else
+#define GASNET_HG_CHECK(node, remote, nbytes) ((void) 0)
+#endif
+
+/* How a put or get completes. */
+enum {
+    GASNET_HG_BLOCKING, /* before it returns */
+    GASNET_HG_NB,       /* by the handle that it returns */
+    GASNET_HG_NBI,      /* by a gasnet_wait_syncnbi_... */
+    GASNET_HG_BULK = 4  /* put: the source stays unchanged until then */
+};
+
+/* Put and get of a node whose segment is not mapped. */
+gasnet_handle_t gasnet_hg_put(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes, int how);
+gasnet_handle_t gasnet_hg_get(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes, int how);
+gasnet_handle_t gasnet_hg_memset(
+    gasnet_node_t node, void *dest, int value, size_t nbytes, int how);
+
+static inline gasnet_handle_t gasnet_hg_put_any(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes, int how)
+{
+    intptr_t shift;
+
+    GASNET_HG_CHECK(node, dest, nbytes);
+    shift = gasnet_hg_shifts[node];
+    if (__builtin_expect(shift == GASNET_HG_FAR, 0))
+        return gasnet_hg_put(node, dest, src, nbytes, how);
+    memcpy((char *) dest + shift, src, nbytes);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return GASNET_INVALID_HANDLE;
+}
+
+static inline gasnet_handle_t gasnet_hg_get_any(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes, int how)
+{
+    intptr_t shift;
+
+    GASNET_HG_CHECK(node, src, nbytes);
+    shift = gasnet_hg_shifts[node];
+    if (__builtin_expect(shift == GASNET_HG_FAR, 0))
+        return gasnet_hg_get(dest, node, src, nbytes, how);
+    memcpy(dest, (const char *) src + shift, nbytes);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    return GASNET_INVALID_HANDLE;
+}
+
+static inline gasnet_handle_t gasnet_hg_memset_any(
+    gasnet_node_t node, void *dest, int value, size_t nbytes, int how)
+{
+    intptr_t shift;
+
+    GASNET_HG_CHECK(node, dest, nbytes);
+    shift = gasnet_hg_shifts[node];
+    if (__builtin_expect(shift == GASNET_HG_FAR, 0))
+        return gasnet_hg_memset(node, dest, value, nbytes, how);
+    memset((char *) dest + shift, value, nbytes);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return GASNET_INVALID_HANDLE;
+}
+
+/* ---- Memory to memory ---- */
+
+static inline void gasnet_put(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
+{
+    (void) gasnet_hg_put_any(node, dest, src, nbytes, GASNET_HG_BLOCKING);
+}
+
+static inline void gasnet_put_bulk(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
+{
+    gasnet_put(node, dest, src, nbytes);
+}
+
+static inline void gasnet_get(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
+{
+    (void) gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_BLOCKING);
+}
+
+static inline void gasnet_get_bulk(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
+{
+    gasnet_get(dest, node, src, nbytes);
+}
+
+static inline void gasnet_memset(
+    gasnet_node_t node, void *dest, int value, size_t nbytes)
+{
+    (void) gasnet_hg_memset_any(node, dest, value, nbytes, GASNET_HG_BLOCKING);
+}
+
+static inline gasnet_handle_t gasnet_put_nb(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
+{
+    return gasnet_hg_put_any(node, dest, src, nbytes, GASNET_HG_NB);
+}
+
+static inline gasnet_handle_t gasnet_put_nb_bulk(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
+{
+    return gasnet_hg_put_any(
+        node, dest, src, nbytes, GASNET_HG_NB | GASNET_HG_BULK);
+}
+
+static inline gasnet_handle_t gasnet_get_nb(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
+{
+    return gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_NB);
+}
+
+static inline gasnet_handle_t gasnet_get_nb_bulk(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
+{
+    return gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_NB);
+}
+
+static inline gasnet_handle_t gasnet_memset_nb(
+    gasnet_node_t node, void *dest, int value, size_t nbytes)
+{
+    return gasnet_hg_memset_any(node, dest, value, nbytes, GASNET_HG_NB);
+}
+
+static inline void gasnet_put_nbi(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
+{
+    (void) gasnet_hg_put_any(node, dest, src, nbytes, GASNET_HG_NBI);
+}
+
+static inline void gasnet_put_nbi_bulk(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
+{
+    (void) gasnet_hg_put_any(
+        node, dest, src, nbytes, GASNET_HG_NBI | GASNET_HG_BULK);
+}
+
+static inline void gasnet_get_nbi(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
+{
+    (void) gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_NBI);
+}
+
+static inline void gasnet_get_nbi_bulk(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
+{
+    gasnet_get_nbi(dest, node, src, nbytes);
+}
+
+static inline void gasnet_memset_nbi(
+    gasnet_node_t node, void *dest, int value, size_t nbytes)
+{
+    (void) gasnet_hg_memset_any(node, dest, value, nbytes, GASNET_HG_NBI);
+}
+
+/* ---- Registers ---- */
+
+/* The first of the `nbytes` low-order bytes of a value in memory. */
+static inline char *gasnet_hg_low(gasnet_register_value_t *value, size_t nbytes)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (char *) value + (sizeof(*value) - nbytes);
+#else
+    (void) nbytes;
+    return (char *) value;
+#endif
+}
+
+static inline gasnet_handle_t gasnet_hg_put_value(gasnet_node_t node,
+    void *dest, gasnet_register_value_t value, size_t nbytes, int how)
+{
+    return gasnet_hg_put_any(
+        node, dest, gasnet_hg_low(&value, nbytes), nbytes, how);
+}
+
+static inline void gasnet_put_val(gasnet_node_t node, void *dest,
+    gasnet_register_value_t value, size_t nbytes)
+{
+    (void) gasnet_hg_put_value(node, dest, value, nbytes, GASNET_HG_BLOCKING);
+}
+
+static inline gasnet_handle_t gasnet_put_nb_val(gasnet_node_t node, void *dest,
+    gasnet_register_value_t value, size_t nbytes)
+{
+    return gasnet_hg_put_value(node, dest, value, nbytes, GASNET_HG_NB);
+}
+
+static inline void gasnet_put_nbi_val(gasnet_node_t node, void *dest,
+    gasnet_register_value_t value, size_t nbytes)
+{
+    (void) gasnet_hg_put_value(node, dest, value, nbytes, GASNET_HG_NBI);
+}
+
+static inline gasnet_register_value_t gasnet_get_val(
+    gasnet_node_t node, const void *src, size_t nbytes)
+{
+    gasnet_register_value_t value = 0;
+
+    gasnet_get(gasnet_hg_low(&value, nbytes), node, src, nbytes);
+    return value;
+}
+
+gasnet_valget_handle_t gasnet_get_nb_val(
+    gasnet_node_t node, const void *src, size_t nbytes);
+gasnet_register_value_t gasnet_wait_syncnb_valget(
+    gasnet_valget_handle_t handle);
+
+/* ---- Synchronization ---- */
+
+/* Each of them polls, also if there is nothing to wait for: a program may spin
+ * on one of them until a peer has written to its memory. */
+void gasnet_wait_syncnb(gasnet_handle_t handle);
+int gasnet_try_syncnb(gasnet_handle_t handle);
+void gasnet_wait_syncnb_all(gasnet_handle_t *handles, size_t numhandles);
+int gasnet_try_syncnb_all(gasnet_handle_t *handles, size_t numhandles);
+void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles);
+int gasnet_try_syncnb_some(gasnet_handle_t *handles, size_t numhandles);
+
+void gasnet_wait_syncnbi_gets(void);
+void gasnet_wait_syncnbi_puts(void);
+void gasnet_wait_syncnbi_all(void);
+int gasnet_try_syncnbi_gets(void);
+int gasnet_try_syncnbi_puts(void);
+int gasnet_try_syncnbi_all(void);
+
+void gasnet_begin_nbi_accessregion(void);
+gasnet_handle_t gasnet_end_nbi_accessregion(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job: gasnet_init(), gasnet_attach(), and what they set up. See gasnet.h.
+ *
+ *     start of `memory`     page: slots of barriers (struct gasnet_hg_page)
+ *     + GASNET_PAGESIZE     the segment, which the client sees
+ *
+ * Page and segment are one allocation of the library, so that peers on this
+ * host map them. If that is not possible they are ordinary memory, which peers
+ * reach with NA. With GASNET_SEGMENT_EVERYTHING, `memory` is all memory.
+ *
+ * State: constants after gasnet_attach(), which one thread calls.
+ */
+#define _GNU_SOURCE
+#include "gasnet_hg.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A handle of all memory starts at address 1 and has no last byte. */
+#define JOB_ALL_START 1u
+#define JOB_ALL_SIZE (UINT64_MAX - 1)
+
+/* What the nodes tell each other in gasnet_attach(). */
+struct job_card {
+    uint64_t start; /* of the handle's memory */
+    uint64_t base;  /* of the segment */
+    uint64_t size;  /* of the segment */
+    uint32_t handle_size;
+    unsigned char handle[1004]; /* serialized */
+};
+
+struct gasnet_hg gasnet_hg;
+gasnet_node_t gasnet_hg_rank, gasnet_hg_size = 1;
+size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
+const intptr_t *gasnet_hg_shifts;
+
+/* ---- Words ---- */
+
+static void job_say(const char *format, va_list args)
+{
+    char text[512];
+
+    (void) vsnprintf(text, sizeof(text), format, args);
+    (void) fprintf(stderr, "gasnet: node %u: %s\n", gasnet_hg_rank, text);
+    (void) fflush(stderr);
+}
+
+void gasnet_hg_fatal(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    job_say(format, args);
+    va_end(args);
+    abort();
+}
+
+void gasnet_hg_warn(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    job_say(format, args);
+    va_end(args);
+}
+
+/* Say what failed, and return the code of gasnet. */
+static int job_fail(const char *what, na_return_t ret)
+{
+    gasnet_hg_warn("%s: %s", what, NA_Error_to_string(ret));
+    return GASNET_ERR_RESOURCE;
+}
+
+static const struct {
+    int code;
+    const char *name, *text;
+} job_errors[] = {{GASNET_OK, "GASNET_OK", "no error"},
+    {GASNET_ERR_NOT_INIT, "GASNET_ERR_NOT_INIT",
+        "gasnet_init() or gasnet_attach() was not called, or called twice"},
+    {GASNET_ERR_RESOURCE, "GASNET_ERR_RESOURCE",
+        "a resource of the network or the system is missing"},
+    {GASNET_ERR_BAD_ARG, "GASNET_ERR_BAD_ARG", "an argument is wrong"},
+    {GASNET_ERR_NOT_READY, "GASNET_ERR_NOT_READY",
+        "the operation is not complete"},
+    {GASNET_ERR_BARRIER_MISMATCH, "GASNET_ERR_BARRIER_MISMATCH",
+        "nodes passed different ids to a barrier"}};
+
+#define JOB_ERRORS (sizeof(job_errors) / sizeof(job_errors[0]))
+
+const char *gasnet_hg_error_name(int code)
+{
+    size_t i;
+
+    for (i = 0; i < JOB_ERRORS; i++)
+        if (job_errors[i].code == code)
+            return job_errors[i].name;
+    return "unknown";
+}
+
+const char *gasnet_hg_error_text(int code)
+{
+    size_t i;
+
+    for (i = 0; i < JOB_ERRORS; i++)
+        if (job_errors[i].code == code)
+            return job_errors[i].text;
+    return "no code of GASNet";
+}
+
+/* ---- Init ---- */
+
+static bool job_is_near_wanted(void)
+{
+    const char *text = getenv("GASNET_HG_NEAR");
+
+    return text == NULL || strcmp(text, "0") != 0;
+}
+
+/* Nodes that spin on fewer processors would wait for each other's time slice.
+ */
+static int job_wait_mode(const struct gasnet_boot *boot)
+{
+    uint32_t here = 0, i;
+    cpu_set_t cpus;
+
+    for (i = 0; i < boot->size; i++)
+        here += boot->hosts[i] == boot->hosts[boot->rank];
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+        return GASNET_WAIT_SPIN;
+    return here > (uint32_t) CPU_COUNT(&cpus) ? GASNET_WAIT_BLOCK
+                                              : GASNET_WAIT_SPIN;
+}
+
+static int job_make_peers(void)
+{
+    const struct gasnet_boot *boot = &gasnet_hg.boot;
+    intptr_t *shifts = (intptr_t *) malloc(boot->size * sizeof(*shifts));
+    uint32_t i;
+
+    gasnet_hg.peers =
+        (struct gasnet_hg_peer *) calloc(boot->size, sizeof(*gasnet_hg.peers));
+    if (gasnet_hg.peers == NULL || shifts == NULL) {
+        free(shifts);
+        return job_fail("gasnet_init", NA_NOMEM);
+    }
+    for (i = 0; i < boot->size; i++) {
+        gasnet_hg.peers[i].addr = boot->addrs[i];
+        shifts[i] = i == boot->rank ? 0 : GASNET_HG_FAR;
+    }
+    gasnet_hg_shifts = shifts;
+    return GASNET_OK;
+}
+
+int gasnet_hg_init2(
+    const struct gasnet_hg_config *config, int *argc, char ***argv)
+{
+    int ret;
+
+    (void) argc, (void) argv;
+    if (gasnet_hg.started)
+        return GASNET_ERR_NOT_INIT;
+    if (config->size != sizeof(*config)) {
+        gasnet_hg_warn("the program was compiled with the gasnet.h of another "
+                       "version; compile it again");
+        return GASNET_ERR_BAD_ARG;
+    }
+    gasnet_hg_catch_signals();
+    ret = gasnet_boot_start(&gasnet_hg.boot);
+    if (ret != GASNET_OK)
+        return ret;
+    gasnet_hg_rank = gasnet_hg.boot.rank;
+    gasnet_hg_size = gasnet_hg.boot.size;
+    gasnet_hg.whole = config->segment == 2;
+    gasnet_hg.checked = config->checked != 0;
+    gasnet_hg.threaded = config->mode == 2;
+    gasnet_hg.strict = config->spec == 4;
+    gasnet_hg.wait_mode = job_wait_mode(&gasnet_hg.boot);
+    ret = job_make_peers();
+    if (ret != GASNET_OK)
+        return ret;
+    gasnet_hg.started = true;
+    return gasnet_hg_watch_peers();
+}
+
+uintptr_t gasnet_hg_max_segment(const struct gasnet_hg_config *config)
+{
+    return config->segment == 2 ? UINTPTR_MAX : GASNET_HG_MAX_SEGMENT;
+}
+
+int gasnet_set_waitmode(int wait_mode)
+{
+    if (wait_mode < GASNET_WAIT_SPIN || wait_mode > GASNET_WAIT_SPINBLOCK)
+        return GASNET_ERR_BAD_ARG;
+    gasnet_hg.wait_mode = wait_mode;
+    return GASNET_OK;
+}
+
+char *gasnet_getenv(const char *name)
+{
+    return getenv(name);
+}
+
+/* ---- Handlers ---- */
+
+/* Enter the handlers with an index first: the others get what is free, from the
+ * top, in the order of the table. */
+static int job_register(gasnet_handlerentry_t *table, int numentries)
+{
+    int i, next = GASNET_HG_HANDLERS - 1;
+
+    for (i = 0; i < numentries; i++) {
+        unsigned index = table[i].index;
+
+        if (table[i].fnptr == NULL ||
+            (index != 0 &&
+                (index < GASNET_HG_CLIENT_HANDLERS ||
+                    gasnet_hg.handlers[index] != NULL)))
+            return GASNET_ERR_BAD_ARG;
+        if (index != 0)
+            gasnet_hg.handlers[index] = (void (*)(void)) table[i].fnptr;
+    }
+    for (i = 0; i < numentries; i++) {
+        if (table[i].index != 0)
+            continue;
+        while (gasnet_hg.handlers[next] != NULL)
+            next--;
+        if (next < GASNET_HG_CLIENT_HANDLERS)
+            return GASNET_ERR_BAD_ARG;
+        gasnet_hg.handlers[next] = (void (*)(void)) table[i].fnptr;
+        table[i].index = (gasnet_handler_t) next;
+    }
+    return GASNET_OK;
+}
+
+/* ---- The segment ---- */
+
+/* The pages that a client named exist. */
+static bool job_is_usable(void *base, uintptr_t size)
+{
+    return base != GASNET_SEGBASE_ANY && base != NULL && size > 0 &&
+        (uintptr_t) base % GASNET_PAGESIZE == 0 &&
+        msync(base, size, MS_ASYNC) == 0;
+}
+
+static void *job_map(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Make page and segment, and fill in the card. *start_p is the memory that
+ * peers reach. */
+static int job_make_segment(
+    void *base, uintptr_t size, struct job_card *card, void **start_p)
+{
+    bool given = job_is_usable(base, size);
+    size_t with_page = given || gasnet_hg.whole ? sizeof(struct gasnet_hg_page)
+                                                : size + GASNET_PAGESIZE;
+    char *memory = with_page < size ? NULL : (char *) job_map(with_page);
+
+    if (memory == NULL)
+        return job_fail("gasnet_attach: the segment", NA_NOMEM);
+    gasnet_hg.page = (struct gasnet_hg_page *) (void *) memory;
+    if (gasnet_hg.whole) {
+        gasnet_hg.segment.addr = NULL;
+        gasnet_hg.segment.size = UINTPTR_MAX;
+        *start_p = (void *) (uintptr_t) JOB_ALL_START;
+    } else {
+        gasnet_hg.segment.addr = given ? base : memory + GASNET_PAGESIZE;
+        gasnet_hg.segment.size = size;
+        *start_p = given ? base : memory;
+    }
+    card->start = (uintptr_t) *start_p;
+    card->base = (uintptr_t) gasnet_hg.segment.addr;
+    card->size = gasnet_hg.segment.size;
+    return GASNET_OK;
+}
+
+/* Register what peers reach, and write its handle on the card. */
+static int job_register_memory(struct job_card *card, void *start)
+{
+    na_class_t *na_class = gasnet_hg.boot.na_class;
+    struct gasnet_hg_peer *self = &gasnet_hg.peers[gasnet_hg_rank];
+    uint64_t size =
+        gasnet_hg.whole ? JOB_ALL_SIZE : card->base + card->size - card->start;
+    na_size_t bytes;
+    na_return_t ret;
+
+    ret = NA_Mem_handle_create(na_class, (void *) (uintptr_t) JOB_ALL_START,
+        JOB_ALL_SIZE, NA_MEM_READWRITE, &gasnet_hg.everything);
+    if (ret == NA_SUCCESS)
+        ret = NA_Mem_handle_create(
+            na_class, start, size, NA_MEM_READWRITE, &self->memory);
+    if (ret == NA_SUCCESS)
+        ret = NA_Mem_register(na_class, self->memory);
+    if (ret != NA_SUCCESS)
+        return job_fail("gasnet_attach: the segment", ret);
+    bytes = NA_Mem_handle_get_serialize_size(na_class, self->memory);
+    if (bytes == 0 || bytes > sizeof(card->handle))
+        return job_fail("gasnet_attach: the handle", NA_MSGSIZE);
+    card->handle_size = (uint32_t) bytes;
+    ret = NA_Mem_handle_serialize(na_class, card->handle, bytes, self->memory);
+    return ret == NA_SUCCESS ? GASNET_OK
+                             : job_fail("gasnet_attach: the handle", ret);
+}
+
+/* Map page and segment of a node of this host, if the transport can. */
+static void job_map_peer(uint32_t node, const struct job_card *card)
+{
+    (void) node, (void) card;
+}
+
+static int job_read_card(uint32_t node, const struct job_card *card)
+{
+    struct gasnet_hg_peer *peer = &gasnet_hg.peers[node];
+    na_return_t ret;
+
+    peer->start = (uintptr_t) card->start;
+    peer->base = (uintptr_t) card->base;
+    peer->size = (uintptr_t) card->size;
+    atomic_init(&peer->credits, GASNET_HG_CREDITS);
+    if (node == gasnet_hg_rank)
+        return GASNET_OK;
+    if (card->handle_size > sizeof(card->handle))
+        return job_fail("gasnet_attach: the handle of a node", NA_MSGSIZE);
+    ret = NA_Mem_handle_deserialize(gasnet_hg.boot.na_class, &peer->memory,
+        card->handle, card->handle_size);
+    if (ret != NA_SUCCESS)
+        return job_fail("gasnet_attach: the handle of a node", ret);
+    if (!gasnet_hg.whole && job_is_near_wanted())
+        job_map_peer(node, card);
+    return GASNET_OK;
+}
+
+/* Exchange the cards; then wait until all nodes have read theirs. */
+static int job_exchange(const struct job_card *mine)
+{
+    struct job_card *cards =
+        (struct job_card *) calloc(gasnet_hg_size, sizeof(*cards));
+    char all[1] = {0}, *ready = (char *) calloc(gasnet_hg_size, sizeof(all));
+    uint32_t i, near = 0;
+    int ret = GASNET_ERR_RESOURCE;
+
+    if (cards != NULL && ready != NULL)
+        ret = gasnet_boot_exchange(&gasnet_hg.boot, mine, sizeof(*mine), cards);
+    for (i = 0; ret == GASNET_OK && i < gasnet_hg_size; i++) {
+        ret = job_read_card(i, &cards[i]);
+        near += gasnet_hg_shifts[i] != GASNET_HG_FAR;
+    }
+    gasnet_hg.all_near = near == gasnet_hg_size;
+    if (ret == GASNET_OK)
+        ret = gasnet_boot_exchange(&gasnet_hg.boot, all, sizeof(all), ready);
+    free(cards);
+    free(ready);
+    return ret;
+}
+
+static int job_attach(
+    gasnet_handlerentry_t *table, int numentries, void *base, uintptr_t size)
+{
+    struct job_card mine = {0};
+    void *start;
+    int ret;
+
+    if (!gasnet_hg.started || gasnet_hg.attached)
+        return GASNET_ERR_NOT_INIT;
+    if (numentries < 0 || (numentries > 0 && table == NULL) ||
+        (size % GASNET_PAGESIZE != 0 && !gasnet_hg.whole))
+        return GASNET_ERR_BAD_ARG;
+    ret = job_register(table, numentries);
+    if (ret == GASNET_OK)
+        ret = job_make_segment(base, size, &mine, &start);
+    if (ret == GASNET_OK)
+        ret = job_register_memory(&mine, start);
+    if (ret == GASNET_OK)
+        ret = job_exchange(&mine);
+    if (ret == GASNET_OK)
+        ret = gasnet_hg_am_start();
+    gasnet_hg.attached = ret == GASNET_OK;
+    return ret;
+}
+
+int gasnet_attach(gasnet_handlerentry_t *table, int numentries,
+    uintptr_t segsize, uintptr_t minheapoffset)
+{
+    (void) minheapoffset;
+    return job_attach(table, numentries, GASNET_SEGBASE_ANY, segsize);
+}
+
+int gasnet_hg_init7(const struct gasnet_hg_config *config, int *argc,
+    char ***argv, gasnet_handlerentry_t *table, int numentries, void *segbase,
+    uintptr_t segsize, int allow_faults)
+{
+    struct gasnet_hg_config old = *config;
+    int ret;
+
+    (void) allow_faults;
+    old.spec = 4;
+    if (segsize == GASNET_SEGSIZE_EVERYTHING)
+        old.segment = 2;
+    ret = gasnet_hg_init2(&old, argc, argv);
+    if (ret == GASNET_OK)
+        ret = job_attach(table, numentries, segbase, segsize);
+    return ret;
+}
+
+/* ---- Queries ---- */
+
+int gasnet_getSegmentInfo(gasnet_seginfo_t *table, int numentries)
+{
+    int i;
+
+    if (!gasnet_hg.attached)
+        return GASNET_ERR_NOT_INIT;
+    if (table == NULL || numentries < 0)
+        return GASNET_ERR_BAD_ARG;
+    for (i = 0; i < numentries && (uint32_t) i < gasnet_hg_size; i++) {
+        table[i].addr = (void *) gasnet_hg.peers[i].base;
+        table[i].size = gasnet_hg.peers[i].size;
+    }
+    return GASNET_OK;
+}
+
+/* Hosts are counted from 0, in the order of their first nodes. A host is a
+ * supernode, whether or not its segments are mapped. */
+int gasnet_getNodeInfo(gasnet_nodeinfo_t *table, int numentries)
+{
+    const uint32_t *hosts = gasnet_hg.boot.hosts;
+    uint32_t i, count = 0;
+
+    if (!gasnet_hg.started)
+        return GASNET_ERR_NOT_INIT;
+    if (table == NULL || numentries < 0)
+        return GASNET_ERR_BAD_ARG;
+    for (i = 0; i < (uint32_t) numentries && i < gasnet_hg_size; i++) {
+        table[i].host = hosts[i] == i ? count++ : table[hosts[i]].host;
+        table[i].supernode = table[i].host;
+    }
+    return GASNET_OK;
+}
