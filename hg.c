@@ -3643,6 +3643,8 @@ struct na_class_core {
     bool polling; /* a thread is in the slot poll, possibly without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
     struct na_link mems;                    /* memory handles */
+    struct na_link blocks;                  /* of NA_Mem_alloc */
+    struct na_link maps;                    /* pointers of NA_Mem_map */
     pthread_mutex_t list_lock; /* guards the two lists that follow */
     struct na_link addrs;
     struct na_context_core *contexts[NA_CORE_CONTEXTS];
@@ -5961,8 +5963,31 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p);
 
+/* As na_rma_alloc, from a transport only: block->size bytes. */
+HG_PRIVATE na_return_t na_rma_alloc_shared(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block);
+
 /* Free a block; a zeroed struct is allowed. */
 HG_PRIVATE void na_rma_free(struct na_mem_block *block);
+
+/* Refuse to map a peer's memory with `ret`: log and count it; returns `ret`. */
+HG_PRIVATE na_return_t na_rma_refuse_map(
+    const struct na_mem_handle *remote, na_return_t ret);
+
+/* Whether a handle that a peer sent describes no more than the memory has.
+ * NA_OVERFLOW, NA_PERMISSION, as na_rma_refuse_map. */
+HG_PRIVATE na_return_t na_rma_check_described(
+    const struct na_mem_handle *remote, na_size_t size, unsigned long flags);
+
+/* Check arguments of the application: a class and a handle of it. Errors as
+ * na_live_check; NA_INVALID_ARG, logged. */
+HG_PRIVATE na_return_t na_rma_check_mem(const struct na_class *na_class,
+    const struct na_mem_handle *mem, const char *function);
+
+/* Replace *handle_p by the handle of a part. NA_PROTOCOL_ERROR, logged: the
+ * peer did not describe its memory for that part. */
+HG_PRIVATE na_return_t na_rma_pick(
+    const struct na_class *part, struct na_mem_handle **handle_p);
 
 /* Release leaked handles; returns their number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);
@@ -6132,16 +6157,23 @@ HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
 
 /* ---- Memory ---- */
 
+HG_PRIVATE na_return_t na_rma_alloc_shared(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+
+    while (part != NULL &&
+        part->ops.mem_alloc(&part->pub, flags, block) != NA_SUCCESS)
+        part = part->next;
+    return part != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
 HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p)
 {
     struct na_mem_block block = {NULL, size, NULL, NULL};
-    struct na_class_core *part = na_class_core_of(na_class);
 
-    while (part != NULL &&
-        part->ops.mem_alloc(&part->pub, flags, &block) != NA_SUCCESS)
-        part = part->next;
-    if (part == NULL)
+    if (na_rma_alloc_shared(na_class, flags, &block) != NA_SUCCESS)
         block.memory = hg_mem_calloc(1, (size_t) size);
     if (block.memory == NULL)
         return NA_NOMEM;
@@ -6259,7 +6291,7 @@ static na_return_t na_rma_check_arg(
         : ret;
 }
 
-static na_return_t na_rma_check_mem(const struct na_class *na_class,
+HG_PRIVATE na_return_t na_rma_check_mem(const struct na_class *na_class,
     const struct na_mem_handle *mem, const char *function)
 {
     na_return_t ret = na_rma_check_arg(na_class, mem, function);
@@ -6628,8 +6660,29 @@ delete_mem:
     return ret;
 }
 
-/* Replace *handle_p by the handle of a part. */
-static na_return_t na_rma_pick(
+HG_PRIVATE na_return_t na_rma_refuse_map(
+    const struct na_mem_handle *remote, na_return_t ret)
+{
+    struct na_class *na_class = na_class_head(remote->na_class);
+
+    na_class->core->count(na_class, "rma_refused", 1);
+    hg_log_warning("rma",
+        "a handle of %" PRIu64 " bytes of a peer is not mapped: %s",
+        remote->size, NA_Error_to_string(ret));
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_rma_check_described(
+    const struct na_mem_handle *remote, na_size_t size, unsigned long flags)
+{
+    if (remote->size > size)
+        return na_rma_refuse_map(remote, NA_OVERFLOW);
+    if ((remote->flags & ~flags) != 0)
+        return na_rma_refuse_map(remote, NA_PERMISSION);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_rma_pick(
     const struct na_class *part, struct na_mem_handle **handle_p)
 {
     const struct na_class_core *core = na_class_core_of(part);
@@ -7020,6 +7073,11 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
 HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
+
+/* The registered memory of this class that a handle names; NULL: none. The lock
+ * is held. */
+HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
+    const struct na_mem_handle *remote);
 
 /* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
  * it already has, when its local memory is not in use. NA_NOENTRY: there is no
@@ -7702,6 +7760,17 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
     return ret;
 }
 
+HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
+    const struct na_mem_handle *remote)
+{
+    const struct na_emul *emul = na_class_emul(remote->na_class);
+    const struct na_mem_core *mem =
+        (const struct na_mem_core *) hg_map_get(&emul->regs, remote->key);
+
+    assert(hg_is_inside(na_emul_lock(emul)));
+    return mem != NULL ? &mem->pub : NULL;
+}
+
 /* Peers no longer find the memory. */
 static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
@@ -8219,6 +8288,316 @@ HG_PRIVATE uint64_t na_emul_due(const struct na_emul *emul)
     return !hg_list_is_empty(&emul->ready) || atomic_load(&emul->unpinned)
         ? 0
         : emul->look_at;
+}
+
+/* ==== gen/na/shared.h ==== */
+/*
+ * shared: memory of the library for the application, and pointers to the memory
+ * of peers.
+ *
+ * NA_Mem_alloc allocates from the transport, or page-aligned from the heap. A
+ * pointer of NA_Mem_map is a mapping of its own (slot mem_map), independent of
+ * the connection and the handle: it stays valid until it is unmapped. Memory of
+ * this process is not mapped; the pointer is the address itself.
+ *
+ * The class records both, so that they are freed by their address. Records that
+ * are left when the class is closed are freed then.
+ *
+ * Locking: the lock of the class guards the records.
+ */
+
+/* Get a pointer to a segment of memory of a peer. `owner` NULL: a transport
+ * finds it by the handle. `user`: who may unmap it; NULL: NA_Mem_unmap.
+ * NA_OPNOTSUPPORT, NA_AGAIN (not logged), and others: see slot mem_map. */
+HG_PRIVATE na_return_t na_shared_map(struct na_mem_handle *remote,
+    struct na_addr *owner, na_size_t segment, const void *user, void **ptr_p);
+
+/* Record a pointer to memory of this process, for na_shared_unmap. NA_NOMEM,
+ * logged. */
+HG_PRIVATE na_return_t na_shared_lend(
+    struct na_class *na_class, void *ptr, const void *user);
+
+/* Release a pointer. NA_NOENTRY (not logged): `user` has no such pointer. */
+HG_PRIVATE na_return_t na_shared_unmap(
+    struct na_class *na_class, const void *ptr, const void *user);
+
+/* Free allocations and pointers that are left; returns their number. The class
+ * is closing. */
+HG_PRIVATE unsigned na_shared_release_all(struct na_class *na_class);
+
+/* ==== gen/na/shared.c ==== */
+/* shared: see shared.h. */
+
+/* Of memory that no transport allocates; a divisor of every size of a page. */
+#define NA_SHARED_ALIGN ((size_t) 4096)
+
+/* An allocation, or a mapped pointer. */
+struct na_shared {
+    struct na_link link;
+    const void *ptr; /* as the application knows it */
+    const void *user;
+    struct na_mem_block block;
+};
+
+/* ---- Records ---- */
+
+/* NULL: out of memory (logged). */
+static struct na_shared *na_shared_new(const char *what)
+{
+    struct na_shared *shared =
+        (struct na_shared *) hg_mem_calloc(1, sizeof(*shared));
+
+    if (shared == NULL)
+        hg_log_error("rma", "no memory for the record of %s", what);
+    return shared;
+}
+
+static void na_shared_enter(struct na_class *na_class, struct na_link *list,
+    struct na_shared *shared, void *ptr)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+
+    shared->ptr = ptr;
+    hg_enter(core->lock);
+    hg_list_push(list, &shared->link);
+    hg_leave(core->lock);
+}
+
+/* Free the memory of a record, and the record. */
+static void na_shared_free(struct na_shared *shared)
+{
+    na_rma_free(&shared->block);
+    hg_mem_free(shared);
+}
+
+/* Remove the record of a pointer and free it; false: there is none. */
+static bool na_shared_remove(struct na_class *na_class, struct na_link *list,
+    const void *ptr, const void *user)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_shared *shared = NULL;
+    struct na_link *link;
+
+    hg_enter(core->lock);
+    for (link = list->next; link != list && shared == NULL; link = link->next) {
+        shared = HG_CONTAINER_OF(link, struct na_shared, link);
+        if (shared->ptr != ptr || shared->user != user)
+            shared = NULL;
+    }
+    if (shared != NULL)
+        hg_list_remove(&shared->link);
+    hg_leave(core->lock);
+    if (shared == NULL)
+        return false;
+    na_shared_free(shared);
+    return true;
+}
+
+HG_PRIVATE unsigned na_shared_release_all(struct na_class *na_class)
+{
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct na_link *link;
+    unsigned n = 0;
+
+    while ((link = hg_list_pop(&core->maps)) != NULL ||
+        (link = hg_list_pop(&core->blocks)) != NULL) {
+        na_shared_free(HG_CONTAINER_OF(link, struct na_shared, link));
+        n++;
+    }
+    return n;
+}
+
+/* ---- Memory of the library ---- */
+
+/* Allocate from a transport, or from the heap. NULL: out of memory. */
+static void *na_shared_alloc(
+    struct na_class *na_class, na_size_t size, struct na_mem_block *block)
+{
+    const size_t more = NA_SHARED_ALIGN - 1;
+
+    block->size = size;
+    if (na_rma_alloc_shared(na_class, NA_MEM_READWRITE, block) == NA_SUCCESS)
+        return block->memory;
+    if (size > SIZE_MAX - more)
+        return NULL;
+    block->memory = hg_mem_calloc(1, (size_t) size + more);
+    if (block->memory == NULL)
+        return NULL;
+    return (char *) block->memory + (-(uintptr_t) block->memory & more);
+}
+
+NA_EXPORT void *NA_Mem_alloc(na_class_t *na_class, na_size_t size)
+{
+    struct na_shared *shared;
+    void *memory;
+
+    if (na_live_check(na_class, "NA_Mem_alloc") != NA_SUCCESS)
+        return NULL;
+    if (size == 0) {
+        (void) hg_log_misuse("rma", "NA_Mem_alloc", "the size is 0");
+        return NULL;
+    }
+    shared = na_shared_new("an allocation");
+    if (shared == NULL)
+        return NULL;
+    memory = na_shared_alloc(na_class, size, &shared->block);
+    if (memory == NULL) {
+        hg_log_error(
+            "rma", "NA_Mem_alloc: no memory for %" PRIu64 " bytes", size);
+        hg_mem_free(shared);
+        return NULL;
+    }
+    na_shared_enter(
+        na_class, &na_class_core_of(na_class)->blocks, shared, memory);
+    return memory;
+}
+
+NA_EXPORT na_return_t NA_Mem_free(na_class_t *na_class, void *memory)
+{
+    na_return_t ret = na_live_check(na_class, "NA_Mem_free");
+
+    if (ret != NA_SUCCESS ||
+        na_shared_remove(
+            na_class, &na_class_core_of(na_class)->blocks, memory, NULL))
+        return ret;
+    return hg_log_misuse("rma", "NA_Mem_free",
+        memory == NULL ? "memory is NULL"
+                       : "it is no memory of NA_Mem_alloc, or was freed");
+}
+
+/* ---- Pointers ---- */
+
+static void na_shared_return(struct na_mem_block *block)
+{
+    (void) block; /* the memory is another's */
+}
+
+HG_PRIVATE na_return_t na_shared_lend(
+    struct na_class *na_class, void *ptr, const void *user)
+{
+    struct na_shared *shared = na_shared_new("a pointer");
+
+    if (shared == NULL)
+        return NA_NOMEM;
+    shared->user = user;
+    shared->block.memory = ptr;
+    shared->block.release = na_shared_return;
+    na_shared_enter(na_class, &na_class_core_of(na_class)->maps, shared, ptr);
+    return NA_SUCCESS;
+}
+
+/* Find memory of this process by a handle of it. */
+static na_return_t na_shared_map_own(
+    const struct na_mem_handle *remote, struct na_mem_block *block)
+{
+    struct hg_monitor *lock = na_class_core_of(remote->na_class)->lock;
+    const struct na_mem_handle *own;
+    na_return_t ret;
+
+    hg_enter(lock);
+    own = na_emul_mem_find(remote);
+    ret = own == NULL ? na_rma_refuse_map(remote, NA_NOENTRY)
+                      : na_rma_check_described(remote, own->size, own->flags);
+    if (ret == NA_SUCCESS && (own->segment_count != 1 || own->size == 0))
+        ret = NA_OPNOTSUPPORT;
+    if (ret == NA_SUCCESS) {
+        block->memory = own->segments[0].address;
+        block->release = na_shared_return;
+    }
+    hg_leave(lock);
+    return ret;
+}
+
+/* Map the handle of one part. */
+static na_return_t na_shared_map_part(struct na_mem_handle *remote,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block)
+{
+    if (owner == NULL || !owner->self)
+        return na_class_ops(remote->na_class)
+            ->mem_map(remote, owner, segment, block);
+    return na_class_emul(remote->na_class) != NULL && segment == 0
+        ? na_shared_map_own(remote, block)
+        : NA_OPNOTSUPPORT;
+}
+
+/* Without an owner's address, the first part that can map the memory does. */
+static na_return_t na_shared_try(struct na_mem_handle *remote,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block)
+{
+    struct na_mem_core *mem = na_mem_core_of(remote);
+    na_return_t ret = NA_SUCCESS;
+
+    if (owner != NULL) {
+        ret = na_rma_pick(owner->na_class, &remote);
+        return ret == NA_SUCCESS
+            ? na_shared_map_part(remote, owner, segment, block)
+            : ret;
+    }
+    do {
+        ret = na_shared_map_part(&mem->pub, NULL, segment, block);
+        mem = mem->next;
+    } while (ret == NA_OPNOTSUPPORT && mem != NULL);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_shared_map(struct na_mem_handle *remote,
+    struct na_addr *owner, na_size_t segment, const void *user, void **ptr_p)
+{
+    struct na_class *na_class = na_class_head(remote->na_class);
+    struct na_shared *shared = na_shared_new("a pointer");
+    na_return_t ret;
+
+    if (shared == NULL)
+        return NA_NOMEM;
+    shared->user = user;
+    ret = na_shared_try(remote, owner, segment, &shared->block);
+    if (ret != NA_SUCCESS) {
+        hg_mem_free(shared);
+        return ret;
+    }
+    assert(shared->block.memory != NULL && shared->block.release != NULL);
+    *ptr_p = shared->block.memory;
+    na_shared_enter(
+        na_class, &na_class_core_of(na_class)->maps, shared, *ptr_p);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_shared_unmap(
+    struct na_class *na_class, const void *ptr, const void *user)
+{
+    return na_shared_remove(
+               na_class, &na_class_core_of(na_class)->maps, ptr, user)
+        ? NA_SUCCESS
+        : NA_NOENTRY;
+}
+
+NA_EXPORT na_return_t NA_Mem_map(na_class_t *na_class,
+    na_mem_handle_t remote_mem_handle, na_addr_t owner, void **ptr)
+{
+    na_return_t ret =
+        na_rma_check_mem(na_class, remote_mem_handle, "NA_Mem_map");
+
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check(na_class, owner, "NA_Mem_map");
+    if (ret == NA_SUCCESS && (ptr == NULL || !remote_mem_handle->remote))
+        ret = hg_log_misuse("rma", "NA_Mem_map",
+            ptr == NULL ? "ptr is NULL" : "the handle was not deserialized");
+    if (ret == NA_SUCCESS)
+        ret = na_addr_check_alive(owner, "map");
+    return ret == NA_SUCCESS
+        ? na_shared_map(remote_mem_handle, owner, 0, NULL, ptr)
+        : ret;
+}
+
+NA_EXPORT na_return_t NA_Mem_unmap(na_class_t *na_class, void *ptr)
+{
+    na_return_t ret = na_live_check(na_class, "NA_Mem_unmap");
+
+    if (ret == NA_SUCCESS && na_shared_unmap(na_class, ptr, NULL) != NA_SUCCESS)
+        ret = hg_log_misuse("rma", "NA_Mem_unmap",
+            ptr == NULL ? "ptr is NULL"
+                        : "it is no pointer of NA_Mem_map, or was unmapped");
+    return ret;
 }
 
 /* ==== gen/na/progress.h ==== */
@@ -9929,6 +10308,13 @@ HG_PRIVATE int na_sm_arena_fd(
 HG_PRIVATE bool na_sm_arena_open(
     unsigned char *base, size_t *open_p, size_t end, int protection);
 
+/* Map `size` bytes at an offset of a mapped arena once more, with their own
+ * protection, as a block. That mapping does not depend on the first one.
+ * NA_OPNOTSUPPORT (not logged): the system cannot do that (valgrind); NA_NOMEM,
+ * logged. */
+HG_PRIVATE na_return_t na_sm_arena_map(unsigned char *base, uint64_t offset,
+    size_t size, int protection, struct na_mem_block *block);
+
 /* Whether this process may map arenas: not if its address space is limited. */
 HG_PRIVATE bool na_sm_arena_is_mappable(void);
 
@@ -10235,6 +10621,57 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
     }
     arenas->closed = true;
     na_sm_arenas_leave(arenas);
+}
+
+/* ---- Parts of a peer's arena ---- */
+
+/* The pages that a block lies in. */
+static unsigned char *na_sm_arena_pages(
+    unsigned char *at, size_t size, size_t *length_p)
+{
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    size_t lead = (uintptr_t) at % page;
+
+    *length_p = (lead + size + page - 1) & ~(page - 1);
+    return at - lead;
+}
+
+static void na_sm_arena_unmap(struct na_mem_block *block)
+{
+    size_t length;
+    void *pages = na_sm_arena_pages(
+        (unsigned char *) block->memory, (size_t) block->size, &length);
+
+    na_sm_page_unmap(pages, length);
+}
+
+/* An old size of 0 makes a second mapping of shared memory. It inherits
+ * MADV_DONTDUMP. */
+HG_PRIVATE na_return_t na_sm_arena_map(unsigned char *base, uint64_t offset,
+    size_t size, int protection, struct na_mem_block *block)
+{
+    unsigned char *at = base + offset;
+    size_t length;
+    unsigned char *pages = na_sm_arena_pages(at, size, &length);
+    unsigned char *view =
+        (unsigned char *) mremap(pages, 0, length, MREMAP_MAYMOVE);
+    bool mapped = view != MAP_FAILED;
+
+    assert(size > 0 && offset + size <= NA_SM_ARENA_SIZE);
+    if (mapped && mprotect(view, length, protection) == 0) {
+        block->memory = view + (at - pages);
+        block->size = size;
+        block->release = na_sm_arena_unmap;
+        return NA_SUCCESS;
+    }
+    if (errno != ENOMEM && !mapped)
+        return NA_OPNOTSUPPORT;
+    hg_log_error("sm",
+        "cannot map %zu bytes of a peer's: %s (the limit is vm.max_map_count)",
+        size, strerror(errno));
+    if (mapped)
+        na_sm_page_unmap(view, length);
+    return NA_NOMEM;
 }
 
 /* ---- Pages ---- */
@@ -12973,6 +13410,9 @@ HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *mem, void *buf);
 HG_PRIVATE na_return_t na_sm_mem_deserialize(
     struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
 
+HG_PRIVATE na_return_t na_sm_mem_map(struct na_mem_handle *mem,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block);
+
 /* The slots put and get, rma_now and mem_end_local. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);
@@ -13376,6 +13816,118 @@ static na_return_t na_sm_rma_fetch(
     }
     hg_mem_free(segments);
     hg_mem_free(starts);
+    return ret;
+}
+
+/* ---- Pointers ---- */
+
+/* A connection to the process with an incarnation, or NULL. */
+static struct na_sm_addr *na_sm_mem_owner(
+    const struct na_sm_class *self, uint64_t incarnation)
+{
+    const struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (addr->state == NA_SM_READY &&
+            atomic_load(&addr->incarnation) == incarnation)
+            return addr;
+    }
+    return NULL;
+}
+
+/* The offset of a segment, which the owner knows. */
+static na_return_t na_sm_mem_start(struct na_sm_touch *touch,
+    struct na_sm_mem *mem, na_size_t segment, na_offset_t *start_p)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    *start_p = 0;
+    if (segment == 0)
+        return NA_SUCCESS;
+    if (touch->addr->vm == NA_SM_VM_DENIED ||
+        touch->info.width != sizeof(void *))
+        return NA_OPNOTSUPPORT;
+    if (touch->addr->vm != NA_SM_VM_WORKS)
+        ret = na_sm_rma_identify(touch);
+    if (ret == NA_SUCCESS && mem->base.segments == NULL)
+        ret = na_sm_rma_fetch(touch, mem);
+    if (ret != NA_SUCCESS)
+        return ret == NA_FAULT ? NA_OPNOTSUPPORT : ret;
+    if (segment >= mem->base.segment_count ||
+        touch->info.size != mem->described)
+        return na_rma_refuse_map(&mem->base, NA_PROTOCOL_ERROR);
+    *start_p = na_mem_core_of(&mem->base)->starts[segment];
+    return NA_SUCCESS;
+}
+
+/* Map memory whose slot was read. */
+static na_return_t na_sm_mem_map_slot(struct na_sm_touch *touch,
+    struct na_sm_mem *mem, na_size_t segment, struct na_mem_block *block)
+{
+    const struct na_sm_slot_info *info = &touch->info;
+    bool writes = (mem->base.flags & NA_MEM_WRITE_ONLY) != 0;
+    unsigned arena = info->arena;
+    na_offset_t start;
+    na_return_t ret =
+        na_rma_check_described(&mem->base, info->size, info->flags);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (arena >= NA_SM_ARENAS ||
+        touch->addr->maps[NA_SM_FD_ARENA + arena] == NULL ||
+        (writes && arena == NA_SM_ARENA_READ_ONLY))
+        return NA_OPNOTSUPPORT;
+    if (info->arena_offset > NA_SM_ARENA_SIZE ||
+        info->size > NA_SM_ARENA_SIZE - info->arena_offset)
+        return na_rma_refuse_map(&mem->base, NA_PROTOCOL_ERROR);
+    ret = na_sm_mem_start(touch, mem, segment, &start);
+    if (ret == NA_SUCCESS && start >= mem->base.size)
+        ret = NA_OPNOTSUPPORT; /* it has no bytes */
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_sm_arena_map(
+        (unsigned char *) touch->addr->maps[NA_SM_FD_ARENA + arena],
+        info->arena_offset + start, (size_t) (mem->base.size - start),
+        writes ? PROT_READ | PROT_WRITE : PROT_READ, block);
+}
+
+/* The hazard word protects the array of segments, not the mapping: that stays
+ * when the memory is withdrawn. */
+HG_PRIVATE na_return_t na_sm_mem_map(struct na_mem_handle *base,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    struct na_sm_touch touch;
+    na_return_t ret = NA_AGAIN;
+    unsigned word;
+
+    if (self->rma_mode != NA_SM_RMA_AUTO || mem->slot >= NA_SM_SLOTS)
+        return NA_OPNOTSUPPORT;
+    na_sm_enter(self);
+    touch.self = self;
+    touch.leaves = false;
+    touch.addr = owner != NULL ? na_sm_addr_of(owner)
+                               : na_sm_mem_owner(self, mem->owner);
+    word = touch.addr == NULL ? NA_SM_HAZARDS
+                              : (unsigned) __builtin_ctz(~touch.addr->copies);
+    if (word < NA_SM_HAZARDS && touch.addr->state == NA_SM_READY) {
+        struct na_sm_control *control = na_sm_own_control(touch.addr);
+
+        touch.addr->copies |= 1u << word;
+        atomic_store(&control->hazard[word], base->key);
+        ret = mem->owner == atomic_load(&touch.addr->incarnation) &&
+                na_sm_slot_read(&touch.addr->peer_public->slots[mem->slot],
+                    mem->mark, &touch.info)
+            ? na_sm_mem_map_slot(&touch, mem, segment, block)
+            : na_rma_refuse_map(base, NA_NOENTRY);
+        atomic_store_explicit(&control->hazard[word], 0, memory_order_release);
+        touch.addr->copies &= ~(1u << word);
+    }
+    na_sm_leave(self);
     return ret;
 }
 
@@ -14422,6 +14974,7 @@ static const struct na_plugin na_sm_plugin = {
     .addr_identity = na_sm_addr_identity,
     .addr_resolve = na_sm_resolve,
     .addr_expose = na_sm_expose,
+    .mem_map = na_sm_mem_map,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)
@@ -14857,6 +15410,16 @@ static na_return_t na_plugins_mem_ordinary(
     return NA_NOMEM;
 }
 
+static na_return_t na_plugins_mem_unshared(struct na_mem_handle *mem,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block)
+{
+    (void) mem;
+    (void) owner;
+    (void) segment;
+    (void) block;
+    return NA_OPNOTSUPPORT;
+}
+
 static na_return_t na_plugins_frame_refuse(struct na_addr *addr,
     const void *header, size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
@@ -14916,6 +15479,7 @@ static const struct na_plugin na_plugins_defaults = {
     .mem_release = na_plugins_mem_ignore,
     .rma_now = na_plugins_rma_later,
     .addr_expose = na_plugins_exposed,
+    .mem_map = na_plugins_mem_unshared,
 };
 
 HG_PRIVATE void na_plugins_fill(
@@ -14951,6 +15515,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
     ops->put = na_emul_put;
     ops->get = na_emul_get;
     ops->rma_now = na_plugins_rma_later;
+    ops->mem_map = na_plugins_mem_unshared;
 }
 
 /* ---- The list of protocols ---- */
@@ -15815,6 +16380,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->due = HG_CLOCK_NEVER;
     hg_list_init(&core->addrs);
     hg_list_init(&core->mems);
+    hg_list_init(&core->blocks);
+    hg_list_init(&core->maps);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;
     core->lock = head != NULL ? head->lock : &core->own_lock;
@@ -15921,11 +16488,12 @@ static void na_class_end(struct na_class_core *core)
     char first[NA_MAX_ADDR_LEN] = "none";
     struct na_class_core *part;
     unsigned addrs = 0;
-    unsigned mems;
+    unsigned mems, memories;
 
     na_class_stop_thread(core);
     (void) na_addr_count_given(&core->pub, first, sizeof(first));
     mems = na_rma_release_all(&core->pub);
+    memories = na_shared_release_all(&core->pub);
     na_class_close_parts(core);
     na_msg_inbox_drop(core);
     for (part = core; part != NULL; part = part->next) {
@@ -15937,6 +16505,10 @@ static void na_class_end(struct na_class_core *core)
             "released what was not freed: addresses %u, memory handles %u "
             "(first address: %s)",
             addrs, mems, first);
+    if (memories > 0)
+        hg_log_warning("cls",
+            "released what was not freed: allocations and mapped pointers %u",
+            memories);
     na_class_delete(core);
 }
 
@@ -18711,6 +19283,13 @@ HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
 HG_PRIVATE hg_return_t hg_bulk_check_access(
     struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags);
 
+/* Get a pointer to a segment of local memory, or of a peer's memory that can be
+ * mapped, and back. The pointer has one of the application's references. Errors
+ * as HG_Bulk_map() and HG_Bulk_unmap(). */
+HG_PRIVATE hg_return_t hg_bulk_map(
+    struct hg_bulk *bulk, uint64_t segment, void **ptr_p);
+HG_PRIVATE hg_return_t hg_bulk_unmap(struct hg_bulk *bulk, const void *ptr);
+
 /* ---- Where memory is ---- */
 
 static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)
@@ -19352,6 +19931,37 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
                 : ret == HG_PERMISSION ? "the flags ask for more"
                                        : "out of range");
     return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_map(
+    struct hg_bulk *bulk, uint64_t segment, void **ptr_p)
+{
+    hg_return_t ret;
+
+    hg_enter(bulk->layer->lock);
+    ret = hg_bulk_check_there(bulk);
+    if (ret == HG_SUCCESS && bulk->remote) {
+        ret = na_shared_map(bulk->mem, NULL, segment, bulk, ptr_p);
+    } else if (ret == HG_SUCCESS && bulk->segments[segment].size == 0) {
+        ret = HG_OPNOTSUPPORT; /* as with a peer's */
+    } else if (ret == HG_SUCCESS) {
+        void *ptr = bulk->segments[segment].address;
+
+        ret = na_shared_lend(bulk->layer->na_class, ptr, bulk);
+        if (ret == HG_SUCCESS)
+            *ptr_p = ptr;
+    }
+    if (ret == HG_SUCCESS)
+        hg_bulk_give(bulk);
+    hg_leave(bulk->layer->lock);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_unmap(struct hg_bulk *bulk, const void *ptr)
+{
+    hg_return_t ret = na_shared_unmap(bulk->layer->na_class, ptr, bulk);
+
+    return ret == HG_SUCCESS ? hg_bulk_take_back(bulk) : ret;
 }
 
 /* A description that was passed on came back to a process that knows the
@@ -28762,6 +29372,32 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
         return HG_FAULT;
     return hg_bulk_read(
         layer, handle, buf, buf_size, "HG_Bulk_handle_deserialize");
+}
+
+/* ---- Pointers, in both models ---- */
+
+HG_EXPORT hg_return_t HG_Bulk_map(
+    hg_bulk_t handle, hg_size_t segment, void **ptr)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_map");
+
+    if (ret == HG_SUCCESS && (ptr == NULL || segment >= handle->segment_count))
+        ret = hg_log_misuse("bulk", "HG_Bulk_map",
+            ptr == NULL ? "ptr is NULL" : "there is no such segment");
+    return ret == HG_SUCCESS ? hg_bulk_map(handle, segment, ptr) : ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_unmap(hg_bulk_t handle, void *ptr)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_unmap");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_bulk_unmap(handle, ptr);
+    return ret == HG_NOENTRY
+        ? hg_log_misuse("bulk", "HG_Bulk_unmap",
+              "it is no pointer of HG_Bulk_map with this handle")
+        : ret;
 }
 
 /* ---- Handles of the callback model ---- */

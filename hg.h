@@ -408,6 +408,7 @@ typedef uint32_t na_tag_t;    /**< the tag of a message */
 /** An hour in milliseconds, for waits without a limit of their own. */
 #define NA_MAX_IDLE_TIME (3600 * 1000)
 
+typedef uint64_t hg_size_t;  /**< a size in bytes */
 typedef uint64_t hg_id_t;    /**< the id of a registered function; 0: none */
 typedef uint8_t hg_bool_t;   /**< HG_TRUE or HG_FALSE */
 typedef uint8_t hg_status_t; /**< HG_TRUE once completed, with any result */
@@ -2350,6 +2351,56 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
+/* ---- Pointers ---- */
+
+/**
+ * Get a pointer to memory of a peer, to load and store it without a transfer.
+ *
+ * It works over sm, for memory that the owner's library allocated: with
+ * HG_Bulk_handle_create() and NULL, or with NA_Mem_alloc(). For memory of this
+ * process the pointer is its address. It serves both models.
+ *
+ * The pointer holds a reference of the handle. It stays valid until
+ * HG_Bulk_unmap(), also when the owner frees its handle or ends. Call that
+ * function before the layer of the handle ends. NA_Mem_map() says how to order
+ * stores.
+ *
+ * @param handle    the memory.
+ * @param segment   which segment; 0 is the first.
+ * @param[out] ptr  its first byte. The segments of a peer's memory follow each
+ *                  other.
+ * @retval HG_SUCCESS         the pointer is valid. If the handle of a peer has
+ *                            HG_BULK_READ_ONLY, a store raises SIGSEGV.
+ * @retval HG_OPNOTSUPPORT    the memory cannot be mapped, or the segment is
+ *                            empty: use a transfer. Not logged.
+ * @retval HG_AGAIN           this process is not connected to the owner over
+ *                            sm: call the owner first. Not logged.
+ * @retval HG_NOENTRY         the owner has freed its handle.
+ * @retval HG_PERMISSION      the description claims more rights than there are.
+ * @retval HG_OVERFLOW        the description is larger than the memory.
+ * @retval HG_PROTOCOL_ERROR  the description is malformed.
+ * @retval HG_NOMEM           out of memory, or of mappings (vm.max_map_count).
+ * @retval HG_INVALID_ARG     an argument is NULL, or there is no such segment.
+ * @retval HG_FAULT           the bulk layer of the handle has ended, or belongs
+ *                            to the parent process.
+ */
+HG_EXPORT hg_return_t HG_Bulk_map(
+    hg_bulk_t handle, hg_size_t segment, void **ptr);
+
+/**
+ * Unmap a pointer of HG_Bulk_map(), and drop its reference of the handle.
+ *
+ * @param handle  the handle; the application may have freed it meanwhile.
+ * @param ptr     the pointer.
+ * @retval HG_SUCCESS      it is unmapped. Memory of this process stays as it
+ *                         is, unless the handle had no other reference.
+ * @retval HG_INVALID_ARG  the handle is NULL, or this is no pointer to its
+ *                         memory.
+ * @retval HG_FAULT        the bulk layer of the handle has ended, or belongs to
+ *                         the parent process.
+ */
+HG_EXPORT hg_return_t HG_Bulk_unmap(hg_bulk_t handle, void *ptr);
+
 /* ---- Pipelines ---- */
 /**
  * @defgroup hg_pipeline Bulk data in pieces
@@ -3210,8 +3261,6 @@ HG_EXPORT uint64_t HG_Histogram_percentile(
 
 /* ---- Types ---- */
 
-/** A size in bytes. */
-typedef uint64_t hg_size_t;
 /** The address of a peer, of HG_Addr_lookup2(). */
 #if HG_API_VERSION == 2 && HG_API_STRICT
 typedef struct hg_addr *hg_addr_t; /* Mercury's tag, which programs declare */
@@ -6949,6 +6998,93 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id);
 
+/* ---- Memory of the library, and pointers to memory of peers ---- */
+
+/**
+ * Allocate memory that peers reach faster than other memory.
+ *
+ * Over sm peers map it: NA_Mem_map() gives them a pointer, and NA_Put() and
+ * NA_Get() copy without a system call. **All** peers can read and write it,
+ * with or without a handle: see hg-security(7). A class of sm has 4 GiB of such
+ * memory. Beyond that, and over other transports, it is ordinary memory.
+ *
+ * A page takes memory when it is first accessed, so a large segment with few
+ * pages in use costs little.
+ *
+ * @param na_class  the class.
+ * @param size      bytes, at least 1.
+ * @return zeroed memory, aligned to 4,096 bytes, or NULL: out of memory, or
+ * wrong arguments.
+ * @lifetime until NA_Mem_free(). NA_Finalize() frees what is left, with a
+ * warning.
+ */
+NA_EXPORT void *NA_Mem_alloc(
+    na_class_t *na_class, na_size_t size) NA_WARN_UNUSED_RESULT;
+
+/**
+ * Free memory of NA_Mem_alloc().
+ *
+ * Free its handles first. A pointer that a peer has mapped stays valid, but
+ * this class may allocate its pages again. So peers stop to use it before.
+ *
+ * @param na_class  the class that allocated it.
+ * @param memory    the memory.
+ * @retval NA_SUCCESS      the memory is gone.
+ * @retval NA_INVALID_ARG  it is no memory of this class, or was freed.
+ */
+NA_EXPORT na_return_t NA_Mem_free(na_class_t *na_class, void *memory);
+
+/**
+ * Get a pointer to memory of a peer, to load and store it directly.
+ *
+ * It works over sm, for memory of the owner's NA_Mem_alloc(), and bulk memory
+ * that its library allocated, in one contiguous piece. Memory of this process
+ * in one segment is not mapped: the pointer is its address, except over
+ * libfabric.
+ *
+ * A store through the pointer is a plain store. The owner sees it as that of
+ * another thread: order stores with atomic operations, or send a message after
+ * them.
+ *
+ * The pointer stays valid until NA_Mem_unmap(), also when a handle is freed, or
+ * when the owner deregisters the memory or ends. Accesses never raise SIGBUS,
+ * because the owner cannot shrink the memory. When the owner frees it, its
+ * content becomes undefined.
+ *
+ * @param na_class           the class.
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize().
+ * @param owner              the address of the peer that owns the memory.
+ * @param[out] ptr           its first byte.
+ * @retval NA_SUCCESS         the pointer is valid. If the handle of a peer has
+ *                            the flag NA_MEM_READ_ONLY, a store raises SIGSEGV.
+ * @retval NA_OPNOTSUPPORT    the memory cannot be mapped: use NA_Put() and
+ *                            NA_Get(). Not logged.
+ * @retval NA_AGAIN           the owner is not connected: send it a message, or
+ *                            look it up. Not logged.
+ * @retval NA_NOENTRY         the owner has not registered such memory.
+ * @retval NA_PERMISSION      the handle claims more rights than the memory has.
+ * @retval NA_OVERFLOW        the handle is larger than the memory.
+ * @retval NA_PROTOCOL_ERROR  the owner's description is malformed.
+ * @retval NA_DISCONNECT      the owner is gone.
+ * @retval NA_NOMEM           out of memory, or of mappings (vm.max_map_count).
+ * @retval NA_INVALID_ARG     an argument is NULL, of another class, or the
+ *                            handle was not deserialized.
+ * @lifetime until NA_Mem_unmap(). NA_Finalize() unmaps what is left, with a
+ * warning.
+ */
+NA_EXPORT na_return_t NA_Mem_map(na_class_t *na_class,
+    na_mem_handle_t remote_mem_handle, na_addr_t owner, void **ptr);
+
+/**
+ * Unmap a pointer of NA_Mem_map().
+ *
+ * @param na_class  the class that mapped it.
+ * @param ptr       the pointer.
+ * @retval NA_SUCCESS      it is unmapped. Memory of this process stays.
+ * @retval NA_INVALID_ARG  it is no pointer of this class, or was unmapped.
+ */
+NA_EXPORT na_return_t NA_Mem_unmap(na_class_t *na_class, void *ptr);
+
 /* ---- Progress ---- */
 
 /**
@@ -8566,6 +8702,16 @@ struct na_plugin {
      * with `finds_callers`. Errors, logged: NA_AGAIN, NA_ADDRINUSE. Default:
      * nothing needs to be done. */
     na_return_t (*addr_expose)(struct na_class *na_class);
+    /** Map memory of a peer: from the start of a segment of the handle to the
+     * end of the memory. block->memory is the pointer; block->release unmaps
+     * it. The mapping lives on when the memory is deregistered, and when the
+     * peer or the connection ends; accesses to it never fault. `owner` NULL:
+     * find a connection to the owner by the handle. NA_OPNOTSUPPORT, not
+     * logged: this memory cannot be mapped. NA_AGAIN, not logged: the owner is
+     * not connected. Errors, logged: NA_NOENTRY, NA_PERMISSION, NA_OVERFLOW, as
+     * of a put; NA_NOMEM. Default: NA_OPNOTSUPPORT. */
+    na_return_t (*mem_map)(struct na_mem_handle *mem, struct na_addr *owner,
+        na_size_t segment, struct na_mem_block *block);
 };
 
 /** What the core offers to a transport: na_class->core. */

@@ -334,6 +334,56 @@ HG_EXPORT hg_return_t HG_Bulk_transfer1(hg_bulk_op_t op, na_addr_t origin_addr,
 HG_EXPORT hg_return_t HG_Bulk_wait(
     hg_bulk_request_t request, unsigned int timeout, hg_status_t *status);
 
+/* ---- Pointers ---- */
+
+/**
+ * Get a pointer to memory of a peer, to load and store it without a transfer.
+ *
+ * It works over sm, for memory that the owner's library allocated: with
+ * HG_Bulk_handle_create() and NULL, or with NA_Mem_alloc(). For memory of this
+ * process the pointer is its address. It serves both models.
+ *
+ * The pointer holds a reference of the handle. It stays valid until
+ * HG_Bulk_unmap(), also when the owner frees its handle or ends. Call that
+ * function before the layer of the handle ends. NA_Mem_map() says how to order
+ * stores.
+ *
+ * @param handle    the memory.
+ * @param segment   which segment; 0 is the first.
+ * @param[out] ptr  its first byte. The segments of a peer's memory follow each
+ *                  other.
+ * @retval HG_SUCCESS         the pointer is valid. If the handle of a peer has
+ *                            HG_BULK_READ_ONLY, a store raises SIGSEGV.
+ * @retval HG_OPNOTSUPPORT    the memory cannot be mapped, or the segment is
+ *                            empty: use a transfer. Not logged.
+ * @retval HG_AGAIN           this process is not connected to the owner over
+ *                            sm: call the owner first. Not logged.
+ * @retval HG_NOENTRY         the owner has freed its handle.
+ * @retval HG_PERMISSION      the description claims more rights than there are.
+ * @retval HG_OVERFLOW        the description is larger than the memory.
+ * @retval HG_PROTOCOL_ERROR  the description is malformed.
+ * @retval HG_NOMEM           out of memory, or of mappings (vm.max_map_count).
+ * @retval HG_INVALID_ARG     an argument is NULL, or there is no such segment.
+ * @retval HG_FAULT           the bulk layer of the handle has ended, or belongs
+ *                            to the parent process.
+ */
+HG_EXPORT hg_return_t HG_Bulk_map(
+    hg_bulk_t handle, hg_size_t segment, void **ptr);
+
+/**
+ * Unmap a pointer of HG_Bulk_map(), and drop its reference of the handle.
+ *
+ * @param handle  the handle; the application may have freed it meanwhile.
+ * @param ptr     the pointer.
+ * @retval HG_SUCCESS      it is unmapped. Memory of this process stays as it
+ *                         is, unless the handle had no other reference.
+ * @retval HG_INVALID_ARG  the handle is NULL, or this is no pointer to its
+ *                         memory.
+ * @retval HG_FAULT        the bulk layer of the handle has ended, or belongs to
+ *                         the parent process.
+ */
+HG_EXPORT hg_return_t HG_Bulk_unmap(hg_bulk_t handle, void *ptr);
+
 /* ---- Pipelines ---- */
 /**
  * @defgroup hg_pipeline Bulk data in pieces

@@ -56,8 +56,6 @@
 
 /* ---- Types ---- */
 
-/** A size in bytes. */
-typedef uint64_t hg_size_t;
 /** The address of a peer, of HG_Addr_lookup2(). */
 #if HG_API_VERSION == 2 && HG_API_STRICT
 typedef struct hg_addr *hg_addr_t; /* Mercury's tag, which programs declare */

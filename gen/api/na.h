@@ -648,6 +648,93 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id);
 
+/* ---- Memory of the library, and pointers to memory of peers ---- */
+
+/**
+ * Allocate memory that peers reach faster than other memory.
+ *
+ * Over sm peers map it: NA_Mem_map() gives them a pointer, and NA_Put() and
+ * NA_Get() copy without a system call. **All** peers can read and write it,
+ * with or without a handle: see hg-security(7). A class of sm has 4 GiB of such
+ * memory. Beyond that, and over other transports, it is ordinary memory.
+ *
+ * A page takes memory when it is first accessed, so a large segment with few
+ * pages in use costs little.
+ *
+ * @param na_class  the class.
+ * @param size      bytes, at least 1.
+ * @return zeroed memory, aligned to 4,096 bytes, or NULL: out of memory, or
+ * wrong arguments.
+ * @lifetime until NA_Mem_free(). NA_Finalize() frees what is left, with a
+ * warning.
+ */
+NA_EXPORT void *NA_Mem_alloc(
+    na_class_t *na_class, na_size_t size) NA_WARN_UNUSED_RESULT;
+
+/**
+ * Free memory of NA_Mem_alloc().
+ *
+ * Free its handles first. A pointer that a peer has mapped stays valid, but
+ * this class may allocate its pages again. So peers stop to use it before.
+ *
+ * @param na_class  the class that allocated it.
+ * @param memory    the memory.
+ * @retval NA_SUCCESS      the memory is gone.
+ * @retval NA_INVALID_ARG  it is no memory of this class, or was freed.
+ */
+NA_EXPORT na_return_t NA_Mem_free(na_class_t *na_class, void *memory);
+
+/**
+ * Get a pointer to memory of a peer, to load and store it directly.
+ *
+ * It works over sm, for memory of the owner's NA_Mem_alloc(), and bulk memory
+ * that its library allocated, in one contiguous piece. Memory of this process
+ * in one segment is not mapped: the pointer is its address, except over
+ * libfabric.
+ *
+ * A store through the pointer is a plain store. The owner sees it as that of
+ * another thread: order stores with atomic operations, or send a message after
+ * them.
+ *
+ * The pointer stays valid until NA_Mem_unmap(), also when a handle is freed, or
+ * when the owner deregisters the memory or ends. Accesses never raise SIGBUS,
+ * because the owner cannot shrink the memory. When the owner frees it, its
+ * content becomes undefined.
+ *
+ * @param na_class           the class.
+ * @param remote_mem_handle  of NA_Mem_handle_deserialize().
+ * @param owner              the address of the peer that owns the memory.
+ * @param[out] ptr           its first byte.
+ * @retval NA_SUCCESS         the pointer is valid. If the handle of a peer has
+ *                            the flag NA_MEM_READ_ONLY, a store raises SIGSEGV.
+ * @retval NA_OPNOTSUPPORT    the memory cannot be mapped: use NA_Put() and
+ *                            NA_Get(). Not logged.
+ * @retval NA_AGAIN           the owner is not connected: send it a message, or
+ *                            look it up. Not logged.
+ * @retval NA_NOENTRY         the owner has not registered such memory.
+ * @retval NA_PERMISSION      the handle claims more rights than the memory has.
+ * @retval NA_OVERFLOW        the handle is larger than the memory.
+ * @retval NA_PROTOCOL_ERROR  the owner's description is malformed.
+ * @retval NA_DISCONNECT      the owner is gone.
+ * @retval NA_NOMEM           out of memory, or of mappings (vm.max_map_count).
+ * @retval NA_INVALID_ARG     an argument is NULL, of another class, or the
+ *                            handle was not deserialized.
+ * @lifetime until NA_Mem_unmap(). NA_Finalize() unmaps what is left, with a
+ * warning.
+ */
+NA_EXPORT na_return_t NA_Mem_map(na_class_t *na_class,
+    na_mem_handle_t remote_mem_handle, na_addr_t owner, void **ptr);
+
+/**
+ * Unmap a pointer of NA_Mem_map().
+ *
+ * @param na_class  the class that mapped it.
+ * @param ptr       the pointer.
+ * @retval NA_SUCCESS      it is unmapped. Memory of this process stays.
+ * @retval NA_INVALID_ARG  it is no pointer of this class, or was unmapped.
+ */
+NA_EXPORT na_return_t NA_Mem_unmap(na_class_t *na_class, void *ptr);
+
 /* ---- Progress ---- */
 
 /**

@@ -370,6 +370,16 @@ struct na_plugin {
      * with `finds_callers`. Errors, logged: NA_AGAIN, NA_ADDRINUSE. Default:
      * nothing needs to be done. */
     na_return_t (*addr_expose)(struct na_class *na_class);
+    /** Map memory of a peer: from the start of a segment of the handle to the
+     * end of the memory. block->memory is the pointer; block->release unmaps
+     * it. The mapping lives on when the memory is deregistered, and when the
+     * peer or the connection ends; accesses to it never fault. `owner` NULL:
+     * find a connection to the owner by the handle. NA_OPNOTSUPPORT, not
+     * logged: this memory cannot be mapped. NA_AGAIN, not logged: the owner is
+     * not connected. Errors, logged: NA_NOENTRY, NA_PERMISSION, NA_OVERFLOW, as
+     * of a put; NA_NOMEM. Default: NA_OPNOTSUPPORT. */
+    na_return_t (*mem_map)(struct na_mem_handle *mem, struct na_addr *owner,
+        na_size_t segment, struct na_mem_block *block);
 };
 
 /** What the core offers to a transport: na_class->core. */

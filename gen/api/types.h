@@ -36,6 +36,7 @@ typedef uint32_t na_tag_t;    /**< the tag of a message */
 /** An hour in milliseconds, for waits without a limit of their own. */
 #define NA_MAX_IDLE_TIME (3600 * 1000)
 
+typedef uint64_t hg_size_t;  /**< a size in bytes */
 typedef uint64_t hg_id_t;    /**< the id of a registered function; 0: none */
 typedef uint8_t hg_bool_t;   /**< HG_TRUE or HG_FALSE */
 typedef uint8_t hg_status_t; /**< HG_TRUE once completed, with any result */

@@ -12,6 +12,7 @@
 #include "na/context.h"
 #include "na/lookup.h"
 #include "na/rma.h"
+#include "na/shared.h"
 #include "na/uri.h"
 #include "proc/proc.h"
 
@@ -609,6 +610,37 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
                 : ret == HG_PERMISSION ? "the flags ask for more"
                                        : "out of range");
     return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_map(
+    struct hg_bulk *bulk, uint64_t segment, void **ptr_p)
+{
+    hg_return_t ret;
+
+    hg_enter(bulk->layer->lock);
+    ret = hg_bulk_check_there(bulk);
+    if (ret == HG_SUCCESS && bulk->remote) {
+        ret = na_shared_map(bulk->mem, NULL, segment, bulk, ptr_p);
+    } else if (ret == HG_SUCCESS && bulk->segments[segment].size == 0) {
+        ret = HG_OPNOTSUPPORT; /* as with a peer's */
+    } else if (ret == HG_SUCCESS) {
+        void *ptr = bulk->segments[segment].address;
+
+        ret = na_shared_lend(bulk->layer->na_class, ptr, bulk);
+        if (ret == HG_SUCCESS)
+            *ptr_p = ptr;
+    }
+    if (ret == HG_SUCCESS)
+        hg_bulk_give(bulk);
+    hg_leave(bulk->layer->lock);
+    return ret;
+}
+
+HG_PRIVATE hg_return_t hg_bulk_unmap(struct hg_bulk *bulk, const void *ptr)
+{
+    hg_return_t ret = na_shared_unmap(bulk->layer->na_class, ptr, bulk);
+
+    return ret == HG_SUCCESS ? hg_bulk_take_back(bulk) : ret;
 }
 
 /* A description that was passed on came back to a process that knows the

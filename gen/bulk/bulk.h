@@ -200,6 +200,13 @@ HG_PRIVATE hg_return_t hg_bulk_allows(const struct hg_bulk *bulk,
 HG_PRIVATE hg_return_t hg_bulk_check_access(
     struct hg_bulk *bulk, uint64_t offset, uint64_t size, unsigned long flags);
 
+/* Get a pointer to a segment of local memory, or of a peer's memory that can be
+ * mapped, and back. The pointer has one of the application's references. Errors
+ * as HG_Bulk_map() and HG_Bulk_unmap(). */
+HG_PRIVATE hg_return_t hg_bulk_map(
+    struct hg_bulk *bulk, uint64_t segment, void **ptr_p);
+HG_PRIVATE hg_return_t hg_bulk_unmap(struct hg_bulk *bulk, const void *ptr);
+
 /* ---- Where memory is ---- */
 
 static inline bool hg_bulk_is_bound(struct hg_bulk *bulk)

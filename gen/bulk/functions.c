@@ -187,6 +187,32 @@ HG_EXPORT hg_return_t HG_Bulk_handle_deserialize(
         layer, handle, buf, buf_size, "HG_Bulk_handle_deserialize");
 }
 
+/* ---- Pointers, in both models ---- */
+
+HG_EXPORT hg_return_t HG_Bulk_map(
+    hg_bulk_t handle, hg_size_t segment, void **ptr)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_map");
+
+    if (ret == HG_SUCCESS && (ptr == NULL || segment >= handle->segment_count))
+        ret = hg_log_misuse("bulk", "HG_Bulk_map",
+            ptr == NULL ? "ptr is NULL" : "there is no such segment");
+    return ret == HG_SUCCESS ? hg_bulk_map(handle, segment, ptr) : ret;
+}
+
+HG_EXPORT hg_return_t HG_Bulk_unmap(hg_bulk_t handle, void *ptr)
+{
+    hg_return_t ret = hg_bulk_check(handle, "HG_Bulk_unmap");
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_bulk_unmap(handle, ptr);
+    return ret == HG_NOENTRY
+        ? hg_log_misuse("bulk", "HG_Bulk_unmap",
+              "it is no pointer of HG_Bulk_map with this handle")
+        : ret;
+}
+
 /* ---- Handles of the callback model ---- */
 
 hg_return_t HG_Bulk_create(hg_class_t *hg_class, uint32_t count,

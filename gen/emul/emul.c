@@ -636,6 +636,17 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
     return ret;
 }
 
+HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
+    const struct na_mem_handle *remote)
+{
+    const struct na_emul *emul = na_class_emul(remote->na_class);
+    const struct na_mem_core *mem =
+        (const struct na_mem_core *) hg_map_get(&emul->regs, remote->key);
+
+    assert(hg_is_inside(na_emul_lock(emul)));
+    return mem != NULL ? &mem->pub : NULL;
+}
+
 /* Peers no longer find the memory. */
 static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {

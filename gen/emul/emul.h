@@ -77,6 +77,11 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
 HG_PRIVATE na_return_t na_emul_get(struct na_op *op);
 
+/* The registered memory of this class that a handle names; NULL: none. The lock
+ * is held. */
+HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
+    const struct na_mem_handle *remote);
+
 /* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
  * it already has, when its local memory is not in use. NA_NOENTRY: there is no
  * such operation. */

@@ -27,6 +27,7 @@
 #include "na/plugins.h"
 #include "na/progress.h"
 #include "na/rma.h"
+#include "na/shared.h"
 #include "na/uri.h"
 
 #define NA_CLASS_LINGER_MS 1000
@@ -299,6 +300,8 @@ static struct na_class_core *na_class_new(const struct na_plugin *plugin,
     core->due = HG_CLOCK_NEVER;
     hg_list_init(&core->addrs);
     hg_list_init(&core->mems);
+    hg_list_init(&core->blocks);
+    hg_list_init(&core->maps);
     na_msg_inbox_init(&core->inbox);
     core->head = head != NULL ? head : core;
     core->lock = head != NULL ? head->lock : &core->own_lock;
@@ -405,11 +408,12 @@ static void na_class_end(struct na_class_core *core)
     char first[NA_MAX_ADDR_LEN] = "none";
     struct na_class_core *part;
     unsigned addrs = 0;
-    unsigned mems;
+    unsigned mems, memories;
 
     na_class_stop_thread(core);
     (void) na_addr_count_given(&core->pub, first, sizeof(first));
     mems = na_rma_release_all(&core->pub);
+    memories = na_shared_release_all(&core->pub);
     na_class_close_parts(core);
     na_msg_inbox_drop(core);
     for (part = core; part != NULL; part = part->next) {
@@ -421,6 +425,10 @@ static void na_class_end(struct na_class_core *core)
             "released what was not freed: addresses %u, memory handles %u "
             "(first address: %s)",
             addrs, mems, first);
+    if (memories > 0)
+        hg_log_warning("cls",
+            "released what was not freed: allocations and mapped pointers %u",
+            memories);
     na_class_delete(core);
 }
 

@@ -213,6 +213,8 @@ struct na_class_core {
     bool polling; /* a thread is in the slot poll, possibly without the lock */
     struct na_sink sinks[NA_CORE_CONTEXTS]; /* by number */
     struct na_link mems;                    /* memory handles */
+    struct na_link blocks;                  /* of NA_Mem_alloc */
+    struct na_link maps;                    /* pointers of NA_Mem_map */
     pthread_mutex_t list_lock; /* guards the two lists that follow */
     struct na_link addrs;
     struct na_context_core *contexts[NA_CORE_CONTEXTS];

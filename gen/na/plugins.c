@@ -329,6 +329,16 @@ static na_return_t na_plugins_mem_ordinary(
     return NA_NOMEM;
 }
 
+static na_return_t na_plugins_mem_unshared(struct na_mem_handle *mem,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block)
+{
+    (void) mem;
+    (void) owner;
+    (void) segment;
+    (void) block;
+    return NA_OPNOTSUPPORT;
+}
+
 static na_return_t na_plugins_frame_refuse(struct na_addr *addr,
     const void *header, size_t header_size, const void *data, size_t size,
     void (*release)(void *arg), void *arg)
@@ -388,6 +398,7 @@ static const struct na_plugin na_plugins_defaults = {
     .mem_release = na_plugins_mem_ignore,
     .rma_now = na_plugins_rma_later,
     .addr_expose = na_plugins_exposed,
+    .mem_map = na_plugins_mem_unshared,
 };
 
 HG_PRIVATE void na_plugins_fill(
@@ -423,6 +434,7 @@ HG_PRIVATE void na_plugins_emulate(struct na_plugin *ops)
     ops->put = na_emul_put;
     ops->get = na_emul_get;
     ops->rma_now = na_plugins_rma_later;
+    ops->mem_map = na_plugins_mem_unshared;
 }
 
 /* ---- The list of protocols ---- */

@@ -173,16 +173,23 @@ HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
 
 /* ---- Memory ---- */
 
+HG_PRIVATE na_return_t na_rma_alloc_shared(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+
+    while (part != NULL &&
+        part->ops.mem_alloc(&part->pub, flags, block) != NA_SUCCESS)
+        part = part->next;
+    return part != NULL ? NA_SUCCESS : NA_NOMEM;
+}
+
 HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p)
 {
     struct na_mem_block block = {NULL, size, NULL, NULL};
-    struct na_class_core *part = na_class_core_of(na_class);
 
-    while (part != NULL &&
-        part->ops.mem_alloc(&part->pub, flags, &block) != NA_SUCCESS)
-        part = part->next;
-    if (part == NULL)
+    if (na_rma_alloc_shared(na_class, flags, &block) != NA_SUCCESS)
         block.memory = hg_mem_calloc(1, (size_t) size);
     if (block.memory == NULL)
         return NA_NOMEM;
@@ -300,7 +307,7 @@ static na_return_t na_rma_check_arg(
         : ret;
 }
 
-static na_return_t na_rma_check_mem(const struct na_class *na_class,
+HG_PRIVATE na_return_t na_rma_check_mem(const struct na_class *na_class,
     const struct na_mem_handle *mem, const char *function)
 {
     na_return_t ret = na_rma_check_arg(na_class, mem, function);
@@ -669,8 +676,29 @@ delete_mem:
     return ret;
 }
 
-/* Replace *handle_p by the handle of a part. */
-static na_return_t na_rma_pick(
+HG_PRIVATE na_return_t na_rma_refuse_map(
+    const struct na_mem_handle *remote, na_return_t ret)
+{
+    struct na_class *na_class = na_class_head(remote->na_class);
+
+    na_class->core->count(na_class, "rma_refused", 1);
+    hg_log_warning("rma",
+        "a handle of %" PRIu64 " bytes of a peer is not mapped: %s",
+        remote->size, NA_Error_to_string(ret));
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_rma_check_described(
+    const struct na_mem_handle *remote, na_size_t size, unsigned long flags)
+{
+    if (remote->size > size)
+        return na_rma_refuse_map(remote, NA_OVERFLOW);
+    if ((remote->flags & ~flags) != 0)
+        return na_rma_refuse_map(remote, NA_PERMISSION);
+    return NA_SUCCESS;
+}
+
+HG_PRIVATE na_return_t na_rma_pick(
     const struct na_class *part, struct na_mem_handle **handle_p)
 {
     const struct na_class_core *core = na_class_core_of(part);

@@ -100,8 +100,31 @@ HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_rma_alloc(struct na_class *na_class, na_size_t size,
     unsigned long flags, struct na_mem_block *block_p);
 
+/* As na_rma_alloc, from a transport only: block->size bytes. */
+HG_PRIVATE na_return_t na_rma_alloc_shared(
+    struct na_class *na_class, unsigned long flags, struct na_mem_block *block);
+
 /* Free a block; a zeroed struct is allowed. */
 HG_PRIVATE void na_rma_free(struct na_mem_block *block);
+
+/* Refuse to map a peer's memory with `ret`: log and count it; returns `ret`. */
+HG_PRIVATE na_return_t na_rma_refuse_map(
+    const struct na_mem_handle *remote, na_return_t ret);
+
+/* Whether a handle that a peer sent describes no more than the memory has.
+ * NA_OVERFLOW, NA_PERMISSION, as na_rma_refuse_map. */
+HG_PRIVATE na_return_t na_rma_check_described(
+    const struct na_mem_handle *remote, na_size_t size, unsigned long flags);
+
+/* Check arguments of the application: a class and a handle of it. Errors as
+ * na_live_check; NA_INVALID_ARG, logged. */
+HG_PRIVATE na_return_t na_rma_check_mem(const struct na_class *na_class,
+    const struct na_mem_handle *mem, const char *function);
+
+/* Replace *handle_p by the handle of a part. NA_PROTOCOL_ERROR, logged: the
+ * peer did not describe its memory for that part. */
+HG_PRIVATE na_return_t na_rma_pick(
+    const struct na_class *part, struct na_mem_handle **handle_p);
 
 /* Release leaked handles; returns their number. The class is closing. */
 HG_PRIVATE unsigned na_rma_release_all(struct na_class *na_class);

@@ -306,6 +306,57 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
     na_sm_arenas_leave(arenas);
 }
 
+/* ---- Parts of a peer's arena ---- */
+
+/* The pages that a block lies in. */
+static unsigned char *na_sm_arena_pages(
+    unsigned char *at, size_t size, size_t *length_p)
+{
+    size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    size_t lead = (uintptr_t) at % page;
+
+    *length_p = (lead + size + page - 1) & ~(page - 1);
+    return at - lead;
+}
+
+static void na_sm_arena_unmap(struct na_mem_block *block)
+{
+    size_t length;
+    void *pages = na_sm_arena_pages(
+        (unsigned char *) block->memory, (size_t) block->size, &length);
+
+    na_sm_page_unmap(pages, length);
+}
+
+/* An old size of 0 makes a second mapping of shared memory. It inherits
+ * MADV_DONTDUMP. */
+HG_PRIVATE na_return_t na_sm_arena_map(unsigned char *base, uint64_t offset,
+    size_t size, int protection, struct na_mem_block *block)
+{
+    unsigned char *at = base + offset;
+    size_t length;
+    unsigned char *pages = na_sm_arena_pages(at, size, &length);
+    unsigned char *view =
+        (unsigned char *) mremap(pages, 0, length, MREMAP_MAYMOVE);
+    bool mapped = view != MAP_FAILED;
+
+    assert(size > 0 && offset + size <= NA_SM_ARENA_SIZE);
+    if (mapped && mprotect(view, length, protection) == 0) {
+        block->memory = view + (at - pages);
+        block->size = size;
+        block->release = na_sm_arena_unmap;
+        return NA_SUCCESS;
+    }
+    if (errno != ENOMEM && !mapped)
+        return NA_OPNOTSUPPORT;
+    hg_log_error("sm",
+        "cannot map %zu bytes of a peer's: %s (the limit is vm.max_map_count)",
+        size, strerror(errno));
+    if (mapped)
+        na_sm_page_unmap(view, length);
+    return NA_NOMEM;
+}
+
 /* ---- Pages ---- */
 
 /* The first run of `count` free pages; the lock is held. */

@@ -235,6 +235,13 @@ HG_PRIVATE int na_sm_arena_fd(
 HG_PRIVATE bool na_sm_arena_open(
     unsigned char *base, size_t *open_p, size_t end, int protection);
 
+/* Map `size` bytes at an offset of a mapped arena once more, with their own
+ * protection, as a block. That mapping does not depend on the first one.
+ * NA_OPNOTSUPPORT (not logged): the system cannot do that (valgrind); NA_NOMEM,
+ * logged. */
+HG_PRIVATE na_return_t na_sm_arena_map(unsigned char *base, uint64_t offset,
+    size_t size, int protection, struct na_mem_block *block);
+
 /* Whether this process may map arenas: not if its address space is limited. */
 HG_PRIVATE bool na_sm_arena_is_mappable(void);
 

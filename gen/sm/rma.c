@@ -394,6 +394,118 @@ static na_return_t na_sm_rma_fetch(
     return ret;
 }
 
+/* ---- Pointers ---- */
+
+/* A connection to the process with an incarnation, or NULL. */
+static struct na_sm_addr *na_sm_mem_owner(
+    const struct na_sm_class *self, uint64_t incarnation)
+{
+    const struct na_link *link;
+
+    for (link = self->addrs.next; link != &self->addrs; link = link->next) {
+        struct na_sm_addr *addr =
+            HG_CONTAINER_OF(link, struct na_sm_addr, link);
+
+        if (addr->state == NA_SM_READY &&
+            atomic_load(&addr->incarnation) == incarnation)
+            return addr;
+    }
+    return NULL;
+}
+
+/* The offset of a segment, which the owner knows. */
+static na_return_t na_sm_mem_start(struct na_sm_touch *touch,
+    struct na_sm_mem *mem, na_size_t segment, na_offset_t *start_p)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    *start_p = 0;
+    if (segment == 0)
+        return NA_SUCCESS;
+    if (touch->addr->vm == NA_SM_VM_DENIED ||
+        touch->info.width != sizeof(void *))
+        return NA_OPNOTSUPPORT;
+    if (touch->addr->vm != NA_SM_VM_WORKS)
+        ret = na_sm_rma_identify(touch);
+    if (ret == NA_SUCCESS && mem->base.segments == NULL)
+        ret = na_sm_rma_fetch(touch, mem);
+    if (ret != NA_SUCCESS)
+        return ret == NA_FAULT ? NA_OPNOTSUPPORT : ret;
+    if (segment >= mem->base.segment_count ||
+        touch->info.size != mem->described)
+        return na_rma_refuse_map(&mem->base, NA_PROTOCOL_ERROR);
+    *start_p = na_mem_core_of(&mem->base)->starts[segment];
+    return NA_SUCCESS;
+}
+
+/* Map memory whose slot was read. */
+static na_return_t na_sm_mem_map_slot(struct na_sm_touch *touch,
+    struct na_sm_mem *mem, na_size_t segment, struct na_mem_block *block)
+{
+    const struct na_sm_slot_info *info = &touch->info;
+    bool writes = (mem->base.flags & NA_MEM_WRITE_ONLY) != 0;
+    unsigned arena = info->arena;
+    na_offset_t start;
+    na_return_t ret =
+        na_rma_check_described(&mem->base, info->size, info->flags);
+
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (arena >= NA_SM_ARENAS ||
+        touch->addr->maps[NA_SM_FD_ARENA + arena] == NULL ||
+        (writes && arena == NA_SM_ARENA_READ_ONLY))
+        return NA_OPNOTSUPPORT;
+    if (info->arena_offset > NA_SM_ARENA_SIZE ||
+        info->size > NA_SM_ARENA_SIZE - info->arena_offset)
+        return na_rma_refuse_map(&mem->base, NA_PROTOCOL_ERROR);
+    ret = na_sm_mem_start(touch, mem, segment, &start);
+    if (ret == NA_SUCCESS && start >= mem->base.size)
+        ret = NA_OPNOTSUPPORT; /* it has no bytes */
+    if (ret != NA_SUCCESS)
+        return ret;
+    return na_sm_arena_map(
+        (unsigned char *) touch->addr->maps[NA_SM_FD_ARENA + arena],
+        info->arena_offset + start, (size_t) (mem->base.size - start),
+        writes ? PROT_READ | PROT_WRITE : PROT_READ, block);
+}
+
+/* The hazard word protects the array of segments, not the mapping: that stays
+ * when the memory is withdrawn. */
+HG_PRIVATE na_return_t na_sm_mem_map(struct na_mem_handle *base,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block)
+{
+    struct na_sm_class *self = na_sm_of(base->na_class);
+    struct na_sm_mem *mem = na_sm_mem_of(base);
+    struct na_sm_touch touch;
+    na_return_t ret = NA_AGAIN;
+    unsigned word;
+
+    if (self->rma_mode != NA_SM_RMA_AUTO || mem->slot >= NA_SM_SLOTS)
+        return NA_OPNOTSUPPORT;
+    na_sm_enter(self);
+    touch.self = self;
+    touch.leaves = false;
+    touch.addr = owner != NULL ? na_sm_addr_of(owner)
+                               : na_sm_mem_owner(self, mem->owner);
+    word = touch.addr == NULL ? NA_SM_HAZARDS
+                              : (unsigned) __builtin_ctz(~touch.addr->copies);
+    if (word < NA_SM_HAZARDS && touch.addr->state == NA_SM_READY) {
+        struct na_sm_control *control = na_sm_own_control(touch.addr);
+
+        touch.addr->copies |= 1u << word;
+        atomic_store(&control->hazard[word], base->key);
+        ret = mem->owner == atomic_load(&touch.addr->incarnation) &&
+                na_sm_slot_read(&touch.addr->peer_public->slots[mem->slot],
+                    mem->mark, &touch.info)
+            ? na_sm_mem_map_slot(&touch, mem, segment, block)
+            : na_rma_refuse_map(base, NA_NOENTRY);
+        atomic_store_explicit(&control->hazard[word], 0, memory_order_release);
+        touch.addr->copies &= ~(1u << word);
+    }
+    na_sm_leave(self);
+    return ret;
+}
+
 /* ---- Pieces ---- */
 
 /* List segments of memory from an offset on, up to *size bytes, which becomes

@@ -107,6 +107,9 @@ HG_PRIVATE void na_sm_mem_serialize(const struct na_mem_handle *mem, void *buf);
 HG_PRIVATE na_return_t na_sm_mem_deserialize(
     struct na_mem_handle *mem, const void *buf, na_size_t buf_size);
 
+HG_PRIVATE na_return_t na_sm_mem_map(struct na_mem_handle *mem,
+    struct na_addr *owner, na_size_t segment, struct na_mem_block *block);
+
 /* The slots put and get, rma_now and mem_end_local. */
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op);
 HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op);

@@ -652,6 +652,7 @@ static const struct na_plugin na_sm_plugin = {
     .addr_identity = na_sm_addr_identity,
     .addr_resolve = na_sm_resolve,
     .addr_expose = na_sm_expose,
+    .mem_map = na_sm_mem_map,
 };
 
 HG_PRIVATE const struct na_plugin *na_sm_table(void)

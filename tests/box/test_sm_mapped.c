@@ -424,6 +424,83 @@ HG_TEST_SECONDS(library_memory_is_mapped_where_the_kernel_refuses_to_copy, 60)
     HG_CHECK(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0); /* for leak checkers */
 }
 
+/* ---- Pointers ---- */
+
+/* Ask the peer for memory; returns the request, which owns the handle. */
+static hg_request_t mapped_ask(
+    struct rpc_end *end, mapped_order_t *order, mapped_given_t *given)
+{
+    hg_request_t request;
+
+    order->bulk = HG_BULK_NULL;
+    request = rpc_start_call(end, mapped_give_id, order, given);
+    HG_CHECK_OK(rpc_wait(request));
+    return request;
+}
+
+static void mapped_check_look(struct rpc_end *end, mapped_order_t *order)
+{
+    mapped_result_t look;
+
+    HG_CHECK_OK(rpc_call(end, mapped_look_id, order, &look));
+    HG_CHECK(look.same);
+}
+
+static bool mapped_can(void)
+{
+    return !hg_test_is_valgrind();
+}
+
+/* The second of three segments is filled by stores; memory to be read is read;
+ * the pointer outlives the handle. */
+HG_TEST_WHERE(bulk_memory_of_a_peer_has_a_pointer, mapped_can)
+{
+    mapped_order_t order;
+    mapped_given_t given;
+    struct rpc_end end;
+    hg_request_t request;
+    void *ptr = NULL;
+    hg_bulk_t bulk;
+
+    mapped_choose("auto");
+    mapped_open(&end, "open");
+    memset(&order, 0, sizeof(order));
+    order.push = 1;
+    order.flags = HG_BULK_READWRITE;
+    order.pieces = 3;
+    order.total = 30000;
+    order.offset = order.size = 10000;
+    order.seed = 9;
+    request = mapped_ask(&end, &order, &given);
+    hg_test_expect_log("there is no such segment");
+    HG_CHECK_RET(HG_Bulk_map(given.bulk, 3, &ptr), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Bulk_map(given.bulk, 1, &ptr));
+    bulk = given.bulk;
+    HG_CHECK_OK(HG_Request_free(request)); /* the handle is not freed yet */
+    conform_fill(ptr, 10000, 9);
+    mapped_check_look(&end, &order); /* the peer has freed its handle */
+    HG_CHECK(mapped_is(MAPPED_SAME, (unsigned char *) ptr, 10000, 9));
+    HG_CHECK_OK(HG_Bulk_unmap(bulk, ptr));
+    order.push = 0;
+    order.flags = HG_BULK_READ_ONLY;
+    order.offset = 0;
+    request = mapped_ask(&end, &order, &given);
+    HG_CHECK_OK(HG_Bulk_map(given.bulk, 0, &ptr));
+    HG_CHECK(mapped_is(MAPPED_SAME, (unsigned char *) ptr, 30000, 9));
+    HG_CHECK_OK(HG_Bulk_unmap(given.bulk, ptr));
+    mapped_check_look(&end, &order);
+    hg_test_expect_log("of a peer is not mapped");
+    HG_CHECK_RET(HG_Bulk_map(given.bulk, 0, &ptr), HG_NOENTRY);
+    HG_CHECK_OK(HG_Request_free(request));
+    /* Memory of the peer's application. */
+    order.plain = 1;
+    request = mapped_ask(&end, &order, &given);
+    HG_CHECK_RET(HG_Bulk_map(given.bulk, 0, &ptr), HG_OPNOTSUPPORT);
+    HG_CHECK_OK(HG_Request_free(request));
+    mapped_check_look(&end, &order);
+    rpc_close(&end);
+}
+
 /* ---- Memory that is returned ---- */
 
 #define MAPPED_LARGE ((size_t) 8 << 20)

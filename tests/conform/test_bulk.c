@@ -658,6 +658,57 @@ HG_TEST(bulk_handle_can_be_serialized)
     rpc_close(&end);
 }
 
+/* A pointer to memory of this process is its address. It holds the handle: the
+ * memory is freed when it is unmapped. */
+HG_TEST(bulk_memory_of_this_process_is_mapped)
+{
+    size_t sizes[3] = {100, 0, 50};
+    unsigned char mine[60], bytes[1024];
+    void *ptrs[3] = {NULL, NULL, mine};
+    struct rpc_end end;
+    hg_bulk_t bulk, same;
+    void *ptr = NULL, *again = NULL;
+    size_t length;
+
+    rpc_open(&end);
+    HG_CHECK_OK(
+        HG_Bulk_handle_create(3, ptrs, sizes, HG_BULK_READWRITE, &bulk));
+    hg_test_expect_log("HG_Bulk_map: ");
+    HG_CHECK_RET(HG_Bulk_map(HG_BULK_NULL, 0, &ptr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_map(bulk, 0, NULL), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_map(bulk, 3, &ptr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_map(bulk, UINT64_MAX, &ptr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_map(bulk, 1, &ptr), HG_OPNOTSUPPORT);
+    HG_CHECK(ptr == NULL);
+    HG_CHECK_OK(HG_Bulk_map(bulk, 2, &ptr));
+    HG_CHECK(ptr == mine);
+    hg_test_expect_log("HG_Bulk_unmap: ");
+    HG_CHECK_RET(HG_Bulk_unmap(HG_BULK_NULL, ptr), HG_INVALID_ARG);
+    HG_CHECK_RET(HG_Bulk_unmap(bulk, mine + 1), HG_INVALID_ARG);
+    hg_test_expect_log("NA_Mem_unmap: ");
+    HG_CHECK_RET(NA_Mem_unmap(end.na_class, ptr), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Bulk_unmap(bulk, ptr));
+    HG_CHECK_RET(HG_Bulk_unmap(bulk, ptr), HG_INVALID_ARG);
+    length = HG_Bulk_handle_get_serialize_size(bulk);
+    HG_CHECK(length > 0 && length <= sizeof(bytes));
+    HG_CHECK_OK(HG_Bulk_handle_serialize(bytes, length, bulk));
+    HG_CHECK_OK(HG_Bulk_handle_deserialize(&same, bytes, length));
+    HG_CHECK_OK(HG_Bulk_map(same, 0, &ptr));
+    HG_CHECK(ptr == bulk_start_of(bulk));
+    HG_CHECK_OK(HG_Bulk_map(bulk, 0, &again));
+    HG_CHECK(again == ptr);
+    HG_CHECK_OK(HG_Bulk_handle_free(same));
+    HG_CHECK_OK(HG_Bulk_handle_free(bulk));
+    memset(ptr, 7, 100);
+    HG_CHECK_RET(HG_Bulk_unmap(bulk, mine), HG_INVALID_ARG);
+    HG_CHECK_OK(HG_Bulk_unmap(bulk, again));
+    memset(ptr, 8, 100);
+    hg_test_expect_log("a bulk handle of this process was freed");
+    HG_CHECK_RET(HG_Bulk_map(same, 0, &again), HG_NOENTRY);
+    HG_CHECK_OK(HG_Bulk_unmap(same, ptr));
+    rpc_close(&end);
+}
+
 HG_TEST(bulk_handle_of_a_peer_stays_bound_to_it)
 {
     bulk_moved_t out = {-1, 0};

@@ -9,6 +9,8 @@
  *     tag 2   the serialized handle of its memory
  *     tag 3   none; it is counted
  *     tag 4   the number of messages with tag 3
+ *     tag 5   the serialized handle of its memory of NA_Mem_alloc
+ *     tag 6   the bytes of that memory
  */
 #include "conform.h"
 
@@ -18,7 +20,16 @@
 
 #define PEER_MEMORY 300000u
 
+#define PEER_SHARED 10000u
+
 static char peer_memory[PEER_MEMORY];
+
+/* The memory of the target: its own, and of the library. */
+struct peer_mems {
+    na_mem_handle_t own;
+    na_mem_handle_t shared;
+    char *library;
+};
 
 static na_size_t peer_handle(
     struct conform_end *end, na_mem_handle_t mem, void *bytes, na_size_t space)
@@ -31,7 +42,7 @@ static na_size_t peer_handle(
 }
 
 /* Answer the message that `recv` received. */
-static void peer_answer(struct conform_end *end, na_mem_handle_t mem,
+static void peer_answer(struct conform_end *end, const struct peer_mems *mems,
     struct conform_call *recv, const char *got)
 {
     static uint32_t counted;
@@ -41,8 +52,13 @@ static void peer_answer(struct conform_end *end, na_mem_handle_t mem,
     na_size_t size = recv->size;
     na_return_t ret;
 
-    if (recv->tag == 2)
-        size = peer_handle(end, mem, bytes, sizeof(bytes));
+    if (recv->tag == 2 || recv->tag == 5)
+        size = peer_handle(end, recv->tag == 2 ? mems->own : mems->shared,
+            bytes, sizeof(bytes));
+    if (recv->tag == 6) {
+        answer = mems->library;
+        size = PEER_SHARED;
+    }
     counted += recv->tag == 3;
     if (recv->tag == 4) {
         size = sizeof(counted);
@@ -65,7 +81,7 @@ HG_TEST_ROLE(target)
     struct pollfd channel = {hg_test_parent_fd(), POLLIN, 0};
     struct conform_end end;
     struct conform_call recv;
-    na_mem_handle_t mem;
+    struct peer_mems mems;
     char name[NA_MAX_ADDR_LEN], got[4096];
 
     (void) argc;
@@ -73,8 +89,14 @@ HG_TEST_ROLE(target)
     hg_test_allow_log(""); /* caused by a caller that disappears */
     conform_open(&end, NULL);
     conform_fill(peer_memory, PEER_MEMORY, 77);
-    mem = conform_memory(&end, peer_memory, PEER_MEMORY, NA_MEM_READWRITE);
-    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    mems.own = conform_memory(&end, peer_memory, PEER_MEMORY, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mems.own));
+    mems.library = (char *) NA_Mem_alloc(end.na_class, PEER_SHARED);
+    HG_CHECK(mems.library != NULL);
+    conform_fill(mems.library, PEER_SHARED, 88);
+    mems.shared =
+        conform_memory(&end, mems.library, PEER_SHARED, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mems.shared));
     HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     hg_test_write_parent(name);
@@ -83,10 +105,12 @@ HG_TEST_ROLE(target)
         if (recv.ends == 0)
             continue;
         HG_CHECK_OK(recv.ret);
-        peer_answer(&end, mem, &recv, got);
+        peer_answer(&end, &mems, &recv, got);
         HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     }
-    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mems.own));
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mems.shared));
+    HG_CHECK_OK(NA_Mem_free(end.na_class, mems.library));
     conform_close(&end);
 }
 
@@ -299,6 +323,63 @@ HG_TEST_WHERE(memory_moves_between_processes, hg_test_reports_death)
         peer_meet(&pair);
     }
     hg_test_stop(pair.process);
+    peer_close(&pair);
+}
+
+static bool peer_maps(void)
+{
+    return (strcmp(hg_test_transport(), "sm") == 0 || hg_test_is_mux()) &&
+        getenv("HG_SM_RMA") == NULL && !hg_test_is_valgrind();
+}
+
+/* Memory of the library of another process: put and get, and a pointer where
+ * the transport has shared memory. The pointer outlives the process. */
+HG_TEST_WHERE(library_memory_is_shared_with_a_peer, hg_test_crosses_processes)
+{
+    static char mine[PEER_SHARED], model[PEER_SHARED];
+    struct peer_pair pair;
+    struct conform_end *end = &pair.end;
+    struct conform_call call;
+    na_mem_handle_t local, remote;
+    na_return_t ret;
+    char bytes[256];
+    void *ptr = NULL, *none = NULL;
+    na_size_t size;
+
+    peer_open(&pair, true);
+    size = peer_ask(&pair, "?", 1, 5, bytes, sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    local = conform_memory(end, mine, PEER_SHARED, NA_MEM_READWRITE);
+    conform_fill(model, PEER_SHARED, 88);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Get(end->na_class, end->context, conform_ended, &call, local,
+        0, remote, 0, PEER_SHARED, pair.target, &call.id));
+    HG_CHECK_OK(conform_wait(end, &call));
+    HG_CHECK_EQ_MEM(mine, model, PEER_SHARED);
+    ret = NA_Mem_map(end->na_class, remote, pair.target, &ptr);
+    HG_CHECK_RET(ret, peer_maps() ? NA_SUCCESS : NA_OPNOTSUPPORT);
+    if (ret == NA_SUCCESS) {
+        HG_CHECK_EQ_MEM(ptr, model, PEER_SHARED);
+        memset((char *) ptr + 5000, 'x', 10);
+        memset(model + 5000, 'x', 10);
+        (void) peer_ask(&pair, "?", 1, 6, mine, PEER_SHARED);
+        HG_CHECK_EQ_MEM(mine, model, PEER_SHARED);
+        hg_test_allow_log("");
+        hg_test_signal(pair.process, SIGKILL);
+        HG_CHECK(WIFSIGNALED(hg_test_wait(pair.process)));
+        for (ret = NA_AGAIN; ret != NA_DISCONNECT;
+             ret = NA_Mem_map(end->na_class, remote, pair.target, &none)) {
+            HG_CHECK(ret == NA_AGAIN);
+            (void) conform_turn(end->na_class, end->context, 1);
+        }
+        HG_CHECK_EQ_MEM(ptr, model, PEER_SHARED);
+        HG_CHECK_OK(NA_Mem_unmap(end->na_class, ptr));
+        pair.process = NULL;
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
+    if (pair.process != NULL)
+        hg_test_stop(pair.process);
     peer_close(&pair);
 }
 

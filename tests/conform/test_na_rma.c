@@ -693,6 +693,127 @@ HG_TEST(handle_in_use_is_not_freed)
     free(to);
 }
 
+/* ---- Memory of the library, and pointers ---- */
+
+HG_TEST(library_memory_is_zeroed_aligned_and_moved)
+{
+    static const na_size_t sizes[] = {1, 4095, 4096, 4097, (2 << 20) + 1};
+    char *memory[sizeof(sizes) / sizeof(sizes[0])];
+    na_mem_handle_t local, target, remote;
+    struct conform_end end;
+    size_t i, k;
+
+    conform_open(&end, NULL);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memory[i] = (char *) NA_Mem_alloc(end.na_class, sizes[i]);
+        HG_CHECK(memory[i] != NULL && (uintptr_t) memory[i] % 4096 == 0);
+        for (k = 0; k < sizes[i]; k++)
+            HG_CHECK(memory[i][k] == 0);
+        memset(memory[i], (int) i + 1, sizes[i]);
+    }
+    for (k = 0; k < i; k++)
+        HG_CHECK(memory[k][0] == (char) (k + 1) &&
+            memory[k][sizes[k] - 1] == (char) (k + 1));
+    local = conform_memory(&end, memory[3], 4097, NA_MEM_READ_ONLY);
+    target = conform_memory(&end, memory[4], sizes[4], NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    HG_CHECK_OK(rma_move(&end, true, local, 0, remote, 100, 4097));
+    HG_CHECK(memory[4][99] == 5 && memory[4][100] == 4);
+    HG_CHECK(memory[4][4196] == 4 && memory[4][4197] == 5);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    rma_free(&end, local);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        HG_CHECK_OK(NA_Mem_free(end.na_class, memory[i]));
+    conform_close(&end);
+}
+
+HG_TEST(library_memory_arguments_are_checked)
+{
+    struct conform_end a, b;
+    char *memory, own[16];
+
+    conform_open(&a, NULL);
+    conform_open(&b, NULL);
+    hg_test_expect_log("NA_Mem_alloc: ");
+    HG_CHECK(NA_Mem_alloc(NULL, 10) == NULL);
+    HG_CHECK(NA_Mem_alloc(a.na_class, 0) == NULL);
+    memory = (char *) NA_Mem_alloc(a.na_class, 10000);
+    HG_CHECK(memory != NULL);
+    hg_test_expect_log("NA_Mem_free: ");
+    HG_CHECK_RET(NA_Mem_free(NULL, memory), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_free(a.na_class, NULL), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_free(a.na_class, own), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_free(a.na_class, memory + 4096), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_free(b.na_class, memory), NA_INVALID_ARG);
+    hg_test_expect_log("NA_Mem_unmap: ");
+    HG_CHECK_RET(NA_Mem_unmap(a.na_class, memory), NA_INVALID_ARG);
+    HG_CHECK_OK(NA_Mem_free(a.na_class, memory));
+    HG_CHECK_RET(NA_Mem_free(a.na_class, memory), NA_INVALID_ARG);
+    conform_close(&a);
+    conform_close(&b);
+}
+
+/* Memory of this process is at its own address. libfabric does not know it by
+ * its handle. */
+HG_TEST(pointer_to_memory_of_this_process)
+{
+    bool knows = !hg_test_is_ofi() && strcmp(hg_test_transport(), "mux") != 0;
+    struct conform_end end, other;
+    static char bytes[100];
+    struct na_segment segments[2] = {{bytes, 50}, {bytes + 50, 50}};
+    na_mem_handle_t mem, remote, pieces;
+    void *ptr = NULL, *again = NULL;
+
+    conform_open(&end, NULL);
+    conform_open(&other, NULL);
+    mem = conform_memory(&end, bytes, sizeof(bytes), NA_MEM_READ_ONLY);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    remote = conform_remote(&end, mem);
+    hg_test_expect_log("NA_Mem_map: ");
+    HG_CHECK_RET(NA_Mem_map(NULL, remote, end.self, &ptr), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Mem_map(end.na_class, NULL, end.self, &ptr), NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Mem_map(end.na_class, mem, end.self, &ptr), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Mem_map(end.na_class, remote, NA_ADDR_NULL, &ptr), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Mem_map(end.na_class, remote, other.self, &ptr), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Mem_map(other.na_class, remote, other.self, &ptr), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Mem_map(end.na_class, remote, end.self, NULL), NA_INVALID_ARG);
+    HG_CHECK(ptr == NULL);
+    HG_CHECK_RET(NA_Mem_map(end.na_class, remote, end.self, &ptr),
+        knows ? NA_SUCCESS : NA_OPNOTSUPPORT);
+    if (knows) {
+        HG_CHECK(ptr == bytes);
+        HG_CHECK_OK(NA_Mem_map(end.na_class, remote, end.self, &again));
+        HG_CHECK_OK(NA_Mem_unmap(end.na_class, ptr));
+        HG_CHECK_OK(NA_Mem_unmap(end.na_class, again));
+        hg_test_expect_log("NA_Mem_unmap: ");
+        HG_CHECK_RET(NA_Mem_unmap(end.na_class, ptr), NA_INVALID_ARG);
+        HG_CHECK_RET(NA_Mem_unmap(end.na_class, NULL), NA_INVALID_ARG);
+        /* Withdrawn; and several segments. */
+        HG_CHECK_OK(NA_Mem_deregister(end.na_class, mem));
+        hg_test_expect_log("a handle of 100 bytes of a peer is not mapped");
+        HG_CHECK_RET(
+            NA_Mem_map(end.na_class, remote, end.self, &ptr), NA_NOENTRY);
+    }
+    rma_free(&end, remote);
+    rma_handle(&end, segments, 2, NA_MEM_READWRITE, &pieces);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, pieces));
+    remote = conform_remote(&end, pieces);
+    HG_CHECK_RET(
+        NA_Mem_map(end.na_class, remote, end.self, &ptr), NA_OPNOTSUPPORT);
+    rma_free(&end, remote);
+    rma_free(&end, pieces);
+    rma_free(&end, mem);
+    conform_close(&other);
+    conform_close(&end);
+}
+
 HG_TEST(put_completes_before_a_later_message_arrives)
 {
     struct conform_end end;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Arenas of the transport sm that peers map: transfers use the mapping, within
- * its bounds; descriptors that are no arena are not mapped.
+ * its bounds; descriptors that are no arena are not mapped. Pointers of
+ * NA_Mem_map outlive all else, and are refused if the description or the owner
+ * contradicts the memory.
  */
 #include "support/sm_endpoint.h"
 
@@ -150,6 +152,442 @@ HG_TEST(map_checks_bounds_and_permission)
     sm_endpoint_close(&user);
     sm_endpoint_close(&owner);
 }
+
+/* ---- Pointers ---- */
+
+/* Memory of an owner, and its handle at a user, which is connected. */
+struct map_pair {
+    struct sm_endpoint owner, user;
+    unsigned char *memory;
+    na_mem_handle_t mem, remote;
+    unsigned char wire[NA_SM_MEM_HANDLE];
+};
+
+static void map_describe(struct map_pair *pair, struct na_segment *segments,
+    na_size_t count, unsigned long flags)
+{
+    HG_CHECK_OK(NA_Mem_handle_create_segments(
+        pair->owner.na_class, segments, count, flags, &pair->mem));
+    HG_CHECK_OK(NA_Mem_register(pair->owner.na_class, pair->mem));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        pair->owner.na_class, pair->wire, sizeof(pair->wire), pair->mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair->user.na_class, &pair->remote, pair->wire, sizeof(pair->wire)));
+}
+
+static void map_forget(struct map_pair *pair)
+{
+    HG_CHECK_OK(NA_Mem_handle_free(pair->user.na_class, pair->remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair->owner.na_class, pair->mem));
+}
+
+static void map_open(struct map_pair *pair, na_size_t size, unsigned long flags)
+{
+    struct na_segment segment = {NULL, size};
+
+    sm_endpoint_open(&pair->owner);
+    sm_endpoint_open(&pair->user);
+    sm_endpoint_meet(&pair->user, &pair->owner);
+    pair->memory = (unsigned char *) NA_Mem_alloc(pair->owner.na_class, size);
+    HG_CHECK(pair->memory != NULL);
+    segment.address = pair->memory;
+    map_describe(pair, &segment, 1, flags);
+}
+
+static void map_close(struct map_pair *pair)
+{
+    map_forget(pair);
+    HG_CHECK_OK(NA_Mem_free(pair->owner.na_class, pair->memory));
+    sm_endpoint_close(&pair->user);
+    sm_endpoint_close(&pair->owner);
+}
+
+static na_return_t map_it(struct map_pair *pair, unsigned char **ptr_p)
+{
+    void *ptr = NULL;
+    na_return_t ret =
+        NA_Mem_map(pair->user.na_class, pair->remote, pair->user.peer, &ptr);
+
+    HG_CHECK((ptr != NULL) == (ret == NA_SUCCESS));
+    *ptr_p = (unsigned char *) ptr;
+    return ret;
+}
+
+/* Valgrind refuses the system call. */
+static bool map_can(void)
+{
+    return !hg_test_is_valgrind();
+}
+
+/* The rights of the mapping of an address, as "rw-s"; "": none. */
+static const char *map_rights(const void *at)
+{
+    static char rights[5];
+    uintptr_t first, end;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "re");
+
+    HG_CHECK(maps != NULL);
+    rights[0] = '\0';
+    while (rights[0] == '\0' && fgets(line, sizeof(line), maps) != NULL) {
+        HG_CHECK_EQ_INT(
+            sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &first, &end), 2);
+        if ((uintptr_t) at >= first && (uintptr_t) at < end)
+            memcpy(rights, strchr(line, ' ') + 1, 4);
+    }
+    (void) fclose(maps);
+    return rights;
+}
+
+/* A pointer of its own, to any bytes of the arena: with a lead in a page, and
+ * past a page. It is mapped twice, and each mapping ends alone. */
+HG_TEST_WHERE(map_gives_pointers, map_can)
+{
+    static const na_size_t places[][2] = {
+        {0, 1}, {100, 4096}, {4095, 2}, {8192, 12288}, {12287, 8194}};
+    struct map_pair pair;
+    unsigned char *one, *two;
+    size_t i;
+
+    map_open(&pair, 20480 + 1, NA_MEM_READWRITE);
+    for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        na_size_t size = places[i][1];
+        unsigned char *at = pair.memory + places[i][0];
+        struct na_segment segment = {at, size};
+
+        map_forget(&pair);
+        map_describe(&pair, &segment, 1, NA_MEM_READWRITE);
+        at[0] = 1;
+        at[size - 1] = (unsigned char) (i + 2);
+        HG_CHECK_OK(map_it(&pair, &one));
+        HG_CHECK_OK(map_it(&pair, &two));
+        HG_CHECK(one != two && one != at);
+        HG_CHECK(one[0] == (size == 1 ? i + 2 : 1) && one[size - 1] == i + 2);
+        one[size - 1] = 77; /* a store is a store */
+        HG_CHECK(at[size - 1] == 77 && two[size - 1] == 77);
+        HG_CHECK_EQ_STR(map_rights(one), "rw-s");
+        HG_CHECK_OK(NA_Mem_unmap(pair.user.na_class, one));
+        HG_CHECK_EQ_STR(map_rights(one), "");
+        at[size - 1] = 78;
+        HG_CHECK(two[size - 1] == 78);
+        HG_CHECK_OK(NA_Mem_unmap(pair.user.na_class, two));
+        HG_CHECK_EQ_STR(map_rights(two), "");
+    }
+    HG_CHECK_EQ_U64(map_count(&pair.user, "rma_refused"), 0);
+    map_close(&pair);
+}
+
+HG_TEST_WHERE(map_of_a_read_only_handle_is_read_only, map_can)
+{
+    struct na_mem_block block;
+    struct na_segment segment;
+    struct map_pair pair;
+    unsigned char *ptr;
+
+    map_open(&pair, 100, NA_MEM_READ_ONLY);
+    pair.memory[99] = 5;
+    HG_CHECK_OK(map_it(&pair, &ptr));
+    HG_CHECK_EQ_INT(ptr[99], 5);
+    HG_CHECK_EQ_STR(map_rights(ptr), "r--s");
+    HG_CHECK_OK(NA_Mem_unmap(pair.user.na_class, ptr));
+    map_forget(&pair);
+    /* In the other arena, where the owner forbids to write. */
+    HG_CHECK_OK(
+        na_rma_alloc(pair.owner.na_class, 100, NA_MEM_READ_ONLY, &block));
+    segment.address = block.memory;
+    segment.size = 100;
+    map_describe(&pair, &segment, 1, NA_MEM_READ_ONLY);
+    memset(block.memory, 6, 100);
+    HG_CHECK_OK(map_it(&pair, &ptr));
+    HG_CHECK_EQ_INT(ptr[99], 6);
+    HG_CHECK_EQ_STR(map_rights(ptr), "r--s");
+    HG_CHECK_OK(NA_Mem_unmap(pair.user.na_class, ptr));
+    map_forget(&pair);
+    map_describe(&pair, &segment, 1, NA_MEM_READWRITE);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_OPNOTSUPPORT);
+    na_rma_free(&block);
+    map_close(&pair);
+}
+
+/* The memory can be accessed after it was deregistered and freed, and after
+ * both handles, the connection, and the owner have ended. */
+HG_TEST_WHERE(map_outlives_its_owner, map_can)
+{
+    enum { SIZE = 2 << 20 }; /* freeing it returns it to the system */
+    struct map_pair pair;
+    unsigned char *ptr;
+
+    map_open(&pair, SIZE, NA_MEM_READWRITE);
+    memset(pair.memory, 3, SIZE);
+    HG_CHECK_OK(map_it(&pair, &ptr));
+    HG_CHECK_OK(NA_Mem_deregister(pair.owner.na_class, pair.mem));
+    HG_CHECK(ptr[0] == 3 && ptr[SIZE - 1] == 3);
+    map_forget(&pair);
+    HG_CHECK(ptr[0] == 3 && ptr[SIZE - 1] == 3);
+    HG_CHECK_OK(NA_Mem_free(pair.owner.na_class, pair.memory));
+    HG_CHECK(ptr[0] == 0 && ptr[SIZE - 1] == 0);
+    ptr[0] = 4;
+    sm_endpoint_close(&pair.owner);
+    do {
+        sm_endpoint_turn(&pair.user);
+    } while (na_sm_addr_of(pair.user.peer)->shared != NULL);
+    HG_CHECK(ptr[0] == 4 && ptr[SIZE - 1] == 0);
+    HG_CHECK_OK(NA_Mem_unmap(pair.user.na_class, ptr));
+    HG_CHECK_EQ_STR(map_rights(ptr), "");
+    sm_endpoint_close(&pair.user);
+}
+
+/* The owner cannot make an access fault. */
+HG_TEST_WHERE(map_cannot_be_taken_back, map_can)
+{
+    struct map_pair pair;
+    unsigned char *ptr;
+    int fd;
+
+    map_open(&pair, 8192, NA_MEM_READWRITE);
+    HG_CHECK_OK(map_it(&pair, &ptr));
+    fd = na_sm_arena_fd(
+        na_sm_of(pair.owner.na_class)->arenas, NA_SM_ARENA_READ_WRITE);
+    HG_CHECK_EQ_INT(ftruncate(fd, 0), -1);
+    HG_CHECK_EQ_INT(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    /* A hole reads as zeros. */
+    pair.memory[4096] = 1;
+    HG_CHECK_EQ_INT(madvise(pair.memory + 4096, 4096, MADV_REMOVE), 0);
+    HG_CHECK_EQ_INT(ptr[4096], 0);
+    ptr[4096] = 2;
+    HG_CHECK_EQ_INT(pair.memory[4096], 2);
+    HG_CHECK_OK(NA_Mem_unmap(pair.user.na_class, ptr));
+    map_close(&pair);
+}
+
+/* Descriptions that claim more than the memory has: the user's bytes are
+ * forged. */
+HG_TEST(map_refuses_forged_handles)
+{
+    static const struct {
+        size_t at; /* byte of the serialized handle */
+        unsigned char flip;
+        na_return_t ret;
+    } cases[] = {
+        {3, NA_MEM_WRITE_ONLY, NA_PERMISSION},       /* flags */
+        {8, 1, NA_NOENTRY},                          /* key */
+        {16, 1, NA_OVERFLOW},                        /* size: 101 */
+        {22, 128, NA_OVERFLOW}, {24, 1, NA_NOENTRY}, /* incarnation */
+        {32, 3, NA_NOENTRY},                         /* slot 2, which is free */
+    };
+    struct map_pair pair;
+    unsigned char *ptr;
+    size_t i;
+
+    map_open(&pair, 100, NA_MEM_READ_ONLY);
+    hg_test_expect_log("a handle of 100 bytes of a peer is not mapped");
+    hg_test_allow_log("bytes of a peer is not mapped");
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, pair.remote));
+        pair.wire[cases[i].at] ^= cases[i].flip;
+        HG_CHECK_OK(NA_Mem_handle_deserialize(
+            pair.user.na_class, &pair.remote, pair.wire, sizeof(pair.wire)));
+        pair.wire[cases[i].at] ^= cases[i].flip;
+        HG_CHECK_RET(map_it(&pair, &ptr), cases[i].ret);
+        HG_CHECK_EQ_U64(map_count(&pair.user, "rma_refused"), i + 1);
+    }
+    map_close(&pair);
+}
+
+/* A handle of one process is not that of another, and not of memory that was
+ * withdrawn. */
+HG_TEST(map_refuses_memory_of_another_peer)
+{
+    struct na_sm_slot *slots[2];
+    struct sm_endpoint other;
+    struct map_pair pair;
+    unsigned char *ptr;
+    na_addr_t peer;
+
+    map_open(&pair, 100, NA_MEM_READWRITE);
+    peer = pair.user.peer;
+    pair.user.peer = NA_ADDR_NULL;
+    sm_endpoint_open(&other);
+    sm_endpoint_meet(&pair.user, &other);
+    hg_test_expect_log("a handle of 100 bytes of a peer is not mapped");
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_NOENTRY);
+    /* It claims to have the memory. */
+    slots[0] = &na_sm_of(pair.owner.na_class)->public_page->slots[0];
+    slots[1] = &na_sm_of(other.na_class)->public_page->slots[0];
+    atomic_store(&slots[1]->size, 100);
+    atomic_store(&slots[1]->count, 1);
+    atomic_store(&slots[1]->flags, NA_MEM_READWRITE);
+    atomic_store(&slots[1]->mark, atomic_load(&slots[0]->mark));
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_NOENTRY);
+    atomic_store(&slots[1]->mark, 0);
+    HG_CHECK_OK(NA_Addr_free(pair.user.na_class, pair.user.peer));
+    pair.user.peer = peer;
+    HG_CHECK_OK(NA_Mem_deregister(pair.owner.na_class, pair.mem));
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_NOENTRY);
+    HG_CHECK_EQ_U64(map_count(&pair.user, "rma_refused"), 3);
+    sm_endpoint_close(&other);
+    map_close(&pair);
+}
+
+/* The owner's page is forged: a place outside of the arena, or in none. */
+HG_TEST(map_refuses_forged_places)
+{
+    static const uint64_t offsets[] = {NA_SM_ARENA_SIZE - 99, NA_SM_ARENA_SIZE,
+        NA_SM_ARENA_SIZE + 1, UINT64_MAX, UINT64_MAX - 99};
+    struct na_sm_slot *slot;
+    struct map_pair pair;
+    unsigned char *ptr;
+    unsigned i;
+
+    map_open(&pair, 100, NA_MEM_READWRITE);
+    slot = &na_sm_of(pair.owner.na_class)->public_page->slots[0];
+    hg_test_expect_log("a handle of 100 bytes of a peer is not mapped");
+    for (i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        atomic_store(&slot->arena_offset, offsets[i]);
+        HG_CHECK_RET(map_it(&pair, &ptr), NA_PROTOCOL_ERROR);
+    }
+    atomic_store(&slot->arena_offset, 0);
+    atomic_store(&slot->size, NA_SM_ARENA_SIZE + 1);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_PROTOCOL_ERROR);
+    atomic_store(&slot->size, UINT64_MAX);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_PROTOCOL_ERROR);
+    atomic_store(&slot->size, 99);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_OVERFLOW);
+    atomic_store(&slot->size, 100);
+    atomic_store(&slot->flags, NA_MEM_WRITE_ONLY);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_PERMISSION);
+    atomic_store(&slot->flags, NA_MEM_READWRITE);
+    HG_CHECK_EQ_U64(map_count(&pair.user, "rma_refused"), i + 4);
+    for (i = 1; i < 256; i++) { /* the other arena, and none; not an error */
+        atomic_store(&slot->arena, (uint8_t) i);
+        HG_CHECK_RET(map_it(&pair, &ptr), NA_OPNOTSUPPORT);
+    }
+    map_close(&pair);
+}
+
+/* A segment is found by the owner's array, which may be forged. */
+HG_TEST_WHERE(map_of_a_segment, map_can)
+{
+    struct na_segment segments[3];
+    struct na_sm_slot *slot;
+    struct map_pair pair;
+    void *ptr;
+
+    map_open(&pair, 10000, NA_MEM_READWRITE);
+    map_forget(&pair);
+    segments[0].address = pair.memory;
+    segments[1].address = segments[2].address = pair.memory + 5000;
+    segments[0].size = segments[2].size = 5000;
+    segments[1].size = 0;
+    map_describe(&pair, segments, 3, NA_MEM_READWRITE);
+    pair.memory[5000] = 9;
+    HG_CHECK_OK(na_shared_map(pair.remote, pair.user.peer, 2, &pair, &ptr));
+    HG_CHECK_EQ_INT(*(unsigned char *) ptr, 9);
+    /* Only its user unmaps it. */
+    HG_CHECK_RET(
+        na_shared_unmap(pair.user.na_class, ptr, &pair.memory), NA_NOENTRY);
+    HG_CHECK_OK(na_shared_unmap(pair.user.na_class, ptr, &pair));
+    hg_test_expect_log("a handle of 10000 bytes of a peer is not mapped");
+    HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 3, NULL, &ptr),
+        NA_PROTOCOL_ERROR);
+    slot = &na_sm_of(pair.owner.na_class)->public_page->slots[0];
+    atomic_store(&slot->size, 10001);
+    HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 1, NULL, &ptr),
+        NA_PROTOCOL_ERROR);
+    map_forget(&pair);
+    /* Segments that are not contiguous, and none with bytes. */
+    segments[2].address = pair.memory + 5001;
+    segments[2].size = 4999;
+    map_describe(&pair, segments, 3, NA_MEM_READWRITE);
+    HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 0, NULL, &ptr),
+        NA_OPNOTSUPPORT);
+    map_forget(&pair);
+    map_describe(&pair, &segments[1], 1, NA_MEM_READWRITE);
+    HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 0, NULL, &ptr),
+        NA_OPNOTSUPPORT);
+    map_close(&pair);
+}
+
+/* Memory of the application; a connection that was closed; and the ways of
+ * HG_SM_RMA that map nothing. */
+HG_TEST(map_where_it_is_not_possible)
+{
+    static const char *const ways[] = {"vm", "copy"};
+    static char own[100];
+    struct na_segment segment = {own, sizeof(own)};
+    struct map_pair pair;
+    unsigned char *ptr;
+    unsigned i;
+
+    map_open(&pair, 100, NA_MEM_READWRITE);
+    map_forget(&pair);
+    map_describe(&pair, &segment, 1, NA_MEM_READWRITE);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_OPNOTSUPPORT);
+    HG_CHECK_OK(NA_Addr_terminate(pair.user.na_class, pair.user.context, NULL,
+        NULL, pair.user.peer, NA_OP_ID_IGNORE));
+    do {
+        sm_endpoint_turn(&pair.user);
+        sm_endpoint_turn(&pair.owner);
+    } while (na_sm_addr_of(pair.user.peer)->state != NA_SM_IDLE);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_AGAIN);
+    map_close(&pair);
+    for (i = 0; i < 2; i++) {
+        HG_CHECK(setenv("HG_SM_RMA", ways[i], 1) == 0);
+        map_open(&pair, 100, NA_MEM_READWRITE);
+        HG_CHECK_RET(map_it(&pair, &ptr), NA_OPNOTSUPPORT);
+        map_close(&pair);
+    }
+    HG_CHECK(unsetenv("HG_SM_RMA") == 0);
+}
+
+HG_TEST_WHERE(map_is_released_with_the_class, map_can)
+{
+    struct map_pair pair;
+    unsigned char *ptr;
+
+    map_open(&pair, 100, NA_MEM_READWRITE);
+    HG_CHECK_OK(map_it(&pair, &ptr));
+    HG_CHECK(NA_Mem_alloc(pair.user.na_class, 5000) != NULL);
+    map_forget(&pair);
+    HG_CHECK_OK(NA_Mem_free(pair.owner.na_class, pair.memory));
+    hg_test_expect_log("allocations and mapped pointers 2");
+    sm_endpoint_close(&pair.user);
+    HG_CHECK_EQ_STR(map_rights(ptr), "");
+    sm_endpoint_close(&pair.owner);
+}
+
+/* No memory for a record, and none for a mapping. */
+static int map_oom_body(void *arg)
+{
+    struct map_pair *pair = (struct map_pair *) arg;
+    void *memory = NA_Mem_alloc(pair->user.na_class, 100);
+    na_return_t ret = NA_NOMEM;
+    unsigned char *ptr;
+
+    if (memory != NULL)
+        ret = map_it(pair, &ptr);
+    if (ret == NA_SUCCESS)
+        HG_CHECK_OK(NA_Mem_unmap(pair->user.na_class, ptr));
+    if (memory != NULL)
+        HG_CHECK_OK(NA_Mem_free(pair->user.na_class, memory));
+    HG_CHECK(ret == NA_SUCCESS || ret == NA_NOMEM);
+    return ret == NA_SUCCESS ? 0 : 1;
+}
+
+HG_TEST_WHERE(map_without_memory, map_can)
+{
+    struct map_pair pair;
+
+    hg_test_alloc_install();
+    map_open(&pair, 100, NA_MEM_READWRITE);
+    hg_test_expect_log("no memory for 18446744073709551615 bytes");
+    HG_CHECK(NA_Mem_alloc(pair.user.na_class, UINT64_MAX) == NULL);
+    hg_test_allow_log("no memory for the record of");
+    HG_CHECK_EQ_INT(hg_test_oom_loop(map_oom_body, &pair), 2);
+    map_close(&pair);
+}
+
+/* ---- Descriptors ---- */
 
 static int map_memory(off_t size, int seals)
 {
