@@ -279,9 +279,9 @@ static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 }
 
 /* Receive a requested body in other memory, so that the core gets its memory
- * back although the peer has not sent the body. If the receive cannot be
- * canceled at once, it has matched a body, which soon arrives in the original
- * memory. The lock is held. */
+ * back although the peer has not sent the body, or no thread delivers it. If
+ * the receive does not end at once, it has matched a body, which soon arrives
+ * in the original memory: the next call copies it. The lock is held. */
 static void na_mpi_divert(
     struct na_mpi_class *self, struct na_mpi_addr *addr, struct na_mpi_in *in)
 {
@@ -289,6 +289,7 @@ static void na_mpi_divert(
     MPI_Status status;
     int canceled = 0;
     int done = 0;
+    int size = 0;
 
     if (in->place == NULL || in->request == MPI_REQUEST_NULL)
         return;
@@ -296,21 +297,22 @@ static void na_mpi_divert(
     if (body == NULL)
         return;
     (void) MPI_Cancel(&in->request);
-    if (MPI_Test(&in->request, &done, &status) != MPI_SUCCESS || !done)
-        goto keep;
+    if (MPI_Test(&in->request, &done, &status) != MPI_SUCCESS || !done) {
+        self->base.core->free(body);
+        return;
+    }
     (void) MPI_Test_cancelled(&status, &canceled);
-    in->arrived = !canceled;
-    if (!canceled)
-        goto keep;
+    if (!canceled) {
+        (void) MPI_Get_count(&status, MPI_BYTE, &size);
+        in->arrived = (uint32_t) size == in->header.size;
+        memcpy(body, in->body, in->header.size);
+    }
     na_mpi_unplace(self, in);
     in->body = body;
-    if (MPI_Irecv(body, (int) in->header.size, MPI_BYTE, addr->rank, in->tag,
+    if (canceled &&
+        MPI_Irecv(body, (int) in->header.size, MPI_BYTE, addr->rank, in->tag,
             addr->channel->comm, &in->request) != MPI_SUCCESS)
         na_mpi_break(self, addr);
-    return;
-
-keep:
-    self->base.core->free(body);
 }
 
 /* Divert all bodies requested from a peer. The lock is held. */

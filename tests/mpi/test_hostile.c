@@ -1034,6 +1034,122 @@ HG_TEST(class_that_does_not_listen_takes_no_messages_of_strangers)
     HG_CHECK_EQ_INT(ranks_run(2, "deaf"), 0);
 }
 
+/* ---- A body that is not delivered ---- */
+
+#define PUT 2 /* of a frame's header, which has 48 bytes */
+
+/* Rank 1 puts bytes into memory of rank 0, which asks for the body, and does
+ * not poll when it arrives. */
+static void kept_put(void)
+{
+    static const unsigned char head[8] = {0x68, 0x52, 2, PUT};
+    const struct packet frame = {
+        .kind = FRAME, .tag = 48, .size = BODY, .id = 1, .head = 48};
+    struct raw raw = {.comm = MPI_COMM_WORLD, .from = 1000};
+    unsigned char handle[24], bytes[2 * PACKET];
+    size_t size;
+    int tag;
+
+    HG_CHECK_EQ_INT(MPI_Recv(handle, sizeof(handle), MPI_BYTE, 0, PORT,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+    raw_say(&raw, HELLO, 0);
+    (void) raw_await(&raw, WELCOME);
+    raw_say(&raw, MESSAGE, GREETING);
+    size = raw_make(&raw, &frame, bytes);
+    memset(bytes + HEADER, 0, 48);
+    memcpy(bytes + HEADER, head, sizeof(head));
+    memcpy(bytes + HEADER + 16, handle + 8, 8); /* the key */
+    put(bytes + HEADER + 32, BODY, 8);
+    HG_CHECK_EQ_INT(
+        MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw.comm), MPI_SUCCESS);
+    tag = raw_await(&raw, PULL);
+    HG_CHECK_EQ_INT(
+        MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD), MPI_SUCCESS);
+    raw_wait();
+    raw_send_body(&raw, tag, BODY);
+    HG_CHECK_EQ_INT(
+        MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD), MPI_SUCCESS);
+    raw_wait();
+    raw_say(&raw, MESSAGE, GREETING);
+    raw_wait();
+    raw_say(&raw, RESET, 0);
+}
+
+/* Whether rank 1 reports that it was asked for the body. */
+static bool kept_asked(void)
+{
+    int flag = 0;
+
+    HG_CHECK_EQ_INT(MPI_Iprobe(1, GO, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+    if (flag)
+        HG_CHECK_EQ_INT(MPI_Recv(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD,
+                            MPI_STATUS_IGNORE),
+            MPI_SUCCESS);
+    return flag != 0;
+}
+
+static void kept_serve(void)
+{
+    static char memory[BODY];
+    struct attack attack = {.apart = false, .called = true};
+    struct conform_call watch, call;
+    unsigned char handle[24];
+    na_mem_handle_t mem;
+    na_addr_t peer;
+
+    attack_open(&attack);
+    mem = conform_memory(&attack.end, memory, BODY, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(attack.end.na_class, mem));
+    HG_CHECK_OK(NA_Mem_handle_serialize(
+        attack.end.na_class, handle, sizeof(handle), mem));
+    HG_CHECK_EQ_INT(
+        MPI_Send(handle, sizeof(handle), MPI_BYTE, 1, PORT, MPI_COMM_WORLD),
+        MPI_SUCCESS);
+    peer = attack_receive(&attack, GREETING);
+    attack_watch(&attack, &watch, peer);
+    while (!kept_asked())
+        (void) conform_turn(attack.end.na_class, attack.end.context, 1);
+    attack_go();
+    HG_CHECK_EQ_INT(
+        MPI_Recv(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+    HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mem));
+    attack_go();
+    HG_CHECK_OK(conform_recv(&attack.end, &call, false, NULL, 0, 0));
+    while (call.ends == 0) {
+        HG_CHECK_EQ_INT(watch.ends, 0); /* the connection goes on */
+        (void) conform_turn(attack.end.na_class, attack.end.context, 1);
+    }
+    attack_go();
+    HG_CHECK_RET(conform_wait(&attack.end, &watch), NA_DISCONNECT);
+    HG_CHECK_OK(NA_Addr_free(attack.end.na_class, call.addr));
+    HG_CHECK_OK(NA_Addr_free(attack.end.na_class, peer));
+    conform_close(&attack.end);
+}
+
+HG_TEST_ROLE(kept)
+{
+    int level, rank;
+
+    (void) argc;
+    (void) argv;
+    HG_CHECK_EQ_INT(
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
+    if (rank == 1)
+        kept_put();
+    else
+        kept_serve();
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST(memory_of_a_body_that_arrived_can_be_withdrawn)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "kept"), 0);
+}
+
 /* ---- The cases ---- */
 
 HG_TEST_ROLE(caller)
