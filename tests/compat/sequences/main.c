@@ -12,6 +12,7 @@ static const struct {
     const char *name;
     void (*run)(const char *info);
 } groups[] = {
+    {"library", steps_of_library},
     {"classes", steps_of_classes},
     {"contexts", steps_of_contexts},
     {"registrations", steps_of_registrations},

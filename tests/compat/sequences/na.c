@@ -277,11 +277,96 @@ static void na_memory(void)
     NA_Op_destroy(classes[0], op);
 }
 
+/* Get from two pieces of memory behind one handle, over the end of the first.
+ * Not every transport of Mercury can. */
+static bool na_get_over(na_mem_handle_t *remote)
+{
+    na_mem_handle_t *local = NULL, *copy = NULL;
+    na_op_id_t *op = NA_Op_create(classes[0], NA_OP_SINGLE);
+    char buf[512];
+    size_t room = NA_Mem_handle_get_serialize_size(classes[1], remote);
+
+    (void) NA_Mem_register(classes[1], remote, NA_MEM_TYPE_HOST, 0);
+    (void) NA_Mem_handle_serialize(classes[1], buf, room, remote);
+    (void) NA_Mem_handle_deserialize(classes[0], &copy, buf, room);
+    memset(mine, 0, sizeof(mine));
+    (void) NA_Mem_handle_create(classes[0], mine, 64, NA_MEM_READWRITE, &local);
+    (void) NA_Mem_register(classes[0], local, NA_MEM_TYPE_HOST, 0);
+    sent.count = 0;
+    if (NA_Get(classes[0], contexts[0], on_ended, &sent, local, 0, copy, 6, 12,
+            addr, 0, op) == NA_SUCCESS)
+        na_until(&sent.count);
+    NA_Mem_handle_free(classes[0], copy);
+    (void) NA_Mem_deregister(classes[0], local);
+    NA_Mem_handle_free(classes[0], local);
+    (void) NA_Mem_deregister(classes[1], remote);
+    NA_Op_destroy(classes[0], op);
+    return sent.count == 1 && sent.info.ret == NA_SUCCESS &&
+        strcmp(mine, "piece second") == 0;
+}
+
+static void na_segments(void)
+{
+    static char pieces[2][16] = {"first piece ", "second piece"};
+    struct na_segment segments[2] = {{pieces[0], 12}, {pieces[1], 12}};
+    size_t limit = NA_Mem_handle_get_max_segments(classes[1]);
+    na_mem_handle_t *remote = NULL;
+
+    say_number("segments", limit >= 1);
+    na_say("no class",
+        NA_Mem_handle_create_segments(
+            NULL, segments, 2, NA_MEM_READWRITE, &remote));
+    na_say("nothing",
+        NA_Mem_handle_create_segments(
+            classes[1], NULL, 2, NA_MEM_READWRITE, &remote));
+    na_say("no segments",
+        NA_Mem_handle_create_segments(
+            classes[1], segments, 0, NA_MEM_READWRITE, &remote));
+    na_say("one segment",
+        NA_Mem_handle_create_segments(
+            classes[1], segments, 1, NA_MEM_READWRITE, &remote));
+    NA_Mem_handle_free(classes[1], remote);
+    remote = NULL;
+    if (limit > 1)
+        (void) NA_Mem_handle_create_segments(
+            classes[1], segments, 2, NA_MEM_READWRITE, &remote);
+    say_number("two segments, where they are possible",
+        limit == 1 || na_get_over(remote));
+    NA_Mem_handle_free(classes[1], remote);
+}
+
+static void na_contexts(const char *info)
+{
+    na_class_t *na_class = NA_Initialize(info, true);
+    na_context_t *context = NA_Context_create_id(na_class, 3);
+
+    say_number("a context with an id", context != NULL);
+    say_number("of no class", NA_Context_create_id(NULL, 3) == NULL);
+    na_say("its end", NA_Context_destroy(na_class, context));
+    say_number("no feature", NA_Has_opt_feature(na_class, 0));
+    say_number("of no class", NA_Has_opt_feature(NULL, 0xf));
+    na_say("class", NA_Finalize(na_class));
+}
+
+static void na_protocols(const char *step, const char *string)
+{
+    struct na_protocol_info *list = NULL;
+    na_return_t ret = NA_Get_protocol_info(string, &list);
+
+    say_with(step, (hg_return_t) ret, "%d", list != NULL);
+    NA_Free_protocol_info(list);
+}
+
 void steps_of_na(const char *info)
 {
     unsigned int count = 7;
     int i;
 
+    na_protocols("its protocol", info);
+    na_protocols("all protocols", NULL);
+    na_protocols("no protocol", "carrier+pigeon");
+    NA_Free_protocol_info(NULL);
+    na_contexts(info);
     na_open(info);
     na_addresses();
     na_say("no events", NA_Poll(classes[0], contexts[0], &count));
@@ -294,6 +379,7 @@ void steps_of_na(const char *info)
     na_messages(0, 0);
     na_messages(100, 65535);
     na_memory();
+    na_segments();
     na_canceled();
     na_received_again();
     say_number("descriptor", NA_Poll_get_fd(classes[0], contexts[0]) >= 0);

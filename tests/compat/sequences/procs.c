@@ -123,16 +123,62 @@ static void checksum(hg_class_t *hg_class, hg_proc_hash_t hash, size_t size)
     say("free", hg_proc_free(proc));
 }
 
+/* A program that writes to the buffer itself adds the bytes to the checksum.
+ * `outside`: bytes that are not in the buffer. */
+static void checksum_updated(
+    hg_class_t *hg_class, const char *step, bool outside)
+{
+    char room[64] = {0}, other[] = "other";
+    unsigned char sum[4] = {0};
+    uint64_t value = 0x0102030405060708;
+    hg_proc_t proc;
+
+    (void) hg_proc_create_set(hg_class, room, 64, HG_ENCODE, HG_CRC32, &proc);
+    (void) hg_proc_uint64_t(proc, &value);
+    memcpy(hg_proc_save_ptr(proc, 9), "123456789", 9);
+    hg_proc_checksum_update(proc, room + 8, 9);
+    if (outside)
+        hg_proc_checksum_update(proc, other, sizeof(other));
+    (void) hg_proc_flush(proc);
+    say_values(step, hg_proc_checksum_get(proc, sum, 4), "%02x %02x %02x %02x",
+        sum[0], sum[1], sum[2], sum[3]);
+    (void) hg_proc_free(proc);
+}
+
 static void no_checksum(hg_class_t *hg_class)
 {
     char room[8], sum[8];
     hg_proc_t proc;
 
     (void) hg_proc_create_set(hg_class, room, 8, HG_ENCODE, HG_NOHASH, &proc);
+    hg_proc_checksum_update(proc, room, 8);
     say("flush", hg_proc_flush(proc));
     say("no checksum", hg_proc_checksum_get(proc, sum, 8));
     say("no checksum", hg_proc_checksum_verify(proc, sum, 8));
     say("free", hg_proc_free(proc));
+}
+
+static void procs_of_handles(hg_class_t *hg_class)
+{
+    hg_context_t *context = HG_Context_create(hg_class);
+    hg_handle_t handle = HG_HANDLE_NULL;
+    char room[8];
+    hg_proc_t proc;
+
+    (void) HG_Create(context, HG_ADDR_NULL, 0, &handle);
+    (void) hg_proc_create_set(hg_class, room, 8, HG_ENCODE, HG_NOHASH, &proc);
+    hg_proc_set_handle(proc, handle);
+    say_number("the handle", hg_proc_get_handle(proc) == handle);
+    say("reset", hg_proc_reset(proc, room, 8, HG_DECODE));
+    say_number("the handle", hg_proc_get_handle(proc) == handle);
+    say("free", hg_proc_free(proc));
+    say("its end", HG_Destroy(handle));
+    (void) hg_proc_create_set(hg_class, room, 8, HG_ENCODE, HG_NOHASH, &proc);
+    hg_proc_set_handle(proc, handle);
+    hg_proc_set_handle(proc, HG_HANDLE_NULL);
+    say_number("no handle", hg_proc_get_handle(proc) == HG_HANDLE_NULL);
+    say("free", hg_proc_free(proc));
+    say("context", HG_Context_destroy(context));
 }
 
 static void basic_types(hg_class_t *hg_class)
@@ -184,7 +230,10 @@ void steps_of_procs(const char *info)
     checksum(hg_class, HG_CRC16, 2);
     checksum(hg_class, HG_CRC32, 4);
     checksum(hg_class, HG_CRC64, 8);
+    checksum_updated(hg_class, "bytes of the buffer added", false);
+    checksum_updated(hg_class, "other bytes added", true);
     no_checksum(hg_class);
+    procs_of_handles(hg_class);
     basic_types(hg_class);
     say("class", HG_Finalize(hg_class));
 }

@@ -65,6 +65,7 @@ struct done {
 };
 hg_return_t on_done(const struct hg_cb_info *info);
 
+void steps_of_library(const char *info);
 void steps_of_classes(const char *info);
 void steps_of_contexts(const char *info);
 void steps_of_registrations(const char *info);
