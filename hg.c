@@ -3251,6 +3251,10 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
 HG_PRIVATE void na_queue_wake_all(
     struct na_queue *queue, const _Atomic bool *done);
 
+/* Code of the application ran, which may have set flags: wake the threads whose
+ * flag is set, and the thread that makes progress. The lock is held. */
+HG_PRIVATE void na_queue_wake_raised(struct na_queue *queue);
+
 /* Set a flag and wake the threads that wait for it, sleeping or making
  * progress. The flag may be freed when the lock is released. */
 HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);
@@ -3400,6 +3404,22 @@ HG_PRIVATE void na_queue_wake_all(
         struct na_sleeper *sleeper = na_sleeper_of(link);
 
         if (!sleeper->woken && (done == NULL || sleeper->done == done))
+            na_sleeper_wake(sleeper);
+    }
+}
+
+HG_PRIVATE void na_queue_wake_raised(struct na_queue *queue)
+{
+    struct na_link *link;
+
+    assert(hg_is_inside(queue->lock));
+    hg_waker_ring_after(&queue->waker);
+    for (link = queue->sleepers.next; link != &queue->sleepers;
+         link = link->next) {
+        struct na_sleeper *sleeper = na_sleeper_of(link);
+
+        if (!sleeper->woken && sleeper->done != NULL &&
+            atomic_load_explicit(sleeper->done, memory_order_acquire))
             na_sleeper_wake(sleeper);
     }
 }
@@ -3581,6 +3601,7 @@ struct na_context_core {
     bool own;            /* created by the library */
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
+    unsigned flags;      /* threads in NA_Progress_until */
     _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
@@ -9017,6 +9038,30 @@ NA_EXPORT na_return_t NA_Progress(
     return ret;
 }
 
+_Static_assert(sizeof(_Atomic bool) == sizeof(na_bool_t), "one is the other");
+
+NA_EXPORT na_return_t NA_Progress_until(na_class_t *na_class,
+    na_context_t *context, const na_bool_t *flag, unsigned int timeout)
+{
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Progress_until");
+    const _Atomic bool *done = (const _Atomic bool *) (const void *) flag;
+    struct na_context_core *core;
+
+    if (ret == NA_SUCCESS && flag == NULL)
+        ret = hg_log_misuse("ctx", "NA_Progress_until", "flag is NULL");
+    if (ret != NA_SUCCESS)
+        return ret;
+    core = na_context_core_of(context);
+    na_context_enter(core);
+    core->flags++;
+    ret = na_progress(context, NA_LANES_ALL, done,
+        timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    core->flags--;
+    na_context_leave(core);
+    return ret;
+}
+
 /* ---- Event loops ---- */
 
 #if HG_ENABLE_EPOLL
@@ -9457,6 +9502,22 @@ NA_EXPORT na_return_t NA_Context_destroy(
                              : ret;
 }
 
+/* Run up to `max` callbacks. After each, wake the threads whose flags it set:
+ * the next one may take long. */
+static unsigned na_context_trigger(
+    struct na_context_core *context, unsigned max)
+{
+    unsigned n = 0;
+
+    while (n < max &&
+        na_queue_run(&context->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER) > 0) {
+        n++;
+        if (HG_UNLIKELY(context->flags > 0))
+            na_queue_wake_raised(&context->queue);
+    }
+    return n;
+}
+
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count)
 {
@@ -9477,7 +9538,7 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     hg_enter(queue->lock);
     deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     for (;;) {
-        n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+        n = na_context_trigger(na_context_core_of(context), max_count);
         if (n > 0 || max_count == 0 || ret != NA_SUCCESS)
             break;
         ret = na_queue_sleep(queue, NA_LANES_ALL, NULL, deadline);

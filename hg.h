@@ -7106,6 +7106,37 @@ NA_EXPORT na_return_t NA_Progress(
     na_class_t *na_class, na_context_t *context, unsigned int timeout);
 
 /**
+ * Move data until a completion is ready, or a flag is set.
+ *
+ * It is for a thread that waits for an operation, while other threads progress
+ * and trigger the context, too. The callback of the operation sets the flag to
+ * NA_TRUE with an atomic store. If another thread triggers it, this function
+ * returns at once. With NA_Progress(), the thread would wait further.
+ *
+ * A flag that is set elsewhere than in a callback on this context is noticed
+ * late.
+ *
+ * @code
+ * while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE)) {
+ *     (void) NA_Progress_until(na_class, context, &ended, 1000);
+ *     (void) NA_Trigger(context, 0, 1, NULL);
+ * }
+ * @endcode
+ *
+ * @param na_class  the class of the context.
+ * @param context   the context.
+ * @param flag      NA_FALSE or NA_TRUE; read atomically until the return.
+ * @param timeout   milliseconds to wait at most; 0 does not wait.
+ * @retval NA_SUCCESS      the flag is set, or a completion is ready.
+ * @retval NA_TIMEOUT      neither in this time.
+ * @retval NA_INTR         a signal handler ran while the thread slept.
+ * @retval NA_INVALID_ARG  an argument is NULL, destroyed, or of another class.
+ * @threads Any. Several threads may wait, for one flag or for their own.
+ */
+NA_EXPORT na_return_t NA_Progress_until(na_class_t *na_class,
+    na_context_t *context, const na_bool_t *flag, unsigned int timeout);
+
+/**
  * Run callbacks of completed operations.
  *
  * @param context            the context.

@@ -297,6 +297,22 @@ NA_EXPORT na_return_t NA_Context_destroy(
                              : ret;
 }
 
+/* Run up to `max` callbacks. After each, wake the threads whose flags it set:
+ * the next one may take long. */
+static unsigned na_context_trigger(
+    struct na_context_core *context, unsigned max)
+{
+    unsigned n = 0;
+
+    while (n < max &&
+        na_queue_run(&context->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER) > 0) {
+        n++;
+        if (HG_UNLIKELY(context->flags > 0))
+            na_queue_wake_raised(&context->queue);
+    }
+    return n;
+}
+
 NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     unsigned int max_count, unsigned int *actual_count)
 {
@@ -317,7 +333,7 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
     hg_enter(queue->lock);
     deadline = timeout == 0 ? 0 : hg_clock_after_ms(timeout);
     for (;;) {
-        n = na_queue_run(queue, NA_LANES_ALL, max_count, HG_CLOCK_NEVER);
+        n = na_context_trigger(na_context_core_of(context), max_count);
         if (n > 0 || max_count == 0 || ret != NA_SUCCESS)
             break;
         ret = na_queue_sleep(queue, NA_LANES_ALL, NULL, deadline);

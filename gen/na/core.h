@@ -151,6 +151,7 @@ struct na_context_core {
     bool own;            /* created by the library */
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
+    unsigned flags;      /* threads in NA_Progress_until */
     _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */

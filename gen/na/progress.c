@@ -370,6 +370,30 @@ NA_EXPORT na_return_t NA_Progress(
     return ret;
 }
 
+_Static_assert(sizeof(_Atomic bool) == sizeof(na_bool_t), "one is the other");
+
+NA_EXPORT na_return_t NA_Progress_until(na_class_t *na_class,
+    na_context_t *context, const na_bool_t *flag, unsigned int timeout)
+{
+    na_return_t ret =
+        na_live_check_context(na_class, context, "NA_Progress_until");
+    const _Atomic bool *done = (const _Atomic bool *) (const void *) flag;
+    struct na_context_core *core;
+
+    if (ret == NA_SUCCESS && flag == NULL)
+        ret = hg_log_misuse("ctx", "NA_Progress_until", "flag is NULL");
+    if (ret != NA_SUCCESS)
+        return ret;
+    core = na_context_core_of(context);
+    na_context_enter(core);
+    core->flags++;
+    ret = na_progress(context, NA_LANES_ALL, done,
+        timeout == 0 ? 0 : hg_clock_after_ms(timeout));
+    core->flags--;
+    na_context_leave(core);
+    return ret;
+}
+
 /* ---- Event loops ---- */
 
 #if HG_ENABLE_EPOLL

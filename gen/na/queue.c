@@ -152,6 +152,22 @@ HG_PRIVATE void na_queue_wake_all(
     }
 }
 
+HG_PRIVATE void na_queue_wake_raised(struct na_queue *queue)
+{
+    struct na_link *link;
+
+    assert(hg_is_inside(queue->lock));
+    hg_waker_ring_after(&queue->waker);
+    for (link = queue->sleepers.next; link != &queue->sleepers;
+         link = link->next) {
+        struct na_sleeper *sleeper = na_sleeper_of(link);
+
+        if (!sleeper->woken && sleeper->done != NULL &&
+            atomic_load_explicit(sleeper->done, memory_order_acquire))
+            na_sleeper_wake(sleeper);
+    }
+}
+
 HG_PRIVATE HG_HOT void na_queue_raise(
     struct na_queue *queue, _Atomic bool *done)
 {

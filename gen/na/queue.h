@@ -94,6 +94,10 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes);
 HG_PRIVATE void na_queue_wake_all(
     struct na_queue *queue, const _Atomic bool *done);
 
+/* Code of the application ran, which may have set flags: wake the threads whose
+ * flag is set, and the thread that makes progress. The lock is held. */
+HG_PRIVATE void na_queue_wake_raised(struct na_queue *queue);
+
 /* Set a flag and wake the threads that wait for it, sleeping or making
  * progress. The flag may be freed when the lock is released. */
 HG_PRIVATE void na_queue_raise(struct na_queue *queue, _Atomic bool *done);

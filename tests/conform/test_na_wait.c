@@ -590,6 +590,83 @@ static void *wait_cancel(void *arg)
     return NULL;
 }
 
+/* ---- A flag that another thread's callback sets ---- */
+
+struct wait_flag {
+    struct conform_end *end;
+    na_bool_t flag;
+    _Atomic unsigned begun, returned; /* calls of NA_Progress_until */
+};
+
+static void *wait_until_set(void *arg)
+{
+    struct wait_flag *wait = (struct wait_flag *) arg;
+
+    while (!__atomic_load_n(&wait->flag, __ATOMIC_ACQUIRE)) {
+        atomic_fetch_add(&wait->begun, 1);
+        HG_CHECK_OK(NA_Progress_until(wait->end->na_class, wait->end->context,
+            &wait->flag, 10 * WAIT_LONG));
+        atomic_fetch_add(&wait->returned, 1);
+    }
+    return NULL;
+}
+
+/* Set the flag while the other thread is in a call that began after the queue
+ * became empty, or in one that slept through that. */
+static na_return_t wait_set_flag(const struct na_cb_info *info)
+{
+    struct wait_flag *wait = (struct wait_flag *) info->arg;
+    unsigned i;
+
+    HG_CHECK_OK(info->ret);
+    for (i = 0; i < 20; i++) {
+        while (atomic_load(&wait->returned) == atomic_load(&wait->begun))
+            wait_nap(10);
+        wait_nap(i);
+    }
+    __atomic_store_n(&wait->flag, NA_TRUE, __ATOMIC_RELEASE);
+    return NA_SUCCESS;
+}
+
+/* A thread waits with a long timeout for what the callback of another thread
+ * does. It returns at once: else the case takes longer than it may. */
+HG_TEST(callback_wakes_a_thread_that_waits_for_its_flag)
+{
+    struct wait_flag wait;
+    struct conform_end end;
+    unsigned round, count;
+    pthread_t thread;
+    char got[4];
+
+    conform_open(&end, NULL);
+    for (round = 0; round < 40; round++) {
+        memset(&wait, 0, sizeof(wait));
+        wait.end = &end;
+        HG_CHECK_OK(NA_Msg_recv_expected(end.na_class, end.context,
+            wait_set_flag, &wait, got, 4, end.self, 1, NA_OP_ID_IGNORE));
+        HG_CHECK(!pthread_create(&thread, NULL, wait_until_set, &wait));
+        while (round % 2 == 0 && atomic_load(&wait.begun) == 0)
+            wait_nap(10);
+        HG_CHECK_OK(NA_Msg_send_expected(end.na_class, end.context, NULL, NULL,
+            "go", 3, end.self, 1, NA_OP_ID_IGNORE));
+        do {
+            (void) NA_Progress(end.na_class, end.context, 1);
+            (void) NA_Trigger(end.context, 0, 1, &count);
+        } while (count == 0);
+        HG_CHECK(!pthread_join(thread, NULL));
+    }
+    hg_test_expect_log("NA_Progress_until: ");
+    HG_CHECK_RET(
+        NA_Progress_until(end.na_class, end.context, NULL, 1), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        NA_Progress_until(end.na_class, NULL, &wait.flag, 1), NA_INVALID_ARG);
+    HG_CHECK_OK(NA_Progress_until(end.na_class, end.context, &wait.flag, 0));
+    wait.flag = NA_FALSE;
+    HG_CHECK_RET(NA_Progress_until(end.na_class, end.context, &wait.flag, 1),
+        NA_TIMEOUT);
+    conform_close(&end);
+}
+
 HG_TEST(cancel_from_another_thread_works_at_every_moment)
 {
     struct conform_end end;
