@@ -20919,7 +20919,14 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
  *
  *     origin:  IDLE -> (CLAIMED) -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
+ *                                |        +---> ABANDONED -> (ANSWERED)
  *                                +---> DROPPED
+ *
+ * A call of the callback model whose last reference is released without a
+ * response is abandoned: the library answers it. As in Mercury, the application
+ * may release such a call once more. Therefore its handle is parked, without
+ * its data: it is free, but no call gets it until HG_HANDLE_PARKED more were
+ * parked.
  *
  * A handle at the target counts as a call of its peer until its answer has been
  * sent, and as a refusal of its peer while a refusal cannot be sent (limit.h).
@@ -20950,6 +20957,8 @@ struct hg_context;
 #define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
 #define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
+#define HG_HANDLE_PARKED 16
+
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
@@ -20957,9 +20966,12 @@ enum hg_handle_state {
     HG_HANDLE_FETCHING, /* fetches arguments too large for a message */
     HG_HANDLE_ENDED,    /* origin: the result is set */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
-    HG_HANDLE_ARRIVED,  /* target: with its handler */
     HG_HANDLE_ANSWERED, /* target */
-    HG_HANDLE_DROPPED   /* target: neither executed nor answered */
+    HG_HANDLE_DROPPED,  /* target: neither executed nor answered */
+    /* Those that are no end for the last reference follow. */
+    HG_HANDLE_ARRIVED,  /* target: with its handler */
+    HG_HANDLE_ABANDONED /* target: answered by the library, and not released
+                         once more */
 };
 
 enum hg_request_state {
@@ -21133,6 +21145,8 @@ struct hg_context {
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
+    struct na_link parked; /* abandoned ones, which are free */
+    unsigned parked_count;
     /* Of large buffers in the pool; written with the lock. */
     _Atomic size_t pool_bytes;
     struct na_link origins; /* outgoing calls */
@@ -21688,6 +21702,40 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     }
 }
 
+static void hg_handle_end(struct hg_handle *handle);
+
+/* Park an abandoned handle without references. The one that was parked for the
+ * longest time goes to the pool. */
+static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    struct hg_handle *oldest;
+
+    hg_handle_free_data(handle);
+    hg_handle_trim(&handle->in);
+    hg_handle_trim(&handle->out);
+    hg_enter(context->lock);
+    hg_handle_discount(handle);
+    if (handle->indexed)
+        hg_handle_leave_index(handle);
+    handle->indexed = false;
+    hg_handle_leave_addr(handle->addr);
+    handle->addr = NULL;
+    hg_list_remove(&handle->link);
+    hg_list_push(&context->parked, &handle->link);
+    hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
+    if (context->parked_count == HG_HANDLE_PARKED) {
+        oldest = HG_CONTAINER_OF(context->parked.next, struct hg_handle, link);
+        atomic_store(&oldest->state, HG_HANDLE_IDLE);
+        hg_handle_end(oldest); /* `live` counts it for this one */
+    } else {
+        context->parked_count++;
+        context->live--;
+    }
+    /* From here on the context and the class may be freed. */
+    hg_leave(context->lock);
+}
+
 /* The last reference was released while an incoming call was with its handler:
  * answer the call. False: the handle has a reference again, until the answer
  * has been sent. */
@@ -21704,6 +21752,19 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     return hg_handle_is_last(handle);
 }
 
+/* The last reference was released of a call without a response. True: nothing
+ * is left to do. */
+static HG_NOINLINE bool hg_handle_end_unanswered(struct hg_handle *handle)
+{
+    if (atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        !hg_handle_abandon(handle))
+        return true;
+    if (atomic_load(&handle->state) != HG_HANDLE_ABANDONED)
+        return false;
+    hg_handle_park(handle);
+    return true;
+}
+
 /* The last reference was released. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
@@ -21711,8 +21772,8 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
     bool light;
 
     if (HG_UNLIKELY(atomic_load_explicit(&handle->state,
-                        memory_order_relaxed) == HG_HANDLE_ARRIVED) &&
-        !hg_handle_abandon(handle))
+                        memory_order_relaxed) >= HG_HANDLE_ARRIVED) &&
+        hg_handle_end_unanswered(handle))
         return;
     light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
@@ -21907,6 +21968,9 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;
+    while ((link = hg_list_pop(&context->parked)) != NULL)
+        hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
+    context->parked_count = 0;
 }
 
 HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,
@@ -24769,17 +24833,16 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* Claim the single answer of a handle, which is `ret`. The caller that gets
- * true sends it. */
-static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
+/* Claim the single answer of a handle, which is `ret` and leads to `state`. The
+ * caller that gets true sends it. */
+static HG_HOT bool hg_serve_try_take(
+    struct hg_handle *handle, hg_return_t ret, enum hg_handle_state state)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
     if (HG_LIKELY(hg_handle_is_mine(handle) && handle->state == arrived))
-        atomic_store_explicit(
-            &handle->state, HG_HANDLE_ANSWERED, memory_order_release);
-    else if (!atomic_compare_exchange_strong(
-                 &handle->state, &arrived, HG_HANDLE_ANSWERED))
+        atomic_store_explicit(&handle->state, state, memory_order_release);
+    else if (!atomic_compare_exchange_strong(&handle->state, &arrived, state))
         return false;
     if (handle->addr->self || handle->one_way) /* no network message */
         hg_handle_discount(handle);
@@ -24790,7 +24853,10 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 
 HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle)
 {
-    if (hg_serve_try_take(handle, HG_CANCELED))
+    bool once_more = handle->context->callbacks && !handle->one_way;
+
+    if (hg_serve_try_take(handle, HG_CANCELED,
+            once_more ? HG_HANDLE_ABANDONED : HG_HANDLE_ANSWERED))
         hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
@@ -25177,7 +25243,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 /* Claim the answer, or HG_EXIST (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
-    if (hg_serve_try_take(handle, code))
+    if (hg_serve_try_take(handle, code, HG_HANDLE_ANSWERED))
         return HG_SUCCESS;
     hg_log_error("rpc", "a call of \"%s\" was answered twice",
         hg_handle_function(handle));
@@ -25909,6 +25975,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->lock = hg_class->lock;
     hg_transfer_list_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
+    hg_list_init(&context->parked);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);
@@ -26195,6 +26262,7 @@ static const char *hg_inspect_state(struct hg_handle *handle)
         return atomic_load(&handle->executed) != NULL ? "is being executed"
                                                       : "waits to be answered";
     case HG_HANDLE_ANSWERED:
+    case HG_HANDLE_ABANDONED:
         if (handle->held)
             return "its output waits to be fetched";
         return atomic_load(&handle->sends) > 0 ? "its answer is being sent"
@@ -26776,21 +26844,35 @@ hg_return_t HG_Create(
     return ret;
 }
 
-hg_return_t HG_Destroy(hg_handle_t handle)
+/* The application has no reference. In Mercury an incoming call has two until
+ * its response, so programs that send none destroy it twice. */
+static HG_NOINLINE HG_COLD hg_return_t hg_call_destroy_again(
+    struct hg_handle *handle)
 {
+    enum hg_handle_state abandoned = HG_HANDLE_ABANDONED;
     hg_return_t ret;
 
-    if (handle == NULL)
+    /* ARRIVED may become ABANDONED meanwhile: it is tried first. */
+    if (!na_class_is_forked(handle->context->hg_class->na_class) &&
+        (atomic_load(&handle->state) == HG_HANDLE_ARRIVED ||
+            atomic_compare_exchange_strong(
+                &handle->state, &abandoned, HG_HANDLE_ANSWERED)))
         return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
-    if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
-        return ret;
-    /* In its handler, a one-way call may be destroyed once more: in Mercury it
-     * has two references. */
-    if (handle->target && handle->state == HG_HANDLE_ARRIVED)
+    return ret != HG_SUCCESS
+        ? ret
+        : hg_log_misuse("rpc", "HG_Destroy",
+              "it was destroyed more often than referenced");
+}
+
+hg_return_t HG_Destroy(hg_handle_t handle)
+{
+    if (handle == NULL)
         return HG_SUCCESS;
-    return hg_log_misuse(
-        "rpc", "HG_Destroy", "it was destroyed more often than referenced");
+    if (HG_LIKELY(!na_class_is_forked(handle->context->hg_class->na_class) &&
+            hg_handle_take_back(handle, false)))
+        return HG_SUCCESS;
+    return hg_call_destroy_again(handle);
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)

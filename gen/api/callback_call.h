@@ -451,8 +451,10 @@ HG_EXPORT hg_return_t HG_Create(
  * The last reference frees the handle with its data and messages. A call that
  * arrived and has no response then ends with HG_CANCELED at the caller. While
  * the function of the call runs, it ends with the code that the function
- * returns instead. There one additional HG_Destroy() does nothing and returns
- * HG_SUCCESS: in Mercury such a call has two references.
+ * returns instead. One additional HG_Destroy() of such a call does nothing and
+ * returns HG_SUCCESS: in Mercury it has two references. After the function has
+ * returned, this holds until 16 more calls of the context were destroyed
+ * without a response. From then on it is a mistake, which may end another call.
  *
  * @param handle  the handle; HG_HANDLE_NULL does nothing.
  * @retval HG_SUCCESS      the reference is dropped.

@@ -85,21 +85,35 @@ hg_return_t HG_Create(
     return ret;
 }
 
-hg_return_t HG_Destroy(hg_handle_t handle)
+/* The application has no reference. In Mercury an incoming call has two until
+ * its response, so programs that send none destroy it twice. */
+static HG_NOINLINE HG_COLD hg_return_t hg_call_destroy_again(
+    struct hg_handle *handle)
 {
+    enum hg_handle_state abandoned = HG_HANDLE_ABANDONED;
     hg_return_t ret;
 
-    if (handle == NULL)
+    /* ARRIVED may become ABANDONED meanwhile: it is tried first. */
+    if (!na_class_is_forked(handle->context->hg_class->na_class) &&
+        (atomic_load(&handle->state) == HG_HANDLE_ARRIVED ||
+            atomic_compare_exchange_strong(
+                &handle->state, &abandoned, HG_HANDLE_ANSWERED)))
         return HG_SUCCESS;
     ret = hg_check_handle(handle, "HG_Destroy");
-    if (ret != HG_SUCCESS || hg_handle_take_back(handle, false))
-        return ret;
-    /* In its handler, a one-way call may be destroyed once more: in Mercury it
-     * has two references. */
-    if (handle->target && handle->state == HG_HANDLE_ARRIVED)
+    return ret != HG_SUCCESS
+        ? ret
+        : hg_log_misuse("rpc", "HG_Destroy",
+              "it was destroyed more often than referenced");
+}
+
+hg_return_t HG_Destroy(hg_handle_t handle)
+{
+    if (handle == NULL)
         return HG_SUCCESS;
-    return hg_log_misuse(
-        "rpc", "HG_Destroy", "it was destroyed more often than referenced");
+    if (HG_LIKELY(!na_class_is_forked(handle->context->hg_class->na_class) &&
+            hg_handle_take_back(handle, false)))
+        return HG_SUCCESS;
+    return hg_call_destroy_again(handle);
 }
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)

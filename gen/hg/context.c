@@ -403,6 +403,7 @@ HG_PRIVATE hg_return_t hg_context_create(
     context->lock = hg_class->lock;
     hg_transfer_list_init(&context->transfers, hg_class->layer);
     hg_list_init(&context->pool);
+    hg_list_init(&context->parked);
     hg_list_init(&context->origins);
     hg_list_init(&context->targets);
     hg_map_init(&context->by_call);

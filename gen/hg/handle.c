@@ -307,6 +307,40 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     }
 }
 
+static void hg_handle_end(struct hg_handle *handle);
+
+/* Park an abandoned handle without references. The one that was parked for the
+ * longest time goes to the pool. */
+static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
+{
+    struct hg_context *context = handle->context;
+    struct hg_handle *oldest;
+
+    hg_handle_free_data(handle);
+    hg_handle_trim(&handle->in);
+    hg_handle_trim(&handle->out);
+    hg_enter(context->lock);
+    hg_handle_discount(handle);
+    if (handle->indexed)
+        hg_handle_leave_index(handle);
+    handle->indexed = false;
+    hg_handle_leave_addr(handle->addr);
+    handle->addr = NULL;
+    hg_list_remove(&handle->link);
+    hg_list_push(&context->parked, &handle->link);
+    hg_handle_count_locked(context, HG_COUNT_RESPONSES_SENT, 1);
+    if (context->parked_count == HG_HANDLE_PARKED) {
+        oldest = HG_CONTAINER_OF(context->parked.next, struct hg_handle, link);
+        atomic_store(&oldest->state, HG_HANDLE_IDLE);
+        hg_handle_end(oldest); /* `live` counts it for this one */
+    } else {
+        context->parked_count++;
+        context->live--;
+    }
+    /* From here on the context and the class may be freed. */
+    hg_leave(context->lock);
+}
+
 /* The last reference was released while an incoming call was with its handler:
  * answer the call. False: the handle has a reference again, until the answer
  * has been sent. */
@@ -323,6 +357,19 @@ static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
     return hg_handle_is_last(handle);
 }
 
+/* The last reference was released of a call without a response. True: nothing
+ * is left to do. */
+static HG_NOINLINE bool hg_handle_end_unanswered(struct hg_handle *handle)
+{
+    if (atomic_load(&handle->state) == HG_HANDLE_ARRIVED &&
+        !hg_handle_abandon(handle))
+        return true;
+    if (atomic_load(&handle->state) != HG_HANDLE_ABANDONED)
+        return false;
+    hg_handle_park(handle);
+    return true;
+}
+
 /* The last reference was released. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
@@ -330,8 +377,8 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
     bool light;
 
     if (HG_UNLIKELY(atomic_load_explicit(&handle->state,
-                        memory_order_relaxed) == HG_HANDLE_ARRIVED) &&
-        !hg_handle_abandon(handle))
+                        memory_order_relaxed) >= HG_HANDLE_ARRIVED) &&
+        hg_handle_end_unanswered(handle))
         return;
     light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
@@ -526,6 +573,9 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context)
     while ((link = hg_list_pop(&context->pool)) != NULL)
         hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
     context->pool_count = 0;
+    while ((link = hg_list_pop(&context->parked)) != NULL)
+        hg_handle_delete(HG_CONTAINER_OF(link, struct hg_handle, link));
+    context->parked_count = 0;
 }
 
 HG_PRIVATE HG_HOT void hg_handle_push(struct hg_handle *handle,

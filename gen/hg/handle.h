@@ -11,7 +11,14 @@
  *
  *     origin:  IDLE -> (CLAIMED) -> SENT -> (FETCHING) -> ENDED
  *     target:  (FETCHING) -> QUEUED -> ARRIVED -> ANSWERED
+ *                                |        +---> ABANDONED -> (ANSWERED)
  *                                +---> DROPPED
+ *
+ * A call of the callback model whose last reference is released without a
+ * response is abandoned: the library answers it. As in Mercury, the application
+ * may release such a call once more. Therefore its handle is parked, without
+ * its data: it is free, but no call gets it until HG_HANDLE_PARKED more were
+ * parked.
  *
  * A handle at the target counts as a call of its peer until its answer has been
  * sent, and as a refusal of its peer while a refusal cannot be sent (limit.h).
@@ -55,6 +62,8 @@ struct hg_context;
 #define HG_HANDLE_GIVEN (UINT64_C(1) << 12)
 #define HG_HANDLE_DECODED (UINT64_C(1) << 32)
 
+#define HG_HANDLE_PARKED 16
+
 enum hg_handle_state {
     HG_HANDLE_IDLE = 0,
     HG_HANDLE_CLAIMED,  /* origin, callback model: a thread is changing it */
@@ -62,9 +71,12 @@ enum hg_handle_state {
     HG_HANDLE_FETCHING, /* fetches arguments too large for a message */
     HG_HANDLE_ENDED,    /* origin: the result is set */
     HG_HANDLE_QUEUED,   /* target: an entry of the queue */
-    HG_HANDLE_ARRIVED,  /* target: with its handler */
     HG_HANDLE_ANSWERED, /* target */
-    HG_HANDLE_DROPPED   /* target: neither executed nor answered */
+    HG_HANDLE_DROPPED,  /* target: neither executed nor answered */
+    /* Those that are no end for the last reference follow. */
+    HG_HANDLE_ARRIVED,  /* target: with its handler */
+    HG_HANDLE_ABANDONED /* target: answered by the library, and not released
+                         once more */
 };
 
 enum hg_request_state {
@@ -238,6 +250,8 @@ struct hg_context {
     _Atomic(struct hg_handle *) returned;
     struct na_link pool; /* free handles */
     unsigned pool_count;
+    struct na_link parked; /* abandoned ones, which are free */
+    unsigned parked_count;
     /* Of large buffers in the pool; written with the lock. */
     _Atomic size_t pool_bytes;
     struct na_link origins; /* outgoing calls */

@@ -73,6 +73,7 @@ static const char *hg_inspect_state(struct hg_handle *handle)
         return atomic_load(&handle->executed) != NULL ? "is being executed"
                                                       : "waits to be answered";
     case HG_HANDLE_ANSWERED:
+    case HG_HANDLE_ABANDONED:
         if (handle->held)
             return "its output waits to be fetched";
         return atomic_load(&handle->sends) > 0 ? "its answer is being sent"

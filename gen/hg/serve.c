@@ -183,17 +183,16 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     hg_handle_unref(handle);
 }
 
-/* Claim the single answer of a handle, which is `ret`. The caller that gets
- * true sends it. */
-static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
+/* Claim the single answer of a handle, which is `ret` and leads to `state`. The
+ * caller that gets true sends it. */
+static HG_HOT bool hg_serve_try_take(
+    struct hg_handle *handle, hg_return_t ret, enum hg_handle_state state)
 {
     enum hg_handle_state arrived = HG_HANDLE_ARRIVED;
 
     if (HG_LIKELY(hg_handle_is_mine(handle) && handle->state == arrived))
-        atomic_store_explicit(
-            &handle->state, HG_HANDLE_ANSWERED, memory_order_release);
-    else if (!atomic_compare_exchange_strong(
-                 &handle->state, &arrived, HG_HANDLE_ANSWERED))
+        atomic_store_explicit(&handle->state, state, memory_order_release);
+    else if (!atomic_compare_exchange_strong(&handle->state, &arrived, state))
         return false;
     if (handle->addr->self || handle->one_way) /* no network message */
         hg_handle_discount(handle);
@@ -204,7 +203,10 @@ static HG_HOT bool hg_serve_try_take(struct hg_handle *handle, hg_return_t ret)
 
 HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle)
 {
-    if (hg_serve_try_take(handle, HG_CANCELED))
+    bool once_more = handle->context->callbacks && !handle->one_way;
+
+    if (hg_serve_try_take(handle, HG_CANCELED,
+            once_more ? HG_HANDLE_ABANDONED : HG_HANDLE_ANSWERED))
         hg_serve_send_code(handle, HG_CANCELED, HG_SERVE_UNANSWERED);
 }
 
@@ -591,7 +593,7 @@ HG_PRIVATE hg_return_t hg_serve_request(struct hg_context *context,
 /* Claim the answer, or HG_EXIST (logged). */
 static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 {
-    if (hg_serve_try_take(handle, code))
+    if (hg_serve_try_take(handle, code, HG_HANDLE_ANSWERED))
         return HG_SUCCESS;
     hg_log_error("rpc", "a call of \"%s\" was answered twice",
         hg_handle_function(handle));
