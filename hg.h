@@ -3938,14 +3938,16 @@ HG_EXPORT hg_return_t HG_Context_unpost(hg_context_t *context);
  * The context accepts no more calls. The calls that it has started end with
  * HG_CANCELED. For at most 5 s the function makes progress and runs callbacks,
  * until all handles of the context are destroyed. Then it frees the context and
- * the data that was set.
+ * the data that was set. It stops earlier if the handles that are left are all
+ * of HG_Create() and without a call in flight: it waits for no other thread to
+ * destroy them. The log line names the first handle and what is missing.
  *
  * @param context  the context.
  * @retval HG_SUCCESS      the context is destroyed.
  * @retval HG_BUSY         a thread makes progress or waits in the context, also
  *                         in HG_Wait_room(), or a callback runs: nothing has
- *                         changed; or handles are left after 5 s: the context
- *                         exists, and accepts no calls.
+ *                         changed; or handles are left: the context exists, and
+ *                         accepts no calls. Destroy them, and call it again.
  * @retval HG_INVALID_ARG  the context is NULL or destroyed.
  * @retval HG_FAULT        the context belongs to the parent process.
  */
@@ -4317,7 +4319,10 @@ HG_EXPORT hg_return_t HG_Addr_to_string(
  * after another.
  *
  * @param context        the context; the callbacks of the handle run there.
- * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later.
+ * @param addr           the peer; HG_ADDR_NULL: HG_Reset() sets it later. An
+ *                       address that was freed is not detected: the library may
+ *                       still use it, then the handle is valid, or its memory
+ *                       was freed.
  * @param id             the function; 0: HG_Reset() sets it later.
  * @param[out] handle_p  the handle with one reference, for HG_Destroy().
  * @retval HG_SUCCESS      the handle is created.

@@ -520,6 +520,22 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context)
     hg_leave(context->lock);
 }
 
+/* What is missing before a handle that is left can be free. */
+static const char *hg_context_why_left(const struct hg_handle *handle)
+{
+    enum hg_handle_state state = atomic_load(&handle->state);
+
+    if (state == HG_HANDLE_ARRIVED)
+        return "; the first has no response";
+    if (atomic_load(&handle->refs) >= HG_HANDLE_DECODED)
+        return handle->target ? "; the input of the first was not freed"
+                              : "; the output of the first was not freed";
+    return hg_handle_given(handle) > 0 &&
+            (state == HG_HANDLE_IDLE || state == HG_HANDLE_ANSWERED)
+        ? "; the first was not destroyed"
+        : "; the call of the first is not over";
+}
+
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size)
 {
@@ -550,12 +566,13 @@ HG_PRIVATE void hg_context_describe(
     }
     (void) snprintf(text, size,
         "handles%s%s%s%s: %u, others: %u, sends: %" PRIu32
-        ", transfers: %" PRIu32,
+        ", transfers: %" PRIu32 "%s",
         first != NULL ? " of \"" : "",
         first != NULL ? hg_handle_function(first) : "",
         first != NULL ? "\" with " : "",
         first != NULL ? hg_handle_peer(first) : "", same, others,
-        context->sending, hg_transfer_list_count(&context->transfers));
+        context->sending, hg_transfer_list_count(&context->transfers),
+        first != NULL ? hg_context_why_left(first) : "");
     hg_leave(context->lock);
 }
 

@@ -35,10 +35,11 @@ HG_PRIVATE void hg_context_sum(
 /* Accept no more calls. */
 HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
-#define HG_CONTEXT_TEXT_MAX 640 /* buffer size for hg_context_describe */
+#define HG_CONTEXT_TEXT_MAX 704 /* buffer size for hg_context_describe */
 
 /* Describe in `text` what keeps a context from being destroyed: the number of
- * handles, with the function and the peer of the first, sends and transfers. */
+ * handles, sends and transfers, and of the first handle the function, the peer
+ * and what is missing. */
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 

@@ -797,6 +797,48 @@ HG_TEST(finalize_is_busy_with_objects_left)
     HG_CHECK_OK(HG_Finalize(hg_class));
 }
 
+/* HG_Finalize() describes what is left of a context. */
+static void life_expect_left(hg_class_t *hg_class, const char *missing)
+{
+    unsigned before = hg_test_log_count(missing);
+
+    hg_test_expect_log(missing);
+    HG_CHECK_RET(HG_Finalize(hg_class), HG_BUSY);
+    HG_CHECK_EQ_INT(hg_test_log_count(missing), before + 1);
+}
+
+HG_TEST(handle_left_is_described_by_what_is_missing)
+{
+    struct cb_end end;
+    struct cb_call call;
+    hg_handle_t handle;
+    cb_one_t one = {1};
+
+    cb_start(&end, 1);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.target));
+    handle = cb_new_handle(&end, life_keep_id);
+    life_expect_left(end.hg_class, "; the first was not destroyed");
+    HG_CHECK_OK(cb_forward(&call, handle, &one));
+    life_expect_left(end.hg_class, "; the call of the first is not over");
+    while (life_kept_count == 0)
+        (void) cb_turn(end.context, 1);
+    HG_CHECK_OK(HG_Get_input(life_kept[0], &one));
+    HG_CHECK_OK(HG_Cancel(handle));
+    HG_CHECK_RET(cb_wait(&end, &call), HG_CANCELED);
+    HG_CHECK_OK(HG_Destroy(handle));
+    life_expect_left(end.hg_class, "; the first has no response");
+    HG_CHECK_OK(HG_Respond(life_kept[0], NULL, NULL, &one));
+    life_expect_left(end.hg_class, "; the input of the first was not freed");
+    HG_CHECK_OK(HG_Free_input(life_kept[0], &one));
+    HG_CHECK_OK(HG_Destroy(life_kept[0]));
+    handle = cb_new_handle(&end, life_inc_id);
+    HG_CHECK_OK(cb_do(&end, handle, &one, &one));
+    life_expect_left(end.hg_class, "; the output of the first was not freed");
+    HG_CHECK_OK(HG_Free_output(handle, &one));
+    HG_CHECK_OK(HG_Destroy(handle));
+    cb_close(&end);
+}
+
 HG_TEST(context_destroy_is_busy_with_handles_left)
 {
     struct cb_end end;
