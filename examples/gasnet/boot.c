@@ -45,8 +45,6 @@
 #define BOOT_MAX_NODES 65535u
 #define BOOT_QUEUE_BYTES (2u << 20) /* for each node */
 #define BOOT_NODE_FDS 4u            /* descriptors that a peer takes */
-#define BOOT_OK 0
-#define BOOT_ERROR 3 /* GASNET_ERR_RESOURCE */
 
 /* What a node sends to node 0. All numbers are little endian. */
 #define BOOT_MAGIC "GHB1"
@@ -112,7 +110,7 @@ static int boot_fail(const struct gasnet_boot *boot, const char *format, ...)
     va_end(args);
     (void) fprintf(
         stderr, "gasnet: node %u of %u: %s\n", boot->rank, boot->size, text);
-    return BOOT_ERROR;
+    return GASNET_ERR_RESOURCE;
 }
 
 static uint64_t boot_now_ms(void)
@@ -182,9 +180,9 @@ static int boot_rank(struct gasnet_boot *boot, bool *foreign_p)
             return boot_fail(boot, "%s is not below %s, or that is above %u",
                 launchers[i][0], launchers[i][1], BOOT_MAX_NODES);
         *foreign_p = i > 0;
-        return BOOT_OK;
+        return GASNET_OK;
     }
-    return BOOT_OK;
+    return GASNET_OK;
 }
 
 static struct boot_root boot_find_root(void)
@@ -356,12 +354,12 @@ static int boot_publish(
     if (root->path != NULL && !boot_write_file(root->path, address))
         return boot_fail(boot, "%s: %s", root->path, strerror(errno));
     if (root->fd < 0)
-        return BOOT_OK;
+        return GASNET_OK;
     if (write(root->fd, line, (size_t) length) != length)
         return boot_fail(boot, "cannot write its address to descriptor %d: %s",
             root->fd, strerror(errno));
     (void) close(root->fd);
-    return BOOT_OK;
+    return GASNET_OK;
 }
 
 static bool boot_read_file(const char *path, char address[NA_MAX_ADDR_LEN])
@@ -392,7 +390,7 @@ static int boot_find(struct boot_run *run, const struct boot_root *root)
         ret = NA_Addr_lookup_wait(
             boot->na_class, address, BOOT_LOOKUP_MS, &boot->addrs[0]);
         if (ret == NA_SUCCESS)
-            return BOOT_OK;
+            return GASNET_OK;
         if (ret != NA_HOSTUNREACH && ret != NA_TIMEOUT && ret != NA_INTR)
             break;
     }
@@ -428,7 +426,7 @@ static int boot_own_address(
 {
     if (NA_Addr_to_string(boot->na_class, address, NA_MAX_ADDR_LEN,
             boot->addrs[boot->rank]) == NA_SUCCESS)
-        return BOOT_OK;
+        return GASNET_OK;
     return boot_fail(boot, "its own address has no text");
 }
 
@@ -441,14 +439,14 @@ static int boot_send_card(struct boot_run *run)
     memcpy(run->card, BOOT_MAGIC, 4);
     boot_put_u32(run->card + 4, boot->rank);
     boot_put_u32(run->card + 8, boot->size);
-    if (boot_own_address(boot, address) != BOOT_OK)
-        return BOOT_ERROR;
+    if (boot_own_address(boot, address) != GASNET_OK)
+        return GASNET_ERR_RESOURCE;
     boot_started(&run->wait,
         NA_Msg_send_unexpected(boot->na_class, boot->context, boot_on_done,
             &run->wait, run->card, BOOT_CARD_HEADER + strlen(address) + 1,
             boot->addrs[0], GASNET_HG_TAG_BOOT, NA_OP_ID_IGNORE));
     if (boot_wait(boot, &run->wait, run->end_ms))
-        return BOOT_OK;
+        return GASNET_OK;
     return boot_fail(boot, "cannot send its address to node 0: %s",
         NA_Error_to_string(run->wait.failure));
 }
@@ -500,7 +498,7 @@ static int boot_collect(struct boot_run *run)
             left--;
     }
     if (left == 0)
-        return BOOT_OK;
+        return GASNET_OK;
     while (run->table[first][0] != '\0')
         first++;
     return boot_fail(boot, "%u of the nodes did not come, such as node %u: %s",
@@ -533,7 +531,7 @@ static int boot_send_table(struct boot_run *run)
             return boot_fail(boot, "cannot send the addresses to all nodes: %s",
                 NA_Error_to_string(run->wait.failure));
     }
-    return BOOT_OK;
+    return GASNET_OK;
 }
 
 /* Give each string of `size` bytes its row in the table. Returns how many there
@@ -583,7 +581,7 @@ static int boot_recv_table(struct boot_run *run)
         }
     }
     if (count == boot->size)
-        return BOOT_OK;
+        return GASNET_OK;
     return boot_fail(boot, "no addresses of the other nodes from node 0: %s",
         NA_Error_to_string(ret != NA_SUCCESS ? ret : NA_PROTOCOL_ERROR));
 }
@@ -619,7 +617,7 @@ static int boot_look_up(struct boot_run *run)
                     &run->lookups[peer], run->table[peer], NA_OP_ID_IGNORE));
     }
     if (boot_wait(boot, &run->wait, run->end_ms))
-        return BOOT_OK;
+        return GASNET_OK;
     for (peer = 0; boot->addrs[peer] != NA_ADDR_NULL; peer++)
         continue;
     return boot_fail(boot, "cannot reach all nodes, such as node %u at %s: %s",
@@ -657,7 +655,7 @@ int gasnet_boot_exchange(
 
     boot_start_exchange(boot, &wait, mine, size, all);
     if (boot_wait(boot, &wait, UINT64_MAX))
-        return BOOT_OK;
+        return GASNET_OK;
     return boot_fail(
         boot, "a node was lost: %s", NA_Error_to_string(wait.failure));
 }
@@ -699,7 +697,7 @@ static int boot_find_hosts(struct boot_run *run)
     for (i = 0; i < boot->size; i++)
         while (run->names[boot->hosts[i]] != run->names[i])
             boot->hosts[i]++;
-    return BOOT_OK;
+    return GASNET_OK;
 }
 
 /* ---- Start ---- */
@@ -712,7 +710,7 @@ static int boot_join(struct boot_run *run, const struct boot_root *root)
     int ret;
 
     if (boot->size == 1)
-        return BOOT_OK;
+        return GASNET_OK;
     if (strncmp(run->listen, "mpi+static", 10) == 0) {
         for (i = 0; i < boot->size; i++)
             (void) snprintf(
@@ -726,22 +724,22 @@ static int boot_join(struct boot_run *run, const struct boot_root *root)
             "with gasnetrun_hg");
     if (boot->rank > 0) {
         ret = boot_find(run, root);
-        if (ret == BOOT_OK)
+        if (ret == GASNET_OK)
             ret = boot_send_card(run);
-        if (ret == BOOT_OK)
+        if (ret == GASNET_OK)
             ret = boot_recv_table(run);
-        return ret == BOOT_OK ? boot_look_up(run) : ret;
+        return ret == GASNET_OK ? boot_look_up(run) : ret;
     }
     ret = boot_own_address(boot, run->table[0]);
-    if (ret == BOOT_OK)
+    if (ret == GASNET_OK)
         ret = boot_publish(boot, root, run->table[0]);
-    if (ret == BOOT_OK)
+    if (ret == GASNET_OK)
         ret = boot_collect(run);
     if (root->path != NULL)
         (void) unlink(root->path);
-    if (ret == BOOT_OK)
+    if (ret == GASNET_OK)
         ret = boot_look_up(run);
-    return ret == BOOT_OK ? boot_send_table(run) : ret;
+    return ret == GASNET_OK ? boot_send_table(run) : ret;
 }
 
 static int boot_open(struct boot_run *run)
@@ -772,7 +770,7 @@ static int boot_open(struct boot_run *run)
             boot, "cannot use %s; hg's line above has the cause", run->listen);
     run->recv.na_class = boot->na_class;
     run->most = NA_Msg_get_max_expected_size(boot->na_class);
-    return BOOT_OK;
+    return GASNET_OK;
 }
 
 int gasnet_boot_start(struct gasnet_boot *boot)
@@ -787,7 +785,7 @@ int gasnet_boot_start(struct gasnet_boot *boot)
     memset(&run, 0, sizeof(run));
     run.boot = boot;
     ret = boot_rank(boot, &foreign);
-    if (ret != BOOT_OK)
+    if (ret != GASNET_OK)
         return ret;
     (void) boot_number("GASNET_HG_BOOT_MS", &limit_ms);
     run.end_ms = boot_now_ms() + limit_ms;
@@ -798,11 +796,11 @@ int gasnet_boot_start(struct gasnet_boot *boot)
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     boot_allow_descriptors(boot);
     ret = boot_open(&run);
-    if (ret == BOOT_OK)
+    if (ret == GASNET_OK)
         ret = boot_join(&run, &root);
-    if (ret == BOOT_OK)
+    if (ret == GASNET_OK)
         ret = boot_find_hosts(&run);
-    if (ret != BOOT_OK)
+    if (ret != GASNET_OK)
         gasnet_boot_stop(boot);
     free(run.table);
     free(run.names);
