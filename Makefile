@@ -91,8 +91,7 @@ GASNET_SOURCES  := $(if $(SM),$(filter-out \
     $(GASNET_PROGRAMS:%=examples/gasnet/%.c),$(wildcard examples/gasnet/*.c)))
 GASNET_OBJS     := $(GASNET_SOURCES:%.c=$(BUILD)/%.o)
 GASNET          := $(GASNET_PROGRAMS:%=$(BUILD)/examples/gasnet/%)
-GASNET_TESTS    := $(if $(SM),$(patsubst %.c,$(BUILD)/%, \
-    $(wildcard tests/gasnet/*.c)))
+GASNET_JOBS     := $(if $(SM),$(BUILD)/tests/gasnet/jobs)
 
 .DELETE_ON_ERROR:
 .PHONY: all lib tools check check-programs check-run check-full asan ubsan tsan valgrind coverage \
@@ -469,12 +468,16 @@ $(BUILD)/examples/gasnet/gasnet_perf: %: %.o $(GASNET_OBJS) $(OBJS) \
         $(EXAMPLE_OBJS) $(LAZY_FABRIC)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) $(LAZY_LIBS)
 
-# tests/gasnet_jobs runs these with the launcher.
-$(GASNET_TESTS): $(BUILD)/%: %.c $(GASNET_OBJS) $(OBJS) $(LAZY_FABRIC) \
-        $(GASNET_HEADERS)
+# tests/gasnet_jobs runs it with the launcher.
+GASNET_JOBS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/gasnet/*.c))
+
+$(GASNET_JOBS_OBJS): $(BUILD)/%.o: %.c hg.h $(GASNET_HEADERS) \
+        tests/gasnet/jobs.h $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_FLAGS) -Iexamples/gasnet -o $@ $< $(GASNET_OBJS) $(OBJS) \
-	    $(LAZY_LIBS)
+	$(Q)$(CC) $(TEST_FLAGS) -Iexamples/gasnet -c -o $@ $<
+
+$(GASNET_JOBS): $(GASNET_JOBS_OBJS) $(GASNET_OBJS) $(OBJS) $(LAZY_FABRIC)
+	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) $(LAZY_LIBS)
 
 examples: $(EXAMPLES) $(FORWARD) $(GASNET) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
 

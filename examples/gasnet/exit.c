@@ -12,7 +12,7 @@
  * job call gasnet_exit() one after the other.
  *
  *     SIGQUIT                     gasnet_exit(1), unless the client catches it
- *     SIGINT, TERM, HUP, XCPU     SIGQUIT, if they had the default action
+ *     SIGINT, TERM, HUP, XCPU     SIGQUIT, unless they are ignored
  */
 #define _GNU_SOURCE
 #include "gasnet_hg.h"
@@ -181,11 +181,16 @@ static void exit_on_end(int number)
     (void) raise(SIGQUIT);
 }
 
+/* gasnet_init() comes first, so an earlier handler is not of the client but of
+ * a library that is linked: some providers of libfabric have one. A signal that
+ * is ignored stays so, for nohup; but GASNet needs SIGQUIT, which a program in
+ * the background of a shell script ignores. */
 static void exit_catch(int number, void (*handler)(int))
 {
     struct sigaction action;
 
-    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+    if (sigaction(number, NULL, &action) != 0 ||
+        (action.sa_handler == SIG_IGN && number != SIGQUIT))
         return;
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
@@ -193,13 +198,13 @@ static void exit_catch(int number, void (*handler)(int))
     (void) sigaction(number, &action, NULL);
 }
 
-void gasnet_hg_lost(gasnet_node_t node)
+/* SIGQUIT comes after EXIT_GRACE_S. */
+static void exit_start_grace(void)
 {
     struct sigevent event = {0};
     struct itimerspec grace = {{0, 0}, {EXIT_GRACE_S, 0}};
     timer_t timer;
 
-    atomic_store(&gasnet_hg.peers[node].lost, true);
     if (atomic_exchange(&exit_timed, true))
         return;
     event.sigev_notify = SIGEV_SIGNAL;
@@ -207,6 +212,19 @@ void gasnet_hg_lost(gasnet_node_t node)
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
         timer_settime(timer, 0, &grace, NULL) != 0)
         (void) raise(SIGQUIT);
+}
+
+void gasnet_hg_lost(gasnet_node_t node)
+{
+    atomic_store(&gasnet_hg.peers[node].lost, true);
+    exit_start_grace();
+}
+
+void gasnet_hg_wait_for_end(void)
+{
+    exit_start_grace();
+    for (;;)
+        (void) pause();
 }
 
 /* The receive that no message matches ends when its peer dies. */

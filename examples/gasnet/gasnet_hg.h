@@ -187,6 +187,10 @@ int gasnet_hg_watch_peers(void);
 /* A peer is dead: the node gets SIGQUIT, unless it ends soon. */
 void gasnet_hg_lost(gasnet_node_t node);
 
+/* A node was lost in a step that all nodes take together: wait for SIGQUIT. So
+ * the exit code of the job is that of the lost node. */
+void gasnet_hg_wait_for_end(void) __attribute__((noreturn));
+
 extern _Thread_local struct gasnet_hg_thread *gasnet_hg_current;
 struct gasnet_hg_thread *gasnet_hg_new_thread(void);
 

@@ -209,7 +209,7 @@ char *gasnet_getenv(const char *name)
 
 /* Enter the handlers with an index first: the others get what is free, from the
  * top, in the order of the table. */
-static int job_register(gasnet_handlerentry_t *table, int numentries)
+static bool job_enter_handlers(gasnet_handlerentry_t *table, int numentries)
 {
     int i, next = GASNET_HG_HANDLERS - 1;
 
@@ -220,21 +220,31 @@ static int job_register(gasnet_handlerentry_t *table, int numentries)
             (index != 0 &&
                 (index < GASNET_HG_CLIENT_HANDLERS ||
                     gasnet_hg.handlers[index] != NULL)))
-            return GASNET_ERR_BAD_ARG;
+            return false;
         if (index != 0)
             gasnet_hg.handlers[index] = (void (*)(void)) table[i].fnptr;
     }
     for (i = 0; i < numentries; i++) {
         if (table[i].index != 0)
             continue;
-        while (gasnet_hg.handlers[next] != NULL)
+        while (next >= GASNET_HG_CLIENT_HANDLERS &&
+            gasnet_hg.handlers[next] != NULL)
             next--;
         if (next < GASNET_HG_CLIENT_HANDLERS)
-            return GASNET_ERR_BAD_ARG;
+            return false;
         gasnet_hg.handlers[next] = (void (*)(void)) table[i].fnptr;
         table[i].index = (gasnet_handler_t) next;
     }
-    return GASNET_OK;
+    return true;
+}
+
+/* After a wrong table the client may try again. */
+static int job_register(gasnet_handlerentry_t *table, int numentries)
+{
+    if (job_enter_handlers(table, numentries))
+        return GASNET_OK;
+    memset(gasnet_hg.handlers, 0, sizeof(gasnet_hg.handlers));
+    return GASNET_ERR_BAD_ARG;
 }
 
 /* ---- The segment ---- */
@@ -261,9 +271,10 @@ static int job_make_segment(
     void *base, uintptr_t size, struct job_card *card, void **start_p)
 {
     bool given = job_is_usable(base, size);
-    size_t with_page = given || gasnet_hg.whole ? sizeof(struct gasnet_hg_page)
-                                                : size + GASNET_PAGESIZE;
-    char *memory = with_page < size ? NULL : (char *) job_map(with_page);
+    bool alone = given || gasnet_hg.whole;
+    char *memory = size > SIZE_MAX - GASNET_PAGESIZE && !alone
+        ? NULL
+        : (char *) job_map(GASNET_PAGESIZE + (alone ? 0 : size));
 
     if (memory == NULL)
         return job_fail("gasnet_attach: the segment", NA_NOMEM);
@@ -344,21 +355,26 @@ static int job_exchange(const struct job_card *mine)
 {
     struct job_card *cards =
         (struct job_card *) calloc(gasnet_hg_size, sizeof(*cards));
-    char all[1] = {0}, *ready = (char *) calloc(gasnet_hg_size, sizeof(all));
+    char read[1] = {0}, *all = (char *) calloc(gasnet_hg_size, sizeof(read));
     uint32_t i, near = 0;
-    int ret = GASNET_ERR_RESOURCE;
+    int ret = GASNET_OK;
 
-    if (cards != NULL && ready != NULL)
-        ret = gasnet_boot_exchange(&gasnet_hg.boot, mine, sizeof(*mine), cards);
+    if (cards == NULL || all == NULL)
+        return job_fail("gasnet_attach", NA_NOMEM);
+    if (gasnet_boot_exchange(&gasnet_hg.boot, mine, sizeof(*mine), cards) !=
+        GASNET_OK)
+        gasnet_hg_wait_for_end();
     for (i = 0; ret == GASNET_OK && i < gasnet_hg_size; i++) {
         ret = job_read_card(i, &cards[i]);
         near += gasnet_hg_shifts[i] != GASNET_HG_FAR;
     }
     gasnet_hg.all_near = near == gasnet_hg_size;
-    if (ret == GASNET_OK)
-        ret = gasnet_boot_exchange(&gasnet_hg.boot, all, sizeof(all), ready);
+    if (ret == GASNET_OK &&
+        gasnet_boot_exchange(&gasnet_hg.boot, read, sizeof(read), all) !=
+            GASNET_OK)
+        gasnet_hg_wait_for_end();
     free(cards);
-    free(ready);
+    free(all);
     return ret;
 }
 
@@ -366,7 +382,7 @@ static int job_attach(
     gasnet_handlerentry_t *table, int numentries, void *base, uintptr_t size)
 {
     struct job_card mine = {0};
-    void *start;
+    void *start = NULL;
     int ret;
 
     if (!gasnet_hg.started || gasnet_hg.attached)

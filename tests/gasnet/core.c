@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* core: codes of errors, handler tables, limits, flow control, exit. */
+#define _POSIX_C_SOURCE 200809L
+#define GASNET_PAR 1
+#include "jobs.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if GASNET_ERR_RESOURCE_FAILURE != GASNET_ERR_RESOURCE || GASNET_OK != 0 || \
+    GASNET_VERSION != 1 || GASNET_ALIGNED_SEGMENTS != 0 || \
+    SIZEOF_GASNET_REGISTER_T != SIZEOF_GASNET_REGISTER_VALUE_T || \
+    SIZEOF_GASNET_REGISTER_T < 4 || GASNET_MAXNODES < 1024
+#error "constants of gasnet.h"
+#endif
+
+static volatile int core_count;
+
+static void core_short(gasnet_token_t token)
+{
+    (void) token;
+    core_count++;
+}
+
+static void core_other(gasnet_token_t token)
+{
+    (void) token;
+}
+
+/* ---- Codes ---- */
+
+static void core_before_init(uintptr_t *native_p)
+{
+    gasnet_seginfo_t info;
+
+    CHECK(gasnet_AMPoll() == GASNET_ERR_NOT_INIT);
+    CHECK(gasnet_AMRequestShort0(0, 200) == GASNET_ERR_NOT_INIT);
+    CHECK(gasnet_getSegmentInfo(&info, 1) == GASNET_ERR_NOT_INIT);
+    CHECK(gasnet_attach(NULL, 0, 0, 0) == GASNET_ERR_NOT_INIT);
+    *native_p = gasnet_getMaxNativeSegmentSize();
+    CHECK(*native_p >= (1u << 20) && *native_p % GASNET_PAGESIZE == 0);
+}
+
+static void core_wrong_tables(void)
+{
+    gasnet_handlerentry_t low = HANDLER(127, core_short);
+    gasnet_handlerentry_t none = {200, NULL};
+    gasnet_handlerentry_t twice[] = {
+        HANDLER(200, core_short), HANDLER(200, core_other)};
+    gasnet_handlerentry_t many[129];
+    int i;
+
+    CHECK(gasnet_attach(&low, 1, 0, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_attach(&none, 1, 0, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_attach(twice, 2, 0, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_attach(NULL, 1, 0, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_attach(NULL, -1, 0, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_attach(NULL, 0, GASNET_PAGESIZE + 1, 0) == GASNET_ERR_BAD_ARG);
+    for (i = 0; i < 129; i++) {
+        many[i].index = 0;
+        many[i].fnptr = (void (*)()) core_short;
+    }
+    CHECK(gasnet_attach(many, 129, 0, 0) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_AMPoll() == GASNET_ERR_NOT_INIT);
+}
+
+/* Indices that the library chooses: free ones, the same on all nodes. */
+static void core_right_table(void)
+{
+    gasnet_handlerentry_t table[] = {HANDLER(0, core_short),
+        HANDLER(255, core_other), HANDLER(128, core_other),
+        HANDLER(0, core_other)};
+
+    CHECK(gasnet_attach(table, 4, GASNET_PAGESIZE, 0) == GASNET_OK);
+    CHECK(table[1].index == 255 && table[2].index == 128);
+    CHECK(table[0].index > 128 && table[0].index < 255);
+    CHECK(table[3].index > 128 && table[3].index < 255);
+    CHECK(table[0].index != table[3].index);
+    CHECK(gasnet_attach(NULL, 0, 0, 0) == GASNET_ERR_NOT_INIT);
+    BARRIER();
+    CHECK(gasnet_AMRequestShort0((gasnet_mynode() + 1) % gasnet_nodes(),
+              table[0].index) == GASNET_OK);
+    GASNET_BLOCKUNTIL(core_count == 1);
+}
+
+static void core_wrong_arguments(void)
+{
+    gasnet_node_t peer = (gasnet_mynode() + 1) % gasnet_nodes(), node;
+    char byte = 0;
+
+    CHECK(gasnet_AMRequestShort0(gasnet_nodes(), 200) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_AMRequestMedium0(peer, 200, &byte, gasnet_AMMaxMedium() + 1) ==
+        GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_AMRequestLong0(peer, 200, &byte, gasnet_AMMaxLongRequest() + 1,
+              &byte) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_AMGetMsgSource(NULL, &node) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_AMReplyShort0(NULL, 200) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_set_waitmode(99) == GASNET_ERR_BAD_ARG);
+    CHECK(gasnet_set_waitmode(GASNET_WAIT_BLOCK) == GASNET_OK);
+    CHECK(gasnet_set_waitmode(GASNET_WAIT_SPINBLOCK) == GASNET_OK);
+    CHECK(gasnet_AMMaxArgs() >= 16 && gasnet_AMMaxMedium() >= 512);
+    CHECK(gasnet_AMMaxLongRequest() >= 512 && gasnet_AMMaxLongReply() >= 512);
+    CHECK(strcmp(gasnet_ErrorName(GASNET_ERR_BAD_ARG), "GASNET_ERR_BAD_ARG") ==
+        0);
+    CHECK(*gasnet_ErrorDesc(GASNET_ERR_NOT_READY) != '\0');
+    CHECK(*gasnet_ErrorDesc(12345) != '\0');
+}
+
+/* A table of another length than the job. */
+static void core_tables_of_nodes(void)
+{
+    gasnet_seginfo_t segments[2] = {{NULL, 1}, {NULL, 1}};
+    gasnet_nodeinfo_t nodes[9] = {{7, 7}};
+
+    CHECK(gasnet_getSegmentInfo(segments, 1) == GASNET_OK);
+    CHECK(segments[0].size == GASNET_PAGESIZE && segments[1].size == 1);
+    CHECK((uintptr_t) segments[0].addr % GASNET_PAGESIZE == 0);
+    CHECK(gasnet_getSegmentInfo(NULL, 1) == GASNET_ERR_BAD_ARG);
+    nodes[8].host = 7;
+    CHECK(gasnet_getNodeInfo(nodes, 9) == GASNET_OK);
+    CHECK(nodes[0].host == 0 && nodes[0].supernode == 0 && nodes[8].host == 7);
+}
+
+static void core_codes(int argc, char *argv[])
+{
+    uintptr_t native;
+
+    core_before_init(&native);
+    CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
+    CHECK(gasnet_init(&argc, &argv) == GASNET_ERR_NOT_INIT);
+    CHECK(gasnet_getMaxNativeSegmentSize() == native);
+    CHECK(gasnet_getMaxLocalSegmentSize() >= gasnet_getMaxGlobalSegmentSize());
+    core_wrong_tables();
+    core_right_table();
+    core_wrong_arguments();
+    core_tables_of_nodes();
+    BARRIER();
+    gasnet_exit(0);
+}
+
+/* ---- Handlers ---- */
+
+/* Node 0 uses an index that nobody has registered. */
+static void core_unregistered(int argc, char *argv[])
+{
+    START(NULL, 0, 0);
+    BARRIER();
+    if (gasnet_mynode() == 0)
+        CHECK(gasnet_AMRequestShort0(gasnet_nodes() - 1, 234) == GASNET_OK);
+    GASNET_BLOCKUNTIL(0);
+}
+
+/* Requests without replies to a node that computes: none is lost, and the
+ * sender waits. */
+static void core_flood(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {HANDLER(200, core_short)};
+    const struct timespec computes = {jobs_is_full() ? 5 : 0, 200000000};
+    int i, count = jobs_is_full() ? 1000000 : 20000;
+    gasnet_node_t last;
+
+    START(table, 1, 0);
+    last = gasnet_nodes() - 1;
+    BARRIER();
+    if (gasnet_mynode() == last) {
+        (void) nanosleep(&computes, NULL);
+        GASNET_BLOCKUNTIL(core_count == count * (int) last);
+    } else
+        for (i = 0; i < count; i++)
+            CHECK(gasnet_AMRequestShort0(last, 200) == GASNET_OK);
+    BARRIER();
+    gasnet_exit(0);
+}
+
+/* ---- Barriers ---- */
+
+static void *core_wait(void *arg)
+{
+    CHECK(gasnet_barrier_wait(*(int *) arg, 0) == GASNET_OK);
+    return NULL;
+}
+
+/* One thread notifies, another one waits; both forms of the calls. */
+static void core_barriers(int argc, char *argv[])
+{
+    int i, id = 0, ret;
+
+    START(NULL, 0, 0);
+    for (i = 0; i < 20; i++) {
+        pthread_t thread;
+
+        gasnet_barrier_notify(i, 0);
+        CHECK(pthread_create(&thread, NULL, core_wait, &i) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(gasnet_barrier_result(&id) == 0 && id == i);
+        gasnet_barrier_notify(i);
+        CHECK(gasnet_barrier_wait(i) == GASNET_OK);
+        gasnet_barrier_notify(GASNET_ANONYMOUS_BARRIER);
+        do
+            ret = gasnet_barrier_try(GASNET_ANONYMOUS_BARRIER);
+        while (ret == GASNET_ERR_NOT_READY);
+        CHECK(ret == GASNET_OK && gasnet_barrier_result(&id) == 1);
+        /* Node 0 has a name, the others have none. */
+        gasnet_barrier_notify(
+            gasnet_mynode() == 0 ? 5 : GASNET_ANONYMOUS_BARRIER);
+        CHECK(gasnet_barrier_wait(5) == GASNET_OK);
+        gasnet_barrier_notify((int) gasnet_mynode());
+        ret = gasnet_barrier_wait((int) gasnet_mynode());
+        CHECK(ret ==
+            (gasnet_nodes() == 1 ? GASNET_OK : GASNET_ERR_BARRIER_MISMATCH));
+    }
+    gasnet_exit(0);
+}
+
+const struct jobs_case jobs_core[] = {{"codes", core_codes},
+    {"unregistered", core_unregistered}, {"flood", core_flood},
+    {"barriers", core_barriers}, {NULL, NULL}};
