@@ -595,7 +595,7 @@ check: ## lint and all tests, also under ASan+UBSan; about 4 minutes
 check-programs: $(BUILD)/run check-asan-programs \
         $(call programs_of,$(CHECK_CASES)) \
         $(EXAMPLES) $(FORWARD) $(PERF) $(COUNTS) $(BUILD)/tests/faulty \
-        $(FORWARD_OPS) \
+        $(FORWARD_OPS) $(GASNET) $(GASNET_JOBS) \
         check-port-programs $(MPIS:%=check-%-programs)
 	@echo
 

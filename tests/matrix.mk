@@ -48,7 +48,9 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/docs tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults) \
            $(patsubst %,tests/forward@%,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)) \
-               $(if $(SM),sm-asan))
+               $(if $(SM),sm-asan)) \
+           $(if $(SM),$(patsubst %,tests/gasnet_jobs@%,$(filter sm zmq+tcp \
+               $(if $(HG_TEST_FULL),ofi+tcp),$(TRANSPORTS))))
 
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
 programs_of = $(sort $(foreach c,$1,$(firstword $(subst @, ,$c))))

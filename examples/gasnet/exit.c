@@ -25,8 +25,9 @@
 #include <unistd.h>
 
 #define EXIT_GRACE_S 2
-#define EXIT_LIMIT_S 4   /* gasnet_exit() takes at most that long */
-#define EXIT_LEAVE_MS 50 /* how long it waits for threads to leave NA */
+#define EXIT_LIMIT_S 4     /* gasnet_exit() takes at most that long */
+#define EXIT_FLUSH_MS 1000 /* how long messages may take to leave */
+#define EXIT_LEAVE_MS 50   /* how long it waits for threads to leave NA */
 #define EXIT_DEFAULT_CODE 1
 
 _Thread_local struct gasnet_hg_thread *gasnet_hg_current;
@@ -147,6 +148,31 @@ static void exit_limit_time(void)
     (void) alarm(EXIT_LIMIT_S);
 }
 
+static na_return_t exit_flushed(const struct na_cb_info *info)
+{
+    --*(unsigned *) info->arg;
+    return NA_SUCCESS;
+}
+
+/* Let accepted messages leave. Closing NA would do it, too, but it unmaps the
+ * segments, which other threads may be using. Messages to mapped nodes need no
+ * time. */
+static void exit_flush(void)
+{
+    const struct gasnet_boot *boot = &gasnet_hg.boot;
+    static unsigned pending;
+    unsigned i;
+
+    for (i = 0; i < boot->size; i++)
+        if (gasnet_hg_shifts[i] == GASNET_HG_FAR &&
+            NA_Addr_terminate(boot->na_class, boot->context, exit_flushed,
+                &pending, boot->addrs[i], NA_OP_ID_IGNORE) == NA_SUCCESS)
+            pending++;
+    for (i = 0; i < EXIT_FLUSH_MS && pending > 0; i++)
+        if (NA_Progress(boot->na_class, boot->context, 1) == NA_SUCCESS)
+            (void) NA_Trigger(boot->context, 0, UINT_MAX, NULL);
+}
+
 void gasnet_exit(int exitcode)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self(), *nobody = NULL;
@@ -163,7 +189,12 @@ void gasnet_exit(int exitcode)
     atomic_store(&gasnet_hg.closing, true);
     if (!gasnet_hg.started || self->inside != 0 || !exit_others_left(self))
         _exit(exit_code);
-    gasnet_boot_stop(&gasnet_hg.boot);
+    if (gasnet_hg.threaded && gasnet_hg.some_near)
+        exit_flush();
+    else {
+        gasnet_hg_detach();
+        gasnet_boot_stop(&gasnet_hg.boot);
+    }
     exit(exit_code);
 }
 

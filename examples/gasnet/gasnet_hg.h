@@ -114,7 +114,8 @@ struct gasnet_hg_peer {
     uintptr_t base;              /* of the segment, there */
     uintptr_t size;              /* of the segment */
     uintptr_t start;             /* of `memory`, there */
-    struct gasnet_hg_page *page; /* mapped here; NULL: send messages */
+    void *mapped;                /* `memory` here; NULL: use NA */
+    struct gasnet_hg_page *page; /* in it; NULL: send messages */
     _Atomic int32_t credits;     /* what this node may send */
     _Atomic int32_t returns;     /* credits that the peer gets back */
     _Atomic bool lost;           /* dead: nothing is sent to it */
@@ -160,6 +161,7 @@ struct gasnet_hg {
     bool threaded;        /* GASNET_PAR: several threads at a time */
     bool strict;          /* 0.4: hold and resume are never ignored */
     bool all_near;        /* every segment is mapped */
+    bool some_near;       /* the segment of a peer is mapped */
     int wait_mode;        /* GASNET_WAIT_... */
     _Atomic bool closing; /* gasnet_exit() runs: NA must not be entered */
 };
@@ -190,6 +192,9 @@ void gasnet_hg_lost(gasnet_node_t node);
 /* A node was lost in a step that all nodes take together: wait for SIGQUIT. So
  * the exit code of the job is that of the lost node. */
 void gasnet_hg_wait_for_end(void) __attribute__((noreturn));
+
+/* job: unmap and free what gasnet_attach() has made. */
+void gasnet_hg_detach(void);
 
 extern _Thread_local struct gasnet_hg_thread *gasnet_hg_current;
 struct gasnet_hg_thread *gasnet_hg_new_thread(void);

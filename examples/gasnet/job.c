@@ -38,6 +38,7 @@ struct gasnet_hg gasnet_hg;
 gasnet_node_t gasnet_hg_rank, gasnet_hg_size = 1;
 size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
 const intptr_t *gasnet_hg_shifts;
+static intptr_t *job_shifts; /* the same array */
 
 /* ---- Words ---- */
 
@@ -139,20 +140,18 @@ static int job_wait_mode(const struct gasnet_boot *boot)
 static int job_make_peers(void)
 {
     const struct gasnet_boot *boot = &gasnet_hg.boot;
-    intptr_t *shifts = (intptr_t *) malloc(boot->size * sizeof(*shifts));
     uint32_t i;
 
+    job_shifts = (intptr_t *) malloc(boot->size * sizeof(*job_shifts));
     gasnet_hg.peers =
         (struct gasnet_hg_peer *) calloc(boot->size, sizeof(*gasnet_hg.peers));
-    if (gasnet_hg.peers == NULL || shifts == NULL) {
-        free(shifts);
+    if (gasnet_hg.peers == NULL || job_shifts == NULL)
         return job_fail("gasnet_init", NA_NOMEM);
-    }
     for (i = 0; i < boot->size; i++) {
         gasnet_hg.peers[i].addr = boot->addrs[i];
-        shifts[i] = i == boot->rank ? 0 : GASNET_HG_FAR;
+        job_shifts[i] = i == boot->rank ? 0 : GASNET_HG_FAR;
     }
-    gasnet_hg_shifts = shifts;
+    gasnet_hg_shifts = job_shifts;
     return GASNET_OK;
 }
 
@@ -257,14 +256,6 @@ static bool job_is_usable(void *base, uintptr_t size)
         msync(base, size, MS_ASYNC) == 0;
 }
 
-static void *job_map(size_t size)
-{
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return memory == MAP_FAILED ? NULL : memory;
-}
-
 /* Make page and segment, and fill in the card. *start_p is the memory that
  * peers reach. */
 static int job_make_segment(
@@ -274,7 +265,8 @@ static int job_make_segment(
     bool alone = given || gasnet_hg.whole;
     char *memory = size > SIZE_MAX - GASNET_PAGESIZE && !alone
         ? NULL
-        : (char *) job_map(GASNET_PAGESIZE + (alone ? 0 : size));
+        : (char *) NA_Mem_alloc(
+              gasnet_hg.boot.na_class, GASNET_PAGESIZE + (alone ? 0 : size));
 
     if (memory == NULL)
         return job_fail("gasnet_attach: the segment", NA_NOMEM);
@@ -323,9 +315,18 @@ static int job_register_memory(struct job_card *card, void *start)
 }
 
 /* Map page and segment of a node of this host, if the transport can. */
-static void job_map_peer(uint32_t node, const struct job_card *card)
+static void job_map_peer(uint32_t node, intptr_t *shift_p)
 {
-    (void) node, (void) card;
+    struct gasnet_hg_peer *peer = &gasnet_hg.peers[node];
+    void *here;
+
+    if (NA_Mem_map(gasnet_hg.boot.na_class, peer->memory, peer->addr, &here) !=
+        NA_SUCCESS)
+        return;
+    if (peer->start + GASNET_PAGESIZE == peer->base)
+        peer->page = (struct gasnet_hg_page *) here;
+    peer->mapped = here;
+    *shift_p = (intptr_t) ((uintptr_t) here - peer->start);
 }
 
 static int job_read_card(uint32_t node, const struct job_card *card)
@@ -346,7 +347,7 @@ static int job_read_card(uint32_t node, const struct job_card *card)
     if (ret != NA_SUCCESS)
         return job_fail("gasnet_attach: the handle of a node", ret);
     if (!gasnet_hg.whole && job_is_near_wanted())
-        job_map_peer(node, card);
+        job_map_peer(node, &job_shifts[node]);
     return GASNET_OK;
 }
 
@@ -366,9 +367,10 @@ static int job_exchange(const struct job_card *mine)
         gasnet_hg_wait_for_end();
     for (i = 0; ret == GASNET_OK && i < gasnet_hg_size; i++) {
         ret = job_read_card(i, &cards[i]);
-        near += gasnet_hg_shifts[i] != GASNET_HG_FAR;
+        near += job_shifts[i] != GASNET_HG_FAR;
     }
     gasnet_hg.all_near = near == gasnet_hg_size;
+    gasnet_hg.some_near = near > 1;
     if (ret == GASNET_OK &&
         gasnet_boot_exchange(&gasnet_hg.boot, read, sizeof(read), all) !=
             GASNET_OK)
@@ -376,6 +378,25 @@ static int job_exchange(const struct job_card *mine)
     free(cards);
     free(all);
     return ret;
+}
+
+void gasnet_hg_detach(void)
+{
+    na_class_t *na_class = gasnet_hg.boot.na_class;
+    uint32_t i;
+
+    for (i = 0; i < gasnet_hg_size; i++) {
+        struct gasnet_hg_peer *peer = &gasnet_hg.peers[i];
+
+        if (peer->mapped != NULL)
+            (void) NA_Mem_unmap(na_class, peer->mapped);
+        if (peer->memory != NULL)
+            (void) NA_Mem_handle_free(na_class, peer->memory);
+    }
+    if (gasnet_hg.everything != NULL)
+        (void) NA_Mem_handle_free(na_class, gasnet_hg.everything);
+    if (gasnet_hg.page != NULL)
+        (void) NA_Mem_free(na_class, gasnet_hg.page);
 }
 
 static int job_attach(
