@@ -49,7 +49,7 @@ SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/docs tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults) \
            $(patsubst %,tests/forward@%,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)) \
                $(if $(SM),sm-asan)) \
-           $(if $(SM),$(patsubst %,tests/gasnet_jobs@%,$(filter sm zmq+tcp \
+           $(if $(SM),tests/gasnetrun $(patsubst %,tests/gasnet_jobs@%,$(filter sm zmq+tcp \
                $(if $(HG_TEST_FULL),ofi+tcp),$(TRANSPORTS))))
 
 cases_of = $(CASES:$(BUILD)/%=$(BUILD)/$1/%)
