@@ -4497,16 +4497,24 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
 HG_PRIVATE na_return_t na_addr_take_back(
     na_class_t *na_class, na_addr_t addr, const char *function)
 {
+    struct na_class_core *core;
     na_return_t ret = na_addr_check(na_class, addr, function);
     _Atomic uint32_t *given;
 
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_class_core_of(na_class);
     given = &na_addr_core_of(addr)->given;
     if (atomic_fetch_sub(given, 1) == 0) {
         (void) atomic_fetch_add(given, 1);
         return hg_log_misuse(
             "addr", function, "it was freed more often than it was returned");
+    }
+    if (na_addr_is_dead(addr)) {
+        hg_enter(core->lock);
+        if (na_addr_core_of(addr)->queued_bytes > 0)
+            core->inbox.has_dead = true; /* see na_msg_is_orphan */
+        hg_leave(core->lock);
     }
     na_addr_unref(addr);
     return NA_SUCCESS;
@@ -5023,11 +5031,16 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
  *   the cost of storing it. A peer may use at most half of what is free, as in
  *   limit.h: one peer alone can use all of max_queue_bytes, and all together at
  *   most twice as much.
- * - If a message has no receiver and no space in the queue, a transport that
- *   holds senders back (NA_CAP_HOLDS_BACK) offers it again. With other
- *   transports it is dropped, counted as "msg_dropped" and logged as a warning.
+ * - If a message has no receiver and no space in the queue, or there is no
+ *   memory for a copy, a transport that holds senders back (NA_CAP_HOLDS_BACK)
+ *   offers it again. With other transports it is dropped. A message that is
+ *   dropped is counted as "msg_dropped" and logged as a warning.
+ * - When a connection ends, the transport delivers what it still holds with
+ *   na_msg_last. Their sender cannot be held back any more, so these messages
+ *   may exceed its share.
  * - A queued message can be received after its sender died. If space is needed,
- *   messages of dead peers are dropped first.
+ *   those messages of dead peers are dropped that nothing can receive: calls,
+ *   and expected messages of a peer of which the application has no address.
  *
  * Locking: the lock of the class is held around all functions here except for
  * the NA interface, which takes it.
@@ -5040,6 +5053,11 @@ HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core);
 
 /* core->msg_arrived. Any thread, with the lock or without. */
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size);
+
+/* core->msg_last. Any thread, with the lock or without. */
+HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
@@ -5102,6 +5120,8 @@ HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op);
 
 /* Approximate overhead of the allocator for a block. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
+/* Bytes that last messages may take beyond what all peers together may use. */
+#define NA_MSG_LAST_MAX ((uint64_t) 64 << 20)
 
 /* A message; all pointers are borrowed. */
 struct na_msg_in {
@@ -5111,6 +5131,7 @@ struct na_msg_in {
     na_tag_t tag;
     uint8_t plane;
     uint8_t target; /* number of a sink or id of a context */
+    bool last;      /* of a connection that has ended */
 };
 
 /* A queued copy of a message, which waits for a receive or a sink. */
@@ -5172,9 +5193,22 @@ static void na_msg_free(struct na_msg_kept *kept)
     hg_mem_free(kept);
 }
 
-/* Drop queued messages of dead peers, or all. */
-static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
+/* Whether nothing can receive a queued message: its sender is dead, and the
+ * message is a call, or the application has no address of its sender. */
+static bool na_msg_is_orphan(const struct na_msg_kept *kept)
 {
+    struct na_addr *source = kept->in.source;
+
+    return na_addr_is_dead(source) && kept->in.plane != NA_MSG_UNEXPECTED &&
+        (kept->in.plane == NA_MSG_RPC ||
+            atomic_load(&na_addr_core_of(source)->given) == 0);
+}
+
+/* Drop queued messages that nothing can receive, or all. Returns their
+ * number. */
+static unsigned na_msg_drop_kept(struct na_inbox *inbox, bool all)
+{
+    unsigned n = 0;
     unsigned i;
 
     inbox->has_dead = false;
@@ -5185,31 +5219,49 @@ static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
             struct na_msg_kept *kept = na_msg_kept_of(link);
 
             link = link->next;
-            if (!all && !na_addr_is_dead(kept->in.source))
+            if (!all && !na_msg_is_orphan(kept))
                 continue;
             na_msg_take(inbox, kept);
             na_msg_free(kept);
+            n++;
         }
     }
+    return n;
+}
+
+/* Make space in the queue. */
+static void na_msg_drop_orphans(struct na_class_core *core)
+{
+    unsigned n = na_msg_drop_kept(&core->inbox, false);
+
+    if (n == 0)
+        return;
+    core->pub.core->count(&core->pub, "msg_dropped", n);
+    hg_log_warning("msg",
+        "dropped %u messages of peers that have ended: no receive can get them",
+        n);
 }
 
 HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
 {
     hg_enter(core->lock);
-    na_msg_drop_kept(&core->inbox, true);
+    (void) na_msg_drop_kept(&core->inbox, true);
     assert(core->inbox.queued_bytes == 0);
     hg_leave(core->lock);
 }
 
-/* Whether `weight` more bytes would exceed the sender's share. */
+/* Whether a message of this weight would exceed the sender's share, or if it is
+ * a last one, the limit for these. */
 static bool na_msg_is_full(const struct na_class_core *core,
-    const struct na_addr *source, uint64_t weight)
+    const struct na_msg_in *in, uint64_t weight)
 {
     uint64_t limit = core->info.max_queue_bytes;
 
     if (limit > UINT64_MAX / 4)
         limit = UINT64_MAX / 4; /* sums cannot overflow */
-    return !na_core_is_fair(na_addr_core_of(source)->queued_bytes,
+    if (in->last)
+        return core->inbox.queued_bytes + weight > 2 * limit + NA_MSG_LAST_MAX;
+    return !na_core_is_fair(na_addr_core_of(in->source)->queued_bytes,
         core->inbox.queued_bytes, weight, limit);
 }
 
@@ -5223,9 +5275,9 @@ static na_return_t na_msg_keep(
     struct na_msg_kept *kept;
 
     assert(hg_is_inside(core->lock));
-    if (na_msg_is_full(core, in->source, weight) && inbox->has_dead)
-        na_msg_drop_kept(inbox, false);
-    if (na_msg_is_full(core, in->source, weight))
+    if (na_msg_is_full(core, in, weight) && inbox->has_dead)
+        na_msg_drop_orphans(core);
+    if (na_msg_is_full(core, in, weight))
         return NA_AGAIN;
     kept =
         (struct na_msg_kept *) hg_mem_alloc(sizeof(*kept) + (size_t) in->size);
@@ -5405,11 +5457,13 @@ HG_NOINLINE static struct na_op *na_msg_seek_receive(
     return na_msg_find_receive(&core->inbox, in);
 }
 
-/* Count and log a message that was not accepted; `ret` is the reason. */
+/* A message was not accepted; `ret` is the reason. NA_AGAIN: the transport
+ * keeps it. Else it is dropped, counted and logged. */
 HG_NOINLINE static na_return_t na_msg_refused(
     struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
 {
-    if (ret == NA_AGAIN && (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+    if ((ret == NA_AGAIN || ret == NA_NOMEM) && !in->last &&
+        (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
         part->head->inbox.held = true;
         return NA_AGAIN;
     }
@@ -5418,6 +5472,27 @@ HG_NOINLINE static na_return_t na_msg_refused(
         in->size, in->source->name != NULL ? in->source->name : "a peer",
         NA_Error_to_string(ret));
     return NA_SUCCESS;
+}
+
+/* Deliver a message to a receive, or queue it. `ret`: the result of its sink;
+ * NA_NOENTRY: it has none. */
+static na_return_t na_msg_accept(
+    struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
+{
+    struct na_class_core *core = part->head;
+
+    if (in->source->stranger && in->plane != NA_MSG_RPC) {
+        ret = NA_PERMISSION;
+    } else if (ret == NA_NOENTRY) {
+        struct na_op *op = na_msg_find_receive(&core->inbox, in);
+
+        if (op == NULL)
+            op = na_msg_seek_receive(core, in);
+        if (op != NULL)
+            na_msg_fill(op, in);
+        ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, in);
+    }
+    return ret == NA_SUCCESS ? ret : na_msg_refused(part, in, ret);
 }
 
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
@@ -5433,23 +5508,30 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
-        struct na_msg_in in = {source, data, size, tag, plane, target};
+        struct na_msg_in in = {source, data, size, tag, plane, target, false};
 
-        if (source->stranger && plane != NA_MSG_RPC) {
-            ret = NA_PERMISSION;
-        } else if (ret == NA_NOENTRY) {
-            struct na_op *op = na_msg_find_receive(&core->inbox, &in);
-
-            if (op == NULL)
-                op = na_msg_seek_receive(core, &in);
-            if (op != NULL)
-                na_msg_fill(op, &in);
-            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
-        }
-        if (ret != NA_SUCCESS)
-            ret = na_msg_refused(part, &in, ret);
+        ret = na_msg_accept(part, &in, ret);
     }
     hg_leave(core->lock);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_msg_in in = {source, data, size, tag, plane, target, true};
+    na_return_t ret = NA_NOENTRY;
+
+    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    hg_enter(part->head->lock);
+    if (plane == NA_MSG_RPC)
+        ret = na_sink_deliver(part->head, source, target, tag, data, size);
+    if (ret != NA_SUCCESS)
+        ret = na_msg_accept(part, &in, ret);
+    hg_leave(part->head->lock);
+    assert(ret == NA_SUCCESS);
     return ret;
 }
 
@@ -12903,8 +12985,7 @@ HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 /* Set the hints of all peers that have records, in case a peer cleared them. */
 HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self);
 
-/* Deliver the remaining records of a peer that has ended. Messages that the
- * core does not accept are dropped, counted and logged. */
+/* Deliver the remaining records of a peer that has ended. */
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr);
 
@@ -13211,8 +13292,9 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
         /* In the ring: the receiver copies it before checking it. */
-        return na_msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, tag, payload + record->extra, size);
+        return (addr->state == NA_SM_DYING ? na_msg_last : na_msg_arrived)(
+            &self->base, &addr->base, record->plane, record->target, tag,
+            payload + record->extra, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
@@ -13243,15 +13325,6 @@ static unsigned na_sm_flow_deliver(
             break;
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_dispatch(self, addr, &record, payload);
-        if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
-            /* A dead peer cannot be made to wait. */
-            self->base.core->count(&self->base, "msg_dropped", 1);
-            hg_log_warning("sm",
-                "dropped a message of process %ld, which has ended: the queue "
-                "is full",
-                (long) addr->user.pid);
-            ret = NA_SUCCESS;
-        }
         addr->held = ret == NA_AGAIN;
         if (ret != NA_SUCCESS)
             break;
@@ -16258,6 +16331,7 @@ static const struct na_core na_class_core_table = {
     na_emul_frame_place,
     na_emul_frame_unplace,
     na_msg_addr_connected,
+    na_msg_last,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

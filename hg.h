@@ -655,10 +655,13 @@ struct na_init_info {
     na_bool_t progress_thread;
     /** Bytes of messages that wait for a receive, and about 80 more for each.
      * Peers share it: one alone may use all of it, all together at most twice
-     * as much. Beyond it self, sm and ZeroMQ make the sender wait; ZeroMQ keeps
-     * up to 1 MiB more for each peer. Other transports drop the message and
-     * count it ("msg_dropped"); sm and ZeroMQ do that with messages of a dead
-     * peer. Default: 64 MiB. */
+     * as much. Beyond it the sender waits. The transport then keeps messages
+     * for each peer: up to 1 MiB over ZeroMQ and libfabric, 8 more messages
+     * over MPI. When a connection ends, these messages are added to the queue,
+     * past the limit by up to 64 MiB for all such peers. Messages past that are
+     * dropped, counted ("msg_dropped") and logged. If space is needed, expected
+     * messages of a dead peer are dropped in the same way if the application
+     * has no address of it: no receive can get them. Default: 64 MiB. */
     size_t max_queue_bytes;
     /** Milliseconds until a silent peer is unreachable. Over most providers of
      * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted
@@ -6562,7 +6565,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * use of an address that was looked up connects again, if the transport can.
  * Other addresses of the peer are dead. Until then, a lookup of the name may
  * find another address of the same peer. Calls that used the connection end
- * with HG_DISCONNECT.
+ * with HG_DISCONNECT. The callback gets NA_DISCONNECT if the peer did not
+ * request accepted messages within `death_ms` (MPI): they are lost.
  *
  * @param na_class    the class.
  * @param context     where the operation completes.
@@ -6635,7 +6639,10 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
  * Send a message that needs no matching receive at the destination.
  *
  * The callback reports that `buf` may be used again, not that the message has
- * arrived. Its result is NA_DISCONNECT if the peer died first.
+ * arrived. Its result is NA_DISCONNECT if the peer died first. After NA_SUCCESS
+ * the message arrives, behind earlier ones, or the connection ends. A receiver
+ * that takes no messages makes the send wait: see hg-transports(7), "Messages
+ * that are not taken".
  *
  * @param na_class    the class.
  * @param context     where the operation completes.
@@ -6683,8 +6690,8 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
  * Send a message to a receive of the same tag and source.
  *
  * A message that arrives before its receive was posted waits at the
- * destination, within `max_queue_bytes`. Everything else is as with
- * NA_Msg_send_unexpected().
+ * destination, and beyond `max_queue_bytes` at the sender. Everything else is
+ * as with NA_Msg_send_unexpected().
  *
  * @param na_class    the class.
  * @param context     where the operation completes.
@@ -8761,8 +8768,9 @@ struct na_core {
     uint64_t (*op_id)(const struct na_op *op);
     /** Deliver a message. The data is borrowed. It may lie in memory that its
      * sender can still write: the core copies it once and reads the copy.
-     * NA_AGAIN, only with NA_CAP_HOLDS_BACK: the queue is full, offer it again.
-     * NA_SUCCESS: it was delivered, queued, or dropped and counted. */
+     * NA_AGAIN, only with NA_CAP_HOLDS_BACK: there is no space or no memory in
+     * the queue: keep the message, and offer it again in each poll. NA_SUCCESS:
+     * it was delivered, queued, or dropped and counted. */
     na_return_t (*msg_arrived)(struct na_class *na_class,
         struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
         const void *data, na_size_t size);
@@ -8829,6 +8837,13 @@ struct na_core {
      * waited for it. The core may start it again. This replaces
      * `addr_unreached`: the receives wait further. */
     void (*addr_connected)(struct na_addr *addr, na_return_t ret);
+    /** As `msg_arrived`, for the messages that are still kept when their
+     * connection has ended, before `addr_dead` or `addr_parted`. Always
+     * NA_SUCCESS: a message that the sender's share has no space for is queued,
+     * too, up to a limit for all such messages. */
+    na_return_t (*msg_last)(struct na_class *na_class, struct na_addr *source,
+        uint8_t plane, uint8_t target, na_tag_t tag, const void *data,
+        na_size_t size);
 };
 
 /**

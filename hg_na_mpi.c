@@ -352,7 +352,9 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
  * requested only after the packets before it. So after half of NA_MPI_WINDOW in
  * packets, the next message is a body, however small, and while the bodies that
  * were not requested, with the packets before them, have NA_MPI_WINDOW bytes,
- * further messages wait in `sends`.
+ * further messages wait in `sends`. A message that the core does not take yet
+ * (NA_CAP_HOLDS_BACK) stays in the inbox, before those that follow, and no
+ * further bodies are requested.
  *
  * Every packet carries both incarnations. Packets for a closed class are
  * dropped by the next class with the same tags. BYE ends a connection, and is
@@ -389,9 +391,10 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 /* Maximum size of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* Minimum of bytes that may be queued behind a body: more than a correct peer
- * sends before it receives the request for the body. */
-#define NA_MPI_INBOX ((size_t) 1 << 20)
+/* Minimum of bytes of packets that may wait in an inbox: more than a correct
+ * peer sends. After half a window at most, it offers a body; NA_MPI_PULLS of
+ * them may be requested, and then a window more is sent. */
+#define NA_MPI_INBOX ((size_t) 8 << 20)
 /* Bytes of messages that a peer has not received at which a sender stops. Each
  * message counts NA_MPI_COST more for its memory. */
 #define NA_MPI_WINDOW ((uint64_t) 1 << 20)
@@ -514,7 +517,8 @@ struct na_mpi_in {
     unsigned char head[]; /* payload of the packet */
 };
 
-/* Packets queued behind one whose body has not arrived. */
+/* Packets queued behind one whose body has not arrived, or that the core does
+ * not take yet. */
 struct na_mpi_inbox {
     struct na_link ins;
     size_t bytes;
@@ -594,6 +598,11 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
  * FRAMES if only RMA needs it. The lock is held. */
 HG_PRIVATE void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane);
+
+/* The connection ends: deliver the messages that have arrived, in order. By the
+ * polling thread, without the lock. */
+HG_PRIVATE void na_mpi_deliver_last(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
 
 /* The slot: end the connection, and tell the peer. Without the lock. */
 HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);
@@ -1741,8 +1750,8 @@ static void na_mpi_unpull(
     }
 }
 
-/* Remove the first packet of an inbox if it is complete; the caller frees it.
- * The lock is held. */
+/* Remove the first packet of an inbox if it is complete; the caller frees it,
+ * or returns it. The lock is held. */
 static struct na_mpi_in *na_mpi_inbox_take(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -1756,10 +1765,8 @@ static struct na_mpi_in *na_mpi_inbox_take(
     if (na_plug_list_empty(&inbox->ins))
         return NULL;
     in = NA_MPI_OF(inbox->ins.next, struct na_mpi_in, link);
-    if (in->header.size > 0 && in->body == NULL) {
-        na_mpi_pull(self, addr, lane); /* memory was short */
+    if (in->header.size > 0 && in->body == NULL)
         return NULL;
-    }
     if (in->header.size > 0 && !in->arrived) {
         error = MPI_Test(&in->request, &done, &status);
         if (error == MPI_SUCCESS && !done)
@@ -1776,10 +1783,8 @@ static struct na_mpi_in *na_mpi_inbox_take(
     na_plug_list_remove(&in->link);
     assert(inbox->bytes >= sizeof(*in) + in->head_size);
     inbox->bytes -= sizeof(*in) + in->head_size;
-    if (in->header.size == 0 || in->arrived) {
-        na_mpi_pull(self, addr, lane);
+    if (in->header.size == 0 || in->arrived)
         return in;
-    }
     if (error != MPI_SUCCESS) {
         (void) na_mpi_failed(
             self, "cannot receive from", addr->base.name, error);
@@ -1792,6 +1797,20 @@ static struct na_mpi_in *na_mpi_inbox_take(
     na_mpi_in_free(self, in);
     na_mpi_break(self, addr);
     return NULL;
+}
+
+/* Return a packet that the core does not take yet. Its body counts as one in
+ * transit, so that few others are requested meanwhile. The lock is held. */
+static void na_mpi_inbox_return(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, enum na_mpi_lane lane, struct na_mpi_in *in)
+{
+    struct na_mpi_inbox *inbox = &addr->inboxes[lane];
+
+    na_plug_list_push(inbox->ins.next, &in->link); /* in front */
+    inbox->bytes += sizeof(*in) + in->head_size;
+    inbox->pulled += in->header.size > 0;
+    if (na_plug_list_empty(&addr->receiving))
+        na_plug_list_push(&self->receiving, &addr->receiving);
 }
 
 /* Clear an inbox. Receives stay posted: the peer sends requested bodies, and
@@ -1975,6 +1994,7 @@ static void na_mpi_dial(
  * its state. */
 struct na_mpi_end {
     bool connected;
+    na_return_t closed; /* result of `closers` */
     struct na_link lookups;
     struct na_link sent; /* sends that completed */
     struct na_link sends;
@@ -1985,6 +2005,7 @@ struct na_mpi_end {
 static void na_mpi_end_init(struct na_mpi_end *end)
 {
     end->connected = false;
+    end->closed = NA_SUCCESS;
     na_plug_list_init(&end->lookups);
     na_plug_list_init(&end->sent);
     na_plug_list_init(&end->sends);
@@ -2074,6 +2095,8 @@ static void na_mpi_clear(
 {
     unsigned lane;
 
+    if (!na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
+        end->closed = NA_DISCONNECT; /* accepted messages are lost */
     for (lane = 0; lane < NA_MPI_LANES; lane++) {
         na_plug_list_move(&end->bodies, &addr->offers[lane]);
         if (lane == NA_MPI_FRAMES)
@@ -2123,7 +2146,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
     na_mpi_return(self, &end->bodies);
-    na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end->closers, end->closed, NULL);
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
     self->base.core->addr_dead(&addr->base, NA_DISCONNECT);
@@ -2183,7 +2206,7 @@ static void na_mpi_unreachable(
     core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
         "mpi", "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
-    na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end.closers, end.closed, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
     if (receives)
@@ -2223,7 +2246,7 @@ static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
         ref_taken = na_mpi_take_ref(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
-    na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end.closers, end.closed, NULL);
     self->base.core->addr_parted(&addr->base);
     if (ref_taken)
         self->base.core->addr_unref(&addr->base);
@@ -3360,6 +3383,7 @@ static const char *na_mpi_hello(
     if (addr != NULL && !addr->base.self && na_mpi_is_connected(addr) &&
         atomic_load(&addr->incarnation) != incarnation) {
         na_mpi_unlock();
+        na_mpi_deliver_last(self, addr);
         na_mpi_kill(self, addr); /* its class was closed */
         core->addr_unref(&addr->base);
         addr = NULL;
@@ -3455,29 +3479,49 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
         na_mpi_kill(self, addr);
 }
 
-/* Deliver a MESSAGE or FRAME in order, or end the connection. */
-static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
+/* Deliver a MESSAGE or FRAME in order, or end the connection. False: the core
+ * does not take the message yet. `last`: the connection has ended, and the core
+ * takes all. */
+static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header, const unsigned char *head,
-    size_t head_size, const unsigned char *body)
+    size_t head_size, const unsigned char *body, bool last)
 {
     const struct na_core *core = self->base.core;
 
     if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
-        na_mpi_bye(self, addr, header);
-    } else if (self->closing) {
-        return;
-    } else if (header->kind == NA_MPI_FRAME) {
+        if (!last)
+            na_mpi_bye(self, addr, header);
+        return true;
+    }
+    if (self->closing)
+        return true;
+    if (header->kind == NA_MPI_FRAME) {
         assert(header->tag <= head_size);
         core->frame_arrived(&self->base, &addr->base, head, header->tag,
             body != NULL ? body : head + header->tag,
             body != NULL ? header->size : head_size - header->tag);
-    } else if (body != NULL) {
-        (void) core->msg_arrived(&self->base, &addr->base, header->plane,
-            header->target, header->tag, body, header->size);
-    } else {
-        (void) core->msg_arrived(&self->base, &addr->base, header->plane,
-            header->target, header->tag, head, head_size);
+        return true;
     }
+    return (last ? core->msg_last : core->msg_arrived)(&self->base, &addr->base,
+               header->plane, header->target, header->tag,
+               body != NULL ? body : head,
+               body != NULL ? header->size : head_size) != NA_AGAIN;
+}
+
+HG_PRIVATE void na_mpi_deliver_last(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    struct na_mpi_in *in;
+
+    na_mpi_lock();
+    while ((in = na_mpi_inbox_take(self, addr, NA_MPI_MESSAGES)) != NULL) {
+        na_mpi_unlock();
+        (void) na_mpi_deliver(
+            self, addr, &in->header, in->head, in->head_size, in->body, true);
+        na_mpi_lock();
+        na_mpi_in_free(self, in);
+    }
+    na_mpi_unlock();
 }
 
 /* Check the sizes and the plane of a packet of a lane. */
@@ -3501,6 +3545,24 @@ static const char *na_mpi_check(const struct na_mpi_packet *packet)
     default: fits = header->size == 0 && packet->head_size == 0; break;
     }
     return fits ? NULL : "its size is wrong";
+}
+
+/* Keep the packet of a message that the core does not take yet. It is the first
+ * of its inbox: earlier ones were delivered. Without the lock. */
+static void na_mpi_hold(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    struct na_mpi_packet *packet)
+{
+    na_return_t ret = NA_DISCONNECT;
+
+    na_mpi_lock();
+    if (na_mpi_is_connected(addr))
+        ret = na_mpi_keep(self, addr, NA_MPI_MESSAGES, &packet->header,
+            packet->head, packet->head_size);
+    na_mpi_unlock();
+    packet->held = ret == NA_NOMEM;
+    if (ret == NA_DISCONNECT) /* it has ended meanwhile */
+        (void) na_mpi_deliver(self, addr, &packet->header, packet->head,
+            packet->head_size, NULL, true);
 }
 
 /* The lock is held when these functions are called, and released when they
@@ -3529,9 +3591,10 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     if (ret == NA_OVERFLOW)
         why = "too much waits behind a body that does not come";
     na_mpi_unlock();
-    if (!waits)
-        na_mpi_deliver(
-            self, addr, header, packet->head, packet->head_size, NULL);
+    if (!waits &&
+        !na_mpi_deliver(
+            self, addr, header, packet->head, packet->head_size, NULL, false))
+        na_mpi_hold(self, addr, packet);
     return why;
 }
 
@@ -3544,6 +3607,9 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
 
     switch (packet->header.kind) {
     case NA_MPI_RESET:
+        na_mpi_unlock();
+        na_mpi_deliver_last(self, addr);
+        na_mpi_lock();
         na_mpi_unpull(addr, &packet->header);
         na_mpi_unlock();
         na_mpi_kill(self, addr);
@@ -3918,6 +3984,39 @@ static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
     return n;
 }
 
+/* Deliver the complete packets of an inbox; returns their number. The lock is
+ * held, but released meanwhile. */
+static unsigned na_mpi_poll_inbox(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
+{
+    struct na_mpi_in *in;
+    unsigned n = 0;
+
+    na_mpi_pull(self, addr, lane); /* memory may have been short */
+    while ((in = na_mpi_inbox_take(self, addr, lane)) != NULL) {
+        bool taken;
+
+        na_mpi_pull(self, addr, lane);
+        na_mpi_unlock();
+        taken = na_mpi_deliver(
+            self, addr, &in->header, in->head, in->head_size, in->body, false);
+        na_mpi_lock();
+        if (!taken && na_mpi_is_connected(addr)) {
+            na_mpi_inbox_return(self, addr, lane, in);
+            break;
+        }
+        if (!taken) { /* the connection has ended meanwhile */
+            na_mpi_unlock();
+            (void) na_mpi_deliver(self, addr, &in->header, in->head,
+                in->head_size, in->body, true);
+            na_mpi_lock();
+        }
+        na_mpi_in_free(self, in);
+        n++;
+    }
+    return n;
+}
+
 /* Deliver complete packets of inboxes; returns the number of things done. */
 static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
 {
@@ -3931,22 +4030,12 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
     while ((link = na_plug_list_pop(&turn)) != NULL) {
         struct na_mpi_addr *addr =
             NA_MPI_OF(link, struct na_mpi_addr, receiving);
-        struct na_mpi_in *in = NULL;
         unsigned lane;
 
         assert(na_mpi_is_connected(addr));
         self->base.core->addr_ref(&addr->base);
-        for (lane = 0; lane < NA_MPI_LANES; lane++) {
-            while ((in = na_mpi_inbox_take(
-                        self, addr, (enum na_mpi_lane) lane)) != NULL) {
-                na_mpi_unlock();
-                na_mpi_deliver(
-                    self, addr, &in->header, in->head, in->head_size, in->body);
-                n++;
-                na_mpi_lock();
-                na_mpi_in_free(self, in);
-            }
-        }
+        for (lane = 0; lane < NA_MPI_LANES; lane++)
+            n += na_mpi_poll_inbox(self, addr, (enum na_mpi_lane) lane);
         if (na_plug_list_empty(&addr->receiving) &&
             (!na_plug_list_empty(&addr->inboxes[0].ins) ||
                 !na_plug_list_empty(&addr->inboxes[1].ins)))
@@ -3998,6 +4087,7 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
         broken = addr->broken;
         na_mpi_send_reset(self, addr);
         na_mpi_unlock();
+        na_mpi_deliver_last(self, addr);
         if (state == NA_MPI_DIALLING)
             na_mpi_unreachable(self, addr);
         else if (broken)
@@ -4423,6 +4513,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mpi",
     .protocols = na_mpi_protocols,
+    .caps = NA_CAP_HOLDS_BACK,
     .class_size = sizeof(struct na_mpi_class),
     .addr_size = sizeof(struct na_mpi_addr),
     .open = na_mpi_open,

@@ -1182,6 +1182,14 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
  * a computing peer answers, and serves puts and gets if the provider needs
  * progress for that.
  *
+ * Each connection has a window for messages in each direction: a sender counts
+ * what its peer has not granted back, and sends nothing more when that reaches
+ * NA_OFI_WINDOW. Messages then wait in `sends`. The receiver grants what the
+ * core has taken. Messages that the core does not take yet are copied and held
+ * (NA_CAP_HOLDS_BACK), because the buffers serve all peers. So a peer that does
+ * not poll, or does not take its messages, delays only what is sent to it, and
+ * uses a limited amount of memory at both sides.
+ *
  * Locks, outermost first:
  *     clock_lock           the table of endpoints: held while one is opened,
  *                          and while the clock iterates over them
@@ -1212,9 +1220,10 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#define NA_OFI_VERSION 1
-#define NA_OFI_HEADER 24   /* bytes in front of every message */
-#define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
+#define NA_OFI_VERSION 2
+#define NA_OFI_MEM_VERSION 1 /* of a memory handle */
+#define NA_OFI_HEADER 24     /* bytes in front of every message */
+#define NA_OFI_RAW_MAX 256   /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
 /* With ofi_rxm a receiver fetches messages larger than RXM_MAX. If the sender
  * dies meanwhile, libfabric 1.17 never completes the receive of such a message,
@@ -1229,8 +1238,9 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
-/* Bytes of messages to a peer that the provider has at which further ones wait.
- * Each counts NA_OFI_COST more. */
+/* Bytes of messages, not granted back, at which further ones wait. Each counts
+ * its header, and NA_OFI_COST for its memory. Both sides must have the same
+ * values. */
 #define NA_OFI_WINDOW ((uint64_t) 1 << 20)
 #define NA_OFI_COST 128u
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
@@ -1250,8 +1260,9 @@ enum na_ofi_kind {
     NA_OFI_HELLO = 1,
     NA_OFI_WELCOME,
     NA_OFI_MESSAGE,
-    NA_OFI_BYE,  /* "I close" */
-    NA_OFI_LINK, /* to an endpoint for puts and gets: see rma.c */
+    NA_OFI_BYE,   /* "I close" */
+    NA_OFI_LINK,  /* to an endpoint for puts and gets: see rma.c */
+    NA_OFI_GRANT, /* "send so many more bytes of messages" */
     NA_OFI_KIND_MAX
 };
 
@@ -1300,8 +1311,18 @@ struct na_ofi_buffer {
     struct fid_mr *mr;          /* where the provider wants FI_MR_LOCAL */
     void *desc;
     size_t size;
-    uint64_t weight; /* of a message, with those injected before it */
     unsigned char *bytes;
+};
+
+/* A copy of a message that the core did not take yet. */
+struct na_ofi_held {
+    struct na_link link;
+    uint64_t token; /* of the connection that it came by */
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target;
+    size_t size;
+    unsigned char bytes[];
 };
 
 /* An entry of the address vector. A provider may return one entry for all
@@ -1369,9 +1390,17 @@ struct na_ofi_addr {
     struct na_plug_query *query;
     uint64_t limit;          /* time in ns for all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
-    _Atomic uint64_t unsent; /* bytes of messages that the provider has */
-    uint64_t injected; /* ... of those that it reports no end of; guarded by the
-                          class's lock of the core */
+    /* Bytes of messages sent, by a thread that holds the core's lock, and those
+     * of them that the peer has granted back. */
+    _Atomic uint64_t sent;
+    _Atomic uint64_t granted;
+    _Atomic uint64_t taken; /* bytes that the core has taken ... */
+    uint64_t grant;         /* ... and those for which a GRANT is due */
+    struct na_link held;    /* messages that the core did not take, in order */
+    uint64_t held_bytes;
+    _Atomic bool holds;     /* `held` is not empty */
+    bool offering;          /* a thread offers them */
+    struct na_link holding; /* class->holding, while `held` is not empty */
     /* Endpoints of this class that the peer connected with, for puts and gets:
      * a bit each. See rma.c. */
     _Atomic uint64_t linked[NA_OFI_CONTEXTS / 64];
@@ -1504,6 +1533,8 @@ struct na_ofi_class {
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
+    struct na_link holding;
+    _Atomic unsigned holders; /* addresses there */
     /* Something could not be sent at once: the clock ticks every
      * millisecond. */
     _Atomic bool hurry;
@@ -1600,6 +1631,17 @@ HG_PRIVATE ssize_t na_ofi_send_control(
  * will be when the host's name is resolved; else the error. The class's lock is
  * held. */
 HG_PRIVATE na_return_t na_ofi_connect(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Offer the messages held of an address to the core; returns how many it took.
+ * It takes all if the connection has ended. No lock is held; the caller has a
+ * reference. */
+HG_PRIVATE unsigned na_ofi_offer(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Send the GRANT that is due. 0, or an error of libfabric. The class's lock is
+ * held. */
+HG_PRIVATE ssize_t na_ofi_send_grant(
     struct na_ofi_class *self, struct na_ofi_addr *addr);
 
 /* Have a peer connect itself with an endpoint for puts and gets. NA_SUCCESS: it
@@ -3521,7 +3563,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     memset(bytes, 0, NA_OFI_HANDLE);
     bytes[0] = 'h';
     bytes[1] = 'O';
-    bytes[2] = NA_OFI_VERSION;
+    bytes[2] = NA_OFI_MEM_VERSION;
     bytes[3] = (unsigned char) base->flags;
     bytes[4] = (unsigned char) na_ofi_raw_size(self);
     na_plug_put32(bytes + 8, count);
@@ -3603,7 +3645,7 @@ static na_return_t na_ofi_mem_deserialize(
     uint32_t count;
 
     if (buf_size < NA_OFI_HANDLE || p[0] != 'h' || p[1] != 'O' ||
-        p[2] != NA_OFI_VERSION || p[3] < NA_MEM_READ_ONLY ||
+        p[2] != NA_OFI_MEM_VERSION || p[3] < NA_MEM_READ_ONLY ||
         p[3] > NA_MEM_READWRITE || p[4] != na_ofi_raw_size(self) || p[5] != 0 ||
         p[6] != 0 || p[7] != 0 || na_plug_get32(p + 12) != 0)
         return NA_PROTOCOL_ERROR;
@@ -4653,6 +4695,8 @@ static struct na_ofi_addr *na_ofi_addr_new(
     na_plug_list_init(&addr->lookups);
     na_plug_list_init(&addr->sends);
     na_plug_list_init(&addr->closers);
+    na_plug_list_init(&addr->held);
+    na_plug_list_init(&addr->holding);
     addr->at = FI_ADDR_UNSPEC;
     return addr;
 }
@@ -5021,6 +5065,7 @@ static void na_ofi_lost(
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
+    (void) na_ofi_offer(self, addr);
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
@@ -5066,6 +5111,7 @@ static void na_ofi_addr_release(struct na_addr *base)
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(base);
     struct na_ofi_far *far;
+    struct na_link *link;
 
     if (self->av != NULL) {
         na_ofi_lock(&self->lock);
@@ -5079,6 +5125,8 @@ static void na_ofi_addr_release(struct na_addr *base)
         addr->far = far->next;
         self->base.core->free(far);
     }
+    while ((link = na_plug_list_pop(&addr->held)) != NULL)
+        self->base.core->free(NA_OFI_OF(link, struct na_ofi_held, link));
 }
 
 /* The slot: the core abandons the peer. */
@@ -5124,6 +5172,8 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
 
+    while (na_plug_list_pop(&self->holding) != NULL)
+        continue;
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
@@ -5252,14 +5302,21 @@ static void na_ofi_gather(unsigned char *p, const struct na_ofi_header *header,
     }
 }
 
-/* Whether the provider has as many bytes for the peer as it may keep, because
- * the peer does not read. Providers accept any number. They do not report when
- * an injected message was sent: such messages are counted with the next one
- * that is not injected, at the latest after half a window. */
+/* Whether the window of the peer is full: messages wait for its GRANT. */
 static bool na_ofi_must_wait(struct na_ofi_addr *addr)
 {
-    return atomic_load_explicit(&addr->unsent, memory_order_relaxed) >=
+    return atomic_load_explicit(&addr->sent, memory_order_relaxed) -
+        atomic_load_explicit(&addr->granted, memory_order_relaxed) >=
         NA_OFI_WINDOW;
+}
+
+/* A message of `size` bytes, header included, was sent. */
+static void na_ofi_count_sent(struct na_ofi_addr *addr, size_t size)
+{
+    uint64_t sent = atomic_load_explicit(&addr->sent, memory_order_relaxed);
+
+    atomic_store_explicit(
+        &addr->sent, sent + size + NA_OFI_COST, memory_order_relaxed);
 }
 
 /* Send a message of `size` bytes and a header, which are copied. 0, or a
@@ -5271,22 +5328,20 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     struct na_ofi_class *self = end->na_class;
     bool message = header->kind == NA_OFI_MESSAGE;
     struct na_ofi_buffer *buffer;
-    uint64_t weight;
     ssize_t rc;
 
     size += NA_OFI_HEADER;
-    weight = size + NA_OFI_COST;
     assert(size <= self->message_size && at != FI_ADDR_UNSPEC);
     if (message && na_ofi_must_wait(addr))
         return -FI_EAGAIN;
     if (message && size <= NA_OFI_INJECT_MAX &&
-        size <= self->info->tx_attr->inject_size &&
-        addr->injected < NA_OFI_WINDOW / 2) {
+        size <= self->info->tx_attr->inject_size) {
         unsigned char bytes[NA_OFI_INJECT_MAX];
 
         na_ofi_gather(bytes, header, segments, count);
         rc = fi_inject(end->ep, bytes, size, at);
-        addr->injected += rc == 0 ? weight : 0;
+        if (rc == 0)
+            na_ofi_count_sent(addr, size);
         return rc;
     }
     na_ofi_lock(&end->lock);
@@ -5303,13 +5358,11 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     if (rc == 0) {
         buffer->addr = addr;
         self->base.core->addr_ref(&addr->base);
-        buffer->weight = message ? weight + addr->injected : 0;
-        atomic_fetch_add(&addr->unsent, buffer->weight);
     } else
         na_ofi_buffer_put(end, buffer);
-    if (rc == 0 && message)
-        addr->injected = 0;
     na_ofi_unlock(&end->lock);
+    if (rc == 0 && message)
+        na_ofi_count_sent(addr, size);
     return rc;
 }
 
@@ -5323,7 +5376,6 @@ static struct na_ofi_addr *na_ofi_sent(
 
     na_ofi_lock(&end->lock);
     addr = buffer->addr; /* set by na_ofi_post, maybe after the completion */
-    atomic_fetch_sub(&addr->unsent, buffer->weight);
     na_ofi_buffer_put(end, buffer);
     na_ofi_unlock(&end->lock);
     return addr;
@@ -5368,10 +5420,11 @@ static ssize_t na_ofi_post_msg(
  * progress. */
 static _Thread_local bool na_ofi_in_clock;
 
+/* Whether messages can be sent. Those that wait for a GRANT cannot. */
 static bool na_ofi_has_sends(struct na_ofi_addr *addr)
 {
     return atomic_load(&addr->state) == NA_OFI_READY &&
-        !na_plug_list_empty(&addr->sends);
+        !na_plug_list_empty(&addr->sends) && !na_ofi_must_wait(addr);
 }
 
 /* Whether a lookup was not answered in time. A thread that makes progress ends
@@ -5408,10 +5461,10 @@ static ssize_t na_ofi_flush_links(
     return waits && self->turn <= addr->link_until ? -FI_EAGAIN : 0;
 }
 
-/* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
- * the error that ends it. The class's lock is held. A send is completed with it
- * held, before another thread can deliver an answer: the class still holds a
- * reference to the address, so no slot is called. */
+/* Send what waits for an address: HELLO, WELCOME, GRANT, messages. 0,
+ * -FI_EAGAIN, or the error that ends it. The class's lock is held. A send is
+ * completed with it held, before another thread can deliver an answer: the
+ * class still holds a reference to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
 {
@@ -5431,6 +5484,8 @@ static ssize_t na_ofi_flush_addr(
         addr->hello = false;
         addr->tries = 0;
     }
+    if (rc == 0)
+        rc = na_ofi_send_grant(self, addr);
     if (rc == 0 && na_ofi_in_clock && na_ofi_has_sends(addr))
         rc = -FI_EAGAIN;
     while (rc == 0 && na_ofi_has_sends(addr)) {
@@ -5445,6 +5500,8 @@ static ssize_t na_ofi_flush_addr(
     }
     if (rc != 0 || atomic_load(&addr->state) != NA_OFI_READY)
         return rc;
+    if (!na_plug_list_empty(&addr->sends))
+        return na_ofi_flush_links(self, addr);
     atomic_store(&addr->open, true);
     return na_plug_list_empty(&addr->closers) ? na_ofi_flush_links(self, addr)
                                               : 0;
@@ -5479,7 +5536,9 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
         if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
             if (na_ofi_flush_soon(addr))
                 na_plug_list_push(&again, link);
-        } else if (rc != 0 || !na_plug_list_empty(&addr->closers)) {
+        } else if (rc != 0 ||
+            (!na_plug_list_empty(&addr->closers) &&
+                na_plug_list_empty(&addr->sends))) {
             ended = addr;
             self->base.core->addr_ref(&addr->base);
         }
@@ -5507,7 +5566,7 @@ static na_return_t na_ofi_send_later(
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
-        if (ret == NA_SUCCESS)
+        if (ret == NA_SUCCESS && !na_ofi_must_wait(addr))
             na_ofi_push_due(self, addr);
         ret = NA_SUCCESS;
     }
@@ -5812,6 +5871,10 @@ static na_return_t na_ofi_ask(
         (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
     addr->deadline = addr->limit;
     addr->late = 0;
+    atomic_store(&addr->sent, 0);
+    atomic_store(&addr->granted, 0);
+    atomic_store(&addr->taken, 0);
+    addr->grant = 0;
     atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
@@ -6165,6 +6228,8 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         na_plug_list_move(&closers, &addr->closers);
     }
     na_ofi_unlock(&self->lock);
+    if (ready)
+        (void) na_ofi_offer(self, addr);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (ready && addr->accepted) {
         na_ofi_lost(self, addr, NA_DISCONNECT);
@@ -6424,6 +6489,197 @@ static struct na_ofi_addr *na_ofi_sender(
     return addr;
 }
 
+/* ---- The window ---- */
+
+static ssize_t na_ofi_send_grant(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    struct na_ofi_header header;
+    ssize_t rc;
+
+    if (addr->grant == 0 || atomic_load(&addr->state) != NA_OFI_READY)
+        return 0;
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_OFI_GRANT;
+    header.source = addr->home;
+    header.token = atomic_load(&addr->theirs);
+    header.tag = (na_tag_t) addr->grant;
+    rc = na_ofi_post(
+        self->ends[addr->home], addr, addr->at, &header, NULL, 0, 0);
+    if (rc == 0)
+        addr->grant = 0;
+    return rc;
+}
+
+/* The peer grants `bytes`: send what waits for that. The class's lock is
+ * held. */
+static void na_ofi_granted(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint64_t bytes)
+{
+    uint64_t granted = atomic_load(&addr->granted);
+    uint64_t left = atomic_load(&addr->sent) - granted;
+
+    atomic_store(&addr->granted, granted + (bytes < left ? bytes : left));
+    if (!na_plug_list_empty(&addr->sends))
+        na_ofi_push_due(self, addr);
+}
+
+/* The core has taken messages that count `weight`. Half a window is granted at
+ * a time. No lock is held. */
+static void na_ofi_taken(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint64_t weight)
+{
+    uint64_t taken =
+        atomic_fetch_add_explicit(&addr->taken, weight, memory_order_relaxed);
+
+    if (taken + weight < NA_OFI_WINDOW / 2)
+        return;
+    na_ofi_lock(&self->lock);
+    taken = atomic_exchange(&addr->taken, 0);
+    if (addr->base.self)
+        na_ofi_granted(self, addr, taken);
+    else
+        addr->grant += taken;
+    if (na_ofi_send_grant(self, addr) != 0)
+        na_ofi_push_due(self, addr); /* again, or an error ends it there */
+    na_ofi_unlock(&self->lock);
+}
+
+/* Hold a message until the core takes it. Its connection ends if its sender
+ * exceeds the window, or if there is no memory. */
+static const char *na_ofi_hold(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const unsigned char *body, size_t size)
+{
+    const struct na_core *core = self->base.core;
+    struct na_ofi_held *held =
+        (struct na_ofi_held *) core->alloc(sizeof(*held) + size);
+    bool too_much;
+
+    if (held == NULL) {
+        core->count(&self->base, "msg_dropped", 1);
+        core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "no memory for a message of %s: the connection ends",
+            addr->base.name);
+        na_ofi_addr_abandon(&addr->base);
+        return NULL;
+    }
+    na_plug_list_init(&held->link);
+    held->token = header->token;
+    held->tag = header->tag;
+    held->plane = header->plane;
+    held->target = header->target;
+    held->size = size;
+    memcpy(held->bytes, body, size);
+    na_ofi_lock(&self->lock);
+    too_much = addr->held_bytes >= NA_OFI_WINDOW;
+    if (!too_much) {
+        addr->held_bytes += size + NA_OFI_HEADER + NA_OFI_COST;
+        na_plug_list_push(&addr->held, &held->link);
+        atomic_store(&addr->holds, true);
+        if (na_plug_list_empty(&addr->holding)) {
+            na_plug_list_push(&self->holding, &addr->holding);
+            atomic_fetch_add(&self->holders, 1);
+        }
+    }
+    na_ofi_unlock(&self->lock);
+    if (too_much) {
+        core->free(held);
+        na_ofi_addr_abandon(&addr->base);
+        return "it exceeds the window";
+    }
+    if (atomic_load(&addr->state) != NA_OFI_READY)
+        (void) na_ofi_offer(self, addr); /* it has ended meanwhile */
+    else if (na_ofi_in_clock)
+        core->wake(&self->base); /* a receive may have been posted meanwhile */
+    return NULL;
+}
+
+static unsigned na_ofi_offer(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    uint64_t weight = 0;
+    unsigned n = 0;
+
+    na_ofi_lock(&self->lock);
+    if (addr->offering || na_plug_list_empty(&addr->held)) {
+        na_ofi_unlock(&self->lock);
+        return 0;
+    }
+    addr->offering = true;
+    while (!na_plug_list_empty(&addr->held)) {
+        struct na_ofi_held *held =
+            NA_OFI_OF(addr->held.next, struct na_ofi_held, link);
+        bool last = atomic_load(&addr->state) != NA_OFI_READY;
+        na_return_t ret;
+
+        na_ofi_unlock(&self->lock);
+        ret = (last ? core->msg_last : core->msg_arrived)(&self->base,
+            &addr->base, held->plane, held->target, held->tag, held->bytes,
+            held->size);
+        na_ofi_lock(&self->lock);
+        if (ret == NA_AGAIN && atomic_load(&addr->state) == NA_OFI_READY)
+            break;
+        if (ret == NA_AGAIN)
+            continue; /* it has ended meanwhile */
+        na_plug_list_remove(&held->link);
+        addr->held_bytes -= held->size + NA_OFI_HEADER + NA_OFI_COST;
+        if (held->token == addr->token)
+            weight += held->size + NA_OFI_HEADER + NA_OFI_COST;
+        core->free(held);
+        n++;
+    }
+    addr->offering = false;
+    if (na_plug_list_empty(&addr->held)) {
+        atomic_store(&addr->holds, false);
+        na_plug_list_remove(&addr->holding);
+        atomic_fetch_sub(&self->holders, 1);
+    }
+    na_ofi_unlock(&self->lock);
+    na_ofi_taken(self, addr, weight);
+    return n;
+}
+
+/* Offer the messages held of all addresses, each once. */
+static unsigned na_ofi_offer_all(struct na_ofi_class *self)
+{
+    unsigned left = atomic_load_explicit(&self->holders, memory_order_relaxed);
+    unsigned n = 0;
+
+    for (; left > 0; left--) {
+        struct na_ofi_addr *addr = NULL;
+        struct na_link *link;
+
+        na_ofi_lock(&self->lock);
+        link = na_plug_list_pop(&self->holding);
+        if (link != NULL) {
+            na_plug_list_push(&self->holding, link);
+            addr = NA_OFI_OF(link, struct na_ofi_addr, holding);
+            self->base.core->addr_ref(&addr->base);
+        }
+        na_ofi_unlock(&self->lock);
+        if (addr == NULL)
+            break;
+        n += na_ofi_offer(self, addr);
+        self->base.core->addr_unref(&addr->base);
+    }
+    return n;
+}
+
+/* Deliver a message, after those that are held. */
+static const char *na_ofi_message(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const unsigned char *body, size_t size)
+{
+    if (atomic_load_explicit(&addr->holds, memory_order_acquire) ||
+        self->base.core->msg_arrived(&self->base, &addr->base, header->plane,
+            header->target, header->tag, body, size) == NA_AGAIN)
+        return na_ofi_hold(self, addr, header, body, size);
+    na_ofi_taken(self, addr, size + NA_OFI_HEADER + NA_OFI_COST);
+    return NULL;
+}
+
 /* Deliver a message, or return why its sender may not send it. */
 static const char *na_ofi_deliver(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
@@ -6435,15 +6691,26 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (header->kind == NA_OFI_MESSAGE) {
         if (addr == NULL || atomic_load(&addr->state) != NA_OFI_READY)
             return "its sender is not a peer (any more)";
-        if (header->plane >= NA_MSG_PLANE_MAX ||
-            size > (header->plane == NA_MSG_EXPECTED
+        if (header->plane >= NA_MSG_PLANE_MAX)
+            return "there is no such plane";
+        if (size > (header->plane == NA_MSG_EXPECTED
                            ? self->base.max_expected_size
-                           : self->base.max_unexpected_size))
-            return "its size or plane is wrong";
+                           : self->base.max_unexpected_size)) {
+            na_ofi_addr_abandon(&addr->base); /* it learns that one is lost */
+            return "it is longer than the longest message of this class";
+        }
         atomic_store_explicit(
             &addr->context, header->source, memory_order_relaxed);
-        (void) self->base.core->msg_arrived(&self->base, &addr->base,
-            header->plane, header->target, header->tag, body, size);
+        return na_ofi_message(self, addr, header, body, size);
+    }
+    if (header->kind == NA_OFI_GRANT) {
+        if (size != 0)
+            return "a GRANT with a body";
+        if (addr == NULL)
+            return NULL; /* it was given up before the message arrived */
+        na_ofi_lock(&self->lock);
+        na_ofi_granted(self, addr, header->tag);
+        na_ofi_unlock(&self->lock);
         return NULL;
     }
     if (header->kind == NA_OFI_BYE) {
@@ -6907,6 +7174,7 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
+    na_plug_list_init(&self->holding);
     self->period = (death < lookup ? death : lookup) / 8;
     if (self->period > NA_OFI_TICK_MAX)
         self->period = NA_OFI_TICK_MAX;
@@ -6990,7 +7258,7 @@ static unsigned na_ofi_poll(struct na_context *context)
         atomic_store_explicit(&end->polled, true, memory_order_relaxed);
     if (end != first && !na_ofi_is_attended(first))
         n += na_ofi_try_poll(first);
-    return n;
+    return n + na_ofi_offer_all(end->na_class);
 }
 
 /* The slot. No descriptor, so that the core polls every millisecond, if a
@@ -7319,7 +7587,7 @@ const struct na_plugin hg_na_ofi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "ofi",
     .protocols = na_ofi_protocols,
-    .caps = NA_CAP_AUTH_KEY,
+    .caps = NA_CAP_HOLDS_BACK | NA_CAP_AUTH_KEY,
     .class_size = sizeof(struct na_ofi_class),
     .context_size = sizeof(struct na_ofi_context),
     .addr_size = sizeof(struct na_ofi_addr),

@@ -3260,6 +3260,8 @@ static void na_zmq_pump(struct na_zmq_class *self)
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 /* Reasons that decide whether the connection ends: see na_zmq_is_hostile. */
 static const char na_zmq_too_much[] = "it exceeds the window";
+static const char na_zmq_too_long[] =
+    "it is longer than the longest message of this class";
 static const char na_zmq_other_version[] = NA_ZMQ_OTHER_VERSION;
 
 /* Complete the operations in the caller's list `ops`. Each is removed with the
@@ -3654,16 +3656,19 @@ static const char *na_zmq_foreign(
     return hello ? na_zmq_other_version : NA_ZMQ_OTHER_VERSION;
 }
 
-/* Offer a message to the core. False: its queue is full. */
-static bool na_zmq_offer(struct na_zmq_class *self, struct na_zmq_in *in)
+/* Offer a message to the core. False: its queue is full. `last`: the connection
+ * has ended. */
+static bool na_zmq_offer(
+    struct na_zmq_class *self, struct na_zmq_in *in, bool last)
 {
+    const struct na_core *core = self->base.core;
     const unsigned char *p =
         (const unsigned char *) zmq_msg_data(&in->parts[0]);
     size_t size = zmq_msg_size(&in->parts[0]);
 
-    if (self->base.core->msg_arrived(&self->base, &in->addr->base, p[4], p[5],
-            na_plug_get32(p + 8), p + NA_ZMQ_HEADER,
-            size - NA_ZMQ_HEADER) == NA_AGAIN)
+    if ((last ? core->msg_last : core->msg_arrived)(&self->base,
+            &in->addr->base, p[4], p[5], na_plug_get32(p + 8),
+            p + NA_ZMQ_HEADER, size - NA_ZMQ_HEADER) == NA_AGAIN)
         return false;
     na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, na_zmq_weight(size, 0));
     return true;
@@ -3686,14 +3691,15 @@ static const char *na_zmq_message(struct na_zmq_class *self,
 
     if (*received >= NA_ZMQ_WINDOW)
         return na_zmq_too_much;
+    if (size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
+                                        : self->base.max_unexpected_size))
+        return na_zmq_too_long;
     *received += weight;
-    if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
-        size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
-                                        : self->base.max_unexpected_size)) {
+    if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX) {
         na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, weight);
         return NA_ZMQ_WRONG_SIZE;
     }
-    if (!na_plug_list_empty(&in->addr->held) || !na_zmq_offer(self, in))
+    if (!na_plug_list_empty(&in->addr->held) || !na_zmq_offer(self, in, false))
         na_zmq_hold(self, in);
     return NULL;
 }
@@ -3811,10 +3817,11 @@ static void na_zmq_refuse(
 }
 
 /* Whether a refused message ends its connection: the handshake is not finished,
- * or the sender ignores the windows. */
+ * the sender ignores the windows, or it has a larger maximum, and must learn
+ * that the message is lost. */
 static bool na_zmq_is_hostile(const struct na_zmq_addr *addr, const char *why)
 {
-    return why == na_zmq_too_much ||
+    return why == na_zmq_too_much || why == na_zmq_too_long ||
         (why != na_zmq_other_version &&
             (addr == NULL || addr->state == NA_ZMQ_DIALLING ||
                 addr->state == NA_ZMQ_ACCEPTED));
@@ -3907,9 +3914,10 @@ static bool na_zmq_is_bye(struct na_zmq_in *in)
         NA_ZMQ_BYE;
 }
 
-/* Offer held messages to the core again. Without the lock, as below. */
+/* Offer held messages to the core again. `last`: the connection has ended, and
+ * the core takes all. Without the lock, as below. */
 static unsigned na_zmq_offer_held(
-    struct na_zmq_class *self, struct na_zmq_addr *addr)
+    struct na_zmq_class *self, struct na_zmq_addr *addr, bool last)
 {
     unsigned n;
 
@@ -3919,7 +3927,7 @@ static unsigned na_zmq_offer_held(
 
         if (na_zmq_is_bye(in))
             (void) na_zmq_bye(self, addr, false);
-        else if (!na_zmq_offer(self, in))
+        else if (!na_zmq_offer(self, in, last))
             return n;
         na_plug_list_remove(&in->link);
         na_zmq_spend(self, in);
@@ -3937,36 +3945,9 @@ static unsigned na_zmq_offer_all_held(struct na_zmq_class *self)
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, holding);
 
         link = link->next;
-        n += na_zmq_offer_held(self, addr);
+        n += na_zmq_offer_held(self, addr, false);
     }
     return n;
-}
-
-/* The connection ends: offer what is held a last time. The core makes space by
- * dropping messages of dead peers. */
-static void na_zmq_drop_held(
-    struct na_zmq_class *self, struct na_zmq_addr *addr)
-{
-    unsigned n = 0;
-
-    if (na_plug_list_empty(&addr->held))
-        return;
-    (void) na_zmq_offer_held(self, addr);
-    while (!na_plug_list_empty(&addr->held)) {
-        struct na_zmq_in *in =
-            NA_ZMQ_OF(na_plug_list_pop(&addr->held), struct na_zmq_in, link);
-
-        n += na_zmq_is_bye(in) ? 0 : 1;
-        na_zmq_spend(self, in);
-    }
-    na_plug_list_remove(&addr->holding);
-    if (n == 0)
-        return;
-    self->base.core->count(&self->base, "msg_dropped", n);
-    self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-        "dropped %u messages of %s: no receive was posted for them before its "
-        "connection ended",
-        n, addr->base.name);
 }
 
 /* End a connection. An address that was closed in order or could not be
@@ -3983,7 +3964,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
-    na_zmq_drop_held(self, addr);
+    (void) na_zmq_offer_held(self, addr, true);
     na_zmq_lock(self);
     assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);

@@ -101,13 +101,13 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 # - self: the suites above NA;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
 # - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
-#   clients behind a firewall;
+#   clients behind a firewall; senders that are faster than their receiver;
 # - the other providers: messages; the decorated ones (HOOKED): memory.
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
 CHECK_CASES := $(STEPS) $(OFI) \
-    $(filter $(call box,ofi_names ofi_clock ofi_shm_forged sm_sleep_cost \
-        sm_mapped), $(BOX)) \
+    $(filter $(call box,ofi_names ofi_clock ofi_shm_forged ofi_window \
+        sm_sleep_cost sm_mapped), $(BOX)) \
     $(call on,zmq+tcp,$(filter-out $(ZMQ_ASAN),$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
     $(call on,sm zmq+tcp,$(call conform,na_msg na_peer na_rma rpc_calls \
@@ -115,8 +115,8 @@ CHECK_CASES := $(STEPS) $(OFI) \
     $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
         na_wait)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
-    $(call on,ofi+tcp,$(call conform,na_life na_msg na_rma na_peer na_source \
-        rpc_calls rpc_client bulk_class system host_names interfaces \
+    $(call on,ofi+tcp,$(call conform,na_flood na_life na_msg na_rma na_peer \
+        na_source rpc_calls rpc_client bulk_class system host_names interfaces \
         firewall)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
     $(call on,$(HOOKED),$(call conform,na_rma))

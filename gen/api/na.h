@@ -205,7 +205,8 @@ NA_EXPORT na_return_t NA_Addr_deserialize(
  * use of an address that was looked up connects again, if the transport can.
  * Other addresses of the peer are dead. Until then, a lookup of the name may
  * find another address of the same peer. Calls that used the connection end
- * with HG_DISCONNECT.
+ * with HG_DISCONNECT. The callback gets NA_DISCONNECT if the peer did not
+ * request accepted messages within `death_ms` (MPI): they are lost.
  *
  * @param na_class    the class.
  * @param context     where the operation completes.
@@ -278,7 +279,10 @@ NA_EXPORT na_return_t NA_Msg_buf_free(na_class_t *na_class, void *buf);
  * Send a message that needs no matching receive at the destination.
  *
  * The callback reports that `buf` may be used again, not that the message has
- * arrived. Its result is NA_DISCONNECT if the peer died first.
+ * arrived. Its result is NA_DISCONNECT if the peer died first. After NA_SUCCESS
+ * the message arrives, behind earlier ones, or the connection ends. A receiver
+ * that takes no messages makes the send wait: see hg-transports(7), "Messages
+ * that are not taken".
  *
  * @param na_class    the class.
  * @param context     where the operation completes.
@@ -326,8 +330,8 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
  * Send a message to a receive of the same tag and source.
  *
  * A message that arrives before its receive was posted waits at the
- * destination, within `max_queue_bytes`. Everything else is as with
- * NA_Msg_send_unexpected().
+ * destination, and beyond `max_queue_bytes` at the sender. Everything else is
+ * as with NA_Msg_send_unexpected().
  *
  * @param na_class    the class.
  * @param context     where the operation completes.

@@ -391,8 +391,9 @@ struct na_core {
     uint64_t (*op_id)(const struct na_op *op);
     /** Deliver a message. The data is borrowed. It may lie in memory that its
      * sender can still write: the core copies it once and reads the copy.
-     * NA_AGAIN, only with NA_CAP_HOLDS_BACK: the queue is full, offer it again.
-     * NA_SUCCESS: it was delivered, queued, or dropped and counted. */
+     * NA_AGAIN, only with NA_CAP_HOLDS_BACK: there is no space or no memory in
+     * the queue: keep the message, and offer it again in each poll. NA_SUCCESS:
+     * it was delivered, queued, or dropped and counted. */
     na_return_t (*msg_arrived)(struct na_class *na_class,
         struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
         const void *data, na_size_t size);
@@ -459,6 +460,13 @@ struct na_core {
      * waited for it. The core may start it again. This replaces
      * `addr_unreached`: the receives wait further. */
     void (*addr_connected)(struct na_addr *addr, na_return_t ret);
+    /** As `msg_arrived`, for the messages that are still kept when their
+     * connection has ended, before `addr_dead` or `addr_parted`. Always
+     * NA_SUCCESS: a message that the sender's share has no space for is queued,
+     * too, up to a limit for all such messages. */
+    na_return_t (*msg_last)(struct na_class *na_class, struct na_addr *source,
+        uint8_t plane, uint8_t target, na_tag_t tag, const void *data,
+        na_size_t size);
 };
 
 /**

@@ -143,6 +143,7 @@ static void na_mpi_dial(
  * its state. */
 struct na_mpi_end {
     bool connected;
+    na_return_t closed; /* result of `closers` */
     struct na_link lookups;
     struct na_link sent; /* sends that completed */
     struct na_link sends;
@@ -153,6 +154,7 @@ struct na_mpi_end {
 static void na_mpi_end_init(struct na_mpi_end *end)
 {
     end->connected = false;
+    end->closed = NA_SUCCESS;
     na_plug_list_init(&end->lookups);
     na_plug_list_init(&end->sent);
     na_plug_list_init(&end->sends);
@@ -242,6 +244,8 @@ static void na_mpi_clear(
 {
     unsigned lane;
 
+    if (!na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
+        end->closed = NA_DISCONNECT; /* accepted messages are lost */
     for (lane = 0; lane < NA_MPI_LANES; lane++) {
         na_plug_list_move(&end->bodies, &addr->offers[lane]);
         if (lane == NA_MPI_FRAMES)
@@ -291,7 +295,7 @@ static void na_mpi_lost(struct na_mpi_class *self, struct na_mpi_addr *addr,
     self->base.core->log(
         HG_LOG_LEVEL_INFO, "mpi", "lost the peer %s", addr->base.name);
     na_mpi_return(self, &end->bodies);
-    na_mpi_complete_all(self, &end->closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end->closers, end->closed, NULL);
     na_mpi_complete_all(self, &end->lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end->sends, NA_DISCONNECT, NULL);
     self->base.core->addr_dead(&addr->base, NA_DISCONNECT);
@@ -351,7 +355,7 @@ static void na_mpi_unreachable(
     core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
         "mpi", "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
-    na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end.closers, end.closed, NULL);
     na_mpi_complete_all(self, &end.lookups, NA_HOSTUNREACH, NULL);
     na_mpi_complete_all(self, &end.sends, NA_HOSTUNREACH, NULL);
     if (receives)
@@ -391,7 +395,7 @@ static void na_mpi_closed(struct na_mpi_class *self, struct na_mpi_addr *addr)
         ref_taken = na_mpi_take_ref(addr);
     na_mpi_unlock();
     na_mpi_return(self, &end.bodies);
-    na_mpi_complete_all(self, &end.closers, NA_SUCCESS, NULL);
+    na_mpi_complete_all(self, &end.closers, end.closed, NULL);
     self->base.core->addr_parted(&addr->base);
     if (ref_taken)
         self->base.core->addr_unref(&addr->base);

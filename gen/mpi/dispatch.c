@@ -37,6 +37,7 @@ static const char *na_mpi_hello(
     if (addr != NULL && !addr->base.self && na_mpi_is_connected(addr) &&
         atomic_load(&addr->incarnation) != incarnation) {
         na_mpi_unlock();
+        na_mpi_deliver_last(self, addr);
         na_mpi_kill(self, addr); /* its class was closed */
         core->addr_unref(&addr->base);
         addr = NULL;
@@ -132,29 +133,49 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
         na_mpi_kill(self, addr);
 }
 
-/* Deliver a MESSAGE or FRAME in order, or end the connection. */
-static void na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
+/* Deliver a MESSAGE or FRAME in order, or end the connection. False: the core
+ * does not take the message yet. `last`: the connection has ended, and the core
+ * takes all. */
+static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header, const unsigned char *head,
-    size_t head_size, const unsigned char *body)
+    size_t head_size, const unsigned char *body, bool last)
 {
     const struct na_core *core = self->base.core;
 
     if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
-        na_mpi_bye(self, addr, header);
-    } else if (self->closing) {
-        return;
-    } else if (header->kind == NA_MPI_FRAME) {
+        if (!last)
+            na_mpi_bye(self, addr, header);
+        return true;
+    }
+    if (self->closing)
+        return true;
+    if (header->kind == NA_MPI_FRAME) {
         assert(header->tag <= head_size);
         core->frame_arrived(&self->base, &addr->base, head, header->tag,
             body != NULL ? body : head + header->tag,
             body != NULL ? header->size : head_size - header->tag);
-    } else if (body != NULL) {
-        (void) core->msg_arrived(&self->base, &addr->base, header->plane,
-            header->target, header->tag, body, header->size);
-    } else {
-        (void) core->msg_arrived(&self->base, &addr->base, header->plane,
-            header->target, header->tag, head, head_size);
+        return true;
     }
+    return (last ? core->msg_last : core->msg_arrived)(&self->base, &addr->base,
+               header->plane, header->target, header->tag,
+               body != NULL ? body : head,
+               body != NULL ? header->size : head_size) != NA_AGAIN;
+}
+
+HG_PRIVATE void na_mpi_deliver_last(
+    struct na_mpi_class *self, struct na_mpi_addr *addr)
+{
+    struct na_mpi_in *in;
+
+    na_mpi_lock();
+    while ((in = na_mpi_inbox_take(self, addr, NA_MPI_MESSAGES)) != NULL) {
+        na_mpi_unlock();
+        (void) na_mpi_deliver(
+            self, addr, &in->header, in->head, in->head_size, in->body, true);
+        na_mpi_lock();
+        na_mpi_in_free(self, in);
+    }
+    na_mpi_unlock();
 }
 
 /* Check the sizes and the plane of a packet of a lane. */
@@ -178,6 +199,24 @@ static const char *na_mpi_check(const struct na_mpi_packet *packet)
     default: fits = header->size == 0 && packet->head_size == 0; break;
     }
     return fits ? NULL : "its size is wrong";
+}
+
+/* Keep the packet of a message that the core does not take yet. It is the first
+ * of its inbox: earlier ones were delivered. Without the lock. */
+static void na_mpi_hold(struct na_mpi_class *self, struct na_mpi_addr *addr,
+    struct na_mpi_packet *packet)
+{
+    na_return_t ret = NA_DISCONNECT;
+
+    na_mpi_lock();
+    if (na_mpi_is_connected(addr))
+        ret = na_mpi_keep(self, addr, NA_MPI_MESSAGES, &packet->header,
+            packet->head, packet->head_size);
+    na_mpi_unlock();
+    packet->held = ret == NA_NOMEM;
+    if (ret == NA_DISCONNECT) /* it has ended meanwhile */
+        (void) na_mpi_deliver(self, addr, &packet->header, packet->head,
+            packet->head_size, NULL, true);
 }
 
 /* The lock is held when these functions are called, and released when they
@@ -206,9 +245,10 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
     if (ret == NA_OVERFLOW)
         why = "too much waits behind a body that does not come";
     na_mpi_unlock();
-    if (!waits)
-        na_mpi_deliver(
-            self, addr, header, packet->head, packet->head_size, NULL);
+    if (!waits &&
+        !na_mpi_deliver(
+            self, addr, header, packet->head, packet->head_size, NULL, false))
+        na_mpi_hold(self, addr, packet);
     return why;
 }
 
@@ -221,6 +261,9 @@ static const char *na_mpi_dispatch_connected(struct na_mpi_class *self,
 
     switch (packet->header.kind) {
     case NA_MPI_RESET:
+        na_mpi_unlock();
+        na_mpi_deliver_last(self, addr);
+        na_mpi_lock();
         na_mpi_unpull(addr, &packet->header);
         na_mpi_unlock();
         na_mpi_kill(self, addr);

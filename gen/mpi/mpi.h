@@ -37,7 +37,9 @@
  * requested only after the packets before it. So after half of NA_MPI_WINDOW in
  * packets, the next message is a body, however small, and while the bodies that
  * were not requested, with the packets before them, have NA_MPI_WINDOW bytes,
- * further messages wait in `sends`.
+ * further messages wait in `sends`. A message that the core does not take yet
+ * (NA_CAP_HOLDS_BACK) stays in the inbox, before those that follow, and no
+ * further bodies are requested.
  *
  * Every packet carries both incarnations. Packets for a closed class are
  * dropped by the next class with the same tags. BYE ends a connection, and is
@@ -81,9 +83,10 @@
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 /* Maximum size of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* Minimum of bytes that may be queued behind a body: more than a correct peer
- * sends before it receives the request for the body. */
-#define NA_MPI_INBOX ((size_t) 1 << 20)
+/* Minimum of bytes of packets that may wait in an inbox: more than a correct
+ * peer sends. After half a window at most, it offers a body; NA_MPI_PULLS of
+ * them may be requested, and then a window more is sent. */
+#define NA_MPI_INBOX ((size_t) 8 << 20)
 /* Bytes of messages that a peer has not received at which a sender stops. Each
  * message counts NA_MPI_COST more for its memory. */
 #define NA_MPI_WINDOW ((uint64_t) 1 << 20)
@@ -206,7 +209,8 @@ struct na_mpi_in {
     unsigned char head[]; /* payload of the packet */
 };
 
-/* Packets queued behind one whose body has not arrived. */
+/* Packets queued behind one whose body has not arrived, or that the core does
+ * not take yet. */
 struct na_mpi_inbox {
     struct na_link ins;
     size_t bytes;
@@ -286,6 +290,11 @@ static struct na_mpi_addr *na_mpi_addr_of(const struct na_addr *addr)
  * FRAMES if only RMA needs it. The lock is held. */
 HG_PRIVATE void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane);
+
+/* The connection ends: deliver the messages that have arrived, in order. By the
+ * polling thread, without the lock. */
+HG_PRIVATE void na_mpi_deliver_last(
+    struct na_mpi_class *self, struct na_mpi_addr *addr);
 
 /* The slot: end the connection, and tell the peer. Without the lock. */
 HG_PRIVATE void na_mpi_addr_abandon(struct na_addr *base);

@@ -277,6 +277,7 @@ const struct na_plugin hg_na_mpi_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "mpi",
     .protocols = na_mpi_protocols,
+    .caps = NA_CAP_HOLDS_BACK,
     .class_size = sizeof(struct na_mpi_class),
     .addr_size = sizeof(struct na_mpi_addr),
     .open = na_mpi_open,

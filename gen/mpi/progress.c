@@ -64,6 +64,39 @@ static unsigned na_mpi_poll_connections(struct na_mpi_class *self)
     return n;
 }
 
+/* Deliver the complete packets of an inbox; returns their number. The lock is
+ * held, but released meanwhile. */
+static unsigned na_mpi_poll_inbox(
+    struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
+{
+    struct na_mpi_in *in;
+    unsigned n = 0;
+
+    na_mpi_pull(self, addr, lane); /* memory may have been short */
+    while ((in = na_mpi_inbox_take(self, addr, lane)) != NULL) {
+        bool taken;
+
+        na_mpi_pull(self, addr, lane);
+        na_mpi_unlock();
+        taken = na_mpi_deliver(
+            self, addr, &in->header, in->head, in->head_size, in->body, false);
+        na_mpi_lock();
+        if (!taken && na_mpi_is_connected(addr)) {
+            na_mpi_inbox_return(self, addr, lane, in);
+            break;
+        }
+        if (!taken) { /* the connection has ended meanwhile */
+            na_mpi_unlock();
+            (void) na_mpi_deliver(self, addr, &in->header, in->head,
+                in->head_size, in->body, true);
+            na_mpi_lock();
+        }
+        na_mpi_in_free(self, in);
+        n++;
+    }
+    return n;
+}
+
 /* Deliver complete packets of inboxes; returns the number of things done. */
 static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
 {
@@ -77,22 +110,12 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
     while ((link = na_plug_list_pop(&turn)) != NULL) {
         struct na_mpi_addr *addr =
             NA_MPI_OF(link, struct na_mpi_addr, receiving);
-        struct na_mpi_in *in = NULL;
         unsigned lane;
 
         assert(na_mpi_is_connected(addr));
         self->base.core->addr_ref(&addr->base);
-        for (lane = 0; lane < NA_MPI_LANES; lane++) {
-            while ((in = na_mpi_inbox_take(
-                        self, addr, (enum na_mpi_lane) lane)) != NULL) {
-                na_mpi_unlock();
-                na_mpi_deliver(
-                    self, addr, &in->header, in->head, in->head_size, in->body);
-                n++;
-                na_mpi_lock();
-                na_mpi_in_free(self, in);
-            }
-        }
+        for (lane = 0; lane < NA_MPI_LANES; lane++)
+            n += na_mpi_poll_inbox(self, addr, (enum na_mpi_lane) lane);
         if (na_plug_list_empty(&addr->receiving) &&
             (!na_plug_list_empty(&addr->inboxes[0].ins) ||
                 !na_plug_list_empty(&addr->inboxes[1].ins)))
@@ -144,6 +167,7 @@ static unsigned na_mpi_poll_time(struct na_mpi_class *self)
         broken = addr->broken;
         na_mpi_send_reset(self, addr);
         na_mpi_unlock();
+        na_mpi_deliver_last(self, addr);
         if (state == NA_MPI_DIALLING)
             na_mpi_unreachable(self, addr);
         else if (broken)

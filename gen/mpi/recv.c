@@ -350,8 +350,8 @@ static void na_mpi_unpull(
     }
 }
 
-/* Remove the first packet of an inbox if it is complete; the caller frees it.
- * The lock is held. */
+/* Remove the first packet of an inbox if it is complete; the caller frees it,
+ * or returns it. The lock is held. */
 static struct na_mpi_in *na_mpi_inbox_take(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
@@ -365,10 +365,8 @@ static struct na_mpi_in *na_mpi_inbox_take(
     if (na_plug_list_empty(&inbox->ins))
         return NULL;
     in = NA_MPI_OF(inbox->ins.next, struct na_mpi_in, link);
-    if (in->header.size > 0 && in->body == NULL) {
-        na_mpi_pull(self, addr, lane); /* memory was short */
+    if (in->header.size > 0 && in->body == NULL)
         return NULL;
-    }
     if (in->header.size > 0 && !in->arrived) {
         error = MPI_Test(&in->request, &done, &status);
         if (error == MPI_SUCCESS && !done)
@@ -385,10 +383,8 @@ static struct na_mpi_in *na_mpi_inbox_take(
     na_plug_list_remove(&in->link);
     assert(inbox->bytes >= sizeof(*in) + in->head_size);
     inbox->bytes -= sizeof(*in) + in->head_size;
-    if (in->header.size == 0 || in->arrived) {
-        na_mpi_pull(self, addr, lane);
+    if (in->header.size == 0 || in->arrived)
         return in;
-    }
     if (error != MPI_SUCCESS) {
         (void) na_mpi_failed(
             self, "cannot receive from", addr->base.name, error);
@@ -401,6 +397,20 @@ static struct na_mpi_in *na_mpi_inbox_take(
     na_mpi_in_free(self, in);
     na_mpi_break(self, addr);
     return NULL;
+}
+
+/* Return a packet that the core does not take yet. Its body counts as one in
+ * transit, so that few others are requested meanwhile. The lock is held. */
+static void na_mpi_inbox_return(struct na_mpi_class *self,
+    struct na_mpi_addr *addr, enum na_mpi_lane lane, struct na_mpi_in *in)
+{
+    struct na_mpi_inbox *inbox = &addr->inboxes[lane];
+
+    na_plug_list_push(inbox->ins.next, &in->link); /* in front */
+    inbox->bytes += sizeof(*in) + in->head_size;
+    inbox->pulled += in->header.size > 0;
+    if (na_plug_list_empty(&addr->receiving))
+        na_plug_list_push(&self->receiving, &addr->receiving);
 }
 
 /* Clear an inbox. Receives stay posted: the peer sends requested bodies, and

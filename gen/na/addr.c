@@ -345,16 +345,24 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
 HG_PRIVATE na_return_t na_addr_take_back(
     na_class_t *na_class, na_addr_t addr, const char *function)
 {
+    struct na_class_core *core;
     na_return_t ret = na_addr_check(na_class, addr, function);
     _Atomic uint32_t *given;
 
     if (ret != NA_SUCCESS)
         return ret;
+    core = na_class_core_of(na_class);
     given = &na_addr_core_of(addr)->given;
     if (atomic_fetch_sub(given, 1) == 0) {
         (void) atomic_fetch_add(given, 1);
         return hg_log_misuse(
             "addr", function, "it was freed more often than it was returned");
+    }
+    if (na_addr_is_dead(addr)) {
+        hg_enter(core->lock);
+        if (na_addr_core_of(addr)->queued_bytes > 0)
+            core->inbox.has_dead = true; /* see na_msg_is_orphan */
+        hg_leave(core->lock);
     }
     na_addr_unref(addr);
     return NA_SUCCESS;

@@ -117,6 +117,7 @@ static const struct na_core na_class_core_table = {
     na_emul_frame_place,
     na_emul_frame_unplace,
     na_msg_addr_connected,
+    na_msg_last,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

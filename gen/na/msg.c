@@ -11,6 +11,8 @@
 
 /* Approximate overhead of the allocator for a block. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
+/* Bytes that last messages may take beyond what all peers together may use. */
+#define NA_MSG_LAST_MAX ((uint64_t) 64 << 20)
 
 /* A message; all pointers are borrowed. */
 struct na_msg_in {
@@ -20,6 +22,7 @@ struct na_msg_in {
     na_tag_t tag;
     uint8_t plane;
     uint8_t target; /* number of a sink or id of a context */
+    bool last;      /* of a connection that has ended */
 };
 
 /* A queued copy of a message, which waits for a receive or a sink. */
@@ -81,9 +84,22 @@ static void na_msg_free(struct na_msg_kept *kept)
     hg_mem_free(kept);
 }
 
-/* Drop queued messages of dead peers, or all. */
-static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
+/* Whether nothing can receive a queued message: its sender is dead, and the
+ * message is a call, or the application has no address of its sender. */
+static bool na_msg_is_orphan(const struct na_msg_kept *kept)
 {
+    struct na_addr *source = kept->in.source;
+
+    return na_addr_is_dead(source) && kept->in.plane != NA_MSG_UNEXPECTED &&
+        (kept->in.plane == NA_MSG_RPC ||
+            atomic_load(&na_addr_core_of(source)->given) == 0);
+}
+
+/* Drop queued messages that nothing can receive, or all. Returns their
+ * number. */
+static unsigned na_msg_drop_kept(struct na_inbox *inbox, bool all)
+{
+    unsigned n = 0;
     unsigned i;
 
     inbox->has_dead = false;
@@ -94,31 +110,49 @@ static void na_msg_drop_kept(struct na_inbox *inbox, bool all)
             struct na_msg_kept *kept = na_msg_kept_of(link);
 
             link = link->next;
-            if (!all && !na_addr_is_dead(kept->in.source))
+            if (!all && !na_msg_is_orphan(kept))
                 continue;
             na_msg_take(inbox, kept);
             na_msg_free(kept);
+            n++;
         }
     }
+    return n;
+}
+
+/* Make space in the queue. */
+static void na_msg_drop_orphans(struct na_class_core *core)
+{
+    unsigned n = na_msg_drop_kept(&core->inbox, false);
+
+    if (n == 0)
+        return;
+    core->pub.core->count(&core->pub, "msg_dropped", n);
+    hg_log_warning("msg",
+        "dropped %u messages of peers that have ended: no receive can get them",
+        n);
 }
 
 HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
 {
     hg_enter(core->lock);
-    na_msg_drop_kept(&core->inbox, true);
+    (void) na_msg_drop_kept(&core->inbox, true);
     assert(core->inbox.queued_bytes == 0);
     hg_leave(core->lock);
 }
 
-/* Whether `weight` more bytes would exceed the sender's share. */
+/* Whether a message of this weight would exceed the sender's share, or if it is
+ * a last one, the limit for these. */
 static bool na_msg_is_full(const struct na_class_core *core,
-    const struct na_addr *source, uint64_t weight)
+    const struct na_msg_in *in, uint64_t weight)
 {
     uint64_t limit = core->info.max_queue_bytes;
 
     if (limit > UINT64_MAX / 4)
         limit = UINT64_MAX / 4; /* sums cannot overflow */
-    return !na_core_is_fair(na_addr_core_of(source)->queued_bytes,
+    if (in->last)
+        return core->inbox.queued_bytes + weight > 2 * limit + NA_MSG_LAST_MAX;
+    return !na_core_is_fair(na_addr_core_of(in->source)->queued_bytes,
         core->inbox.queued_bytes, weight, limit);
 }
 
@@ -132,9 +166,9 @@ static na_return_t na_msg_keep(
     struct na_msg_kept *kept;
 
     assert(hg_is_inside(core->lock));
-    if (na_msg_is_full(core, in->source, weight) && inbox->has_dead)
-        na_msg_drop_kept(inbox, false);
-    if (na_msg_is_full(core, in->source, weight))
+    if (na_msg_is_full(core, in, weight) && inbox->has_dead)
+        na_msg_drop_orphans(core);
+    if (na_msg_is_full(core, in, weight))
         return NA_AGAIN;
     kept =
         (struct na_msg_kept *) hg_mem_alloc(sizeof(*kept) + (size_t) in->size);
@@ -314,11 +348,13 @@ HG_NOINLINE static struct na_op *na_msg_seek_receive(
     return na_msg_find_receive(&core->inbox, in);
 }
 
-/* Count and log a message that was not accepted; `ret` is the reason. */
+/* A message was not accepted; `ret` is the reason. NA_AGAIN: the transport
+ * keeps it. Else it is dropped, counted and logged. */
 HG_NOINLINE static na_return_t na_msg_refused(
     struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
 {
-    if (ret == NA_AGAIN && (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
+    if ((ret == NA_AGAIN || ret == NA_NOMEM) && !in->last &&
+        (part->ops.caps & NA_CAP_HOLDS_BACK) != 0) {
         part->head->inbox.held = true;
         return NA_AGAIN;
     }
@@ -327,6 +363,27 @@ HG_NOINLINE static na_return_t na_msg_refused(
         in->size, in->source->name != NULL ? in->source->name : "a peer",
         NA_Error_to_string(ret));
     return NA_SUCCESS;
+}
+
+/* Deliver a message to a receive, or queue it. `ret`: the result of its sink;
+ * NA_NOENTRY: it has none. */
+static na_return_t na_msg_accept(
+    struct na_class_core *part, const struct na_msg_in *in, na_return_t ret)
+{
+    struct na_class_core *core = part->head;
+
+    if (in->source->stranger && in->plane != NA_MSG_RPC) {
+        ret = NA_PERMISSION;
+    } else if (ret == NA_NOENTRY) {
+        struct na_op *op = na_msg_find_receive(&core->inbox, in);
+
+        if (op == NULL)
+            op = na_msg_seek_receive(core, in);
+        if (op != NULL)
+            na_msg_fill(op, in);
+        ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, in);
+    }
+    return ret == NA_SUCCESS ? ret : na_msg_refused(part, in, ret);
 }
 
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
@@ -342,23 +399,30 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
-        struct na_msg_in in = {source, data, size, tag, plane, target};
+        struct na_msg_in in = {source, data, size, tag, plane, target, false};
 
-        if (source->stranger && plane != NA_MSG_RPC) {
-            ret = NA_PERMISSION;
-        } else if (ret == NA_NOENTRY) {
-            struct na_op *op = na_msg_find_receive(&core->inbox, &in);
-
-            if (op == NULL)
-                op = na_msg_seek_receive(core, &in);
-            if (op != NULL)
-                na_msg_fill(op, &in);
-            ret = op != NULL ? NA_SUCCESS : na_msg_keep(core, &in);
-        }
-        if (ret != NA_SUCCESS)
-            ret = na_msg_refused(part, &in, ret);
+        ret = na_msg_accept(part, &in, ret);
     }
     hg_leave(core->lock);
+    return ret;
+}
+
+HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    struct na_class_core *part = na_class_core_of(na_class);
+    struct na_msg_in in = {source, data, size, tag, plane, target, true};
+    na_return_t ret = NA_NOENTRY;
+
+    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    hg_enter(part->head->lock);
+    if (plane == NA_MSG_RPC)
+        ret = na_sink_deliver(part->head, source, target, tag, data, size);
+    if (ret != NA_SUCCESS)
+        ret = na_msg_accept(part, &in, ret);
+    hg_leave(part->head->lock);
+    assert(ret == NA_SUCCESS);
     return ret;
 }
 

@@ -19,11 +19,16 @@
  *   the cost of storing it. A peer may use at most half of what is free, as in
  *   limit.h: one peer alone can use all of max_queue_bytes, and all together at
  *   most twice as much.
- * - If a message has no receiver and no space in the queue, a transport that
- *   holds senders back (NA_CAP_HOLDS_BACK) offers it again. With other
- *   transports it is dropped, counted as "msg_dropped" and logged as a warning.
+ * - If a message has no receiver and no space in the queue, or there is no
+ *   memory for a copy, a transport that holds senders back (NA_CAP_HOLDS_BACK)
+ *   offers it again. With other transports it is dropped. A message that is
+ *   dropped is counted as "msg_dropped" and logged as a warning.
+ * - When a connection ends, the transport delivers what it still holds with
+ *   na_msg_last. Their sender cannot be held back any more, so these messages
+ *   may exceed its share.
  * - A queued message can be received after its sender died. If space is needed,
- *   messages of dead peers are dropped first.
+ *   those messages of dead peers are dropped that nothing can receive: calls,
+ *   and expected messages of a peer of which the application has no address.
  *
  * Locking: the lock of the class is held around all functions here except for
  * the NA interface, which takes it.
@@ -41,6 +46,11 @@ HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core);
 
 /* core->msg_arrived. Any thread, with the lock or without. */
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size);
+
+/* core->msg_last. Any thread, with the lock or without. */
+HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 

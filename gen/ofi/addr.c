@@ -23,6 +23,8 @@ static struct na_ofi_addr *na_ofi_addr_new(
     na_plug_list_init(&addr->lookups);
     na_plug_list_init(&addr->sends);
     na_plug_list_init(&addr->closers);
+    na_plug_list_init(&addr->held);
+    na_plug_list_init(&addr->holding);
     addr->at = FI_ADDR_UNSPEC;
     return addr;
 }
@@ -391,6 +393,7 @@ static void na_ofi_lost(
         core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
             "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
+    (void) na_ofi_offer(self, addr);
     (void) na_ofi_complete_all(self, &lookups, code, NULL);
     (void) na_ofi_complete_all(self, &sends, ret, NULL);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
@@ -436,6 +439,7 @@ static void na_ofi_addr_release(struct na_addr *base)
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(base);
     struct na_ofi_far *far;
+    struct na_link *link;
 
     if (self->av != NULL) {
         na_ofi_lock(&self->lock);
@@ -449,6 +453,8 @@ static void na_ofi_addr_release(struct na_addr *base)
         addr->far = far->next;
         self->base.core->free(far);
     }
+    while ((link = na_plug_list_pop(&addr->held)) != NULL)
+        self->base.core->free(NA_OFI_OF(link, struct na_ofi_held, link));
 }
 
 /* The slot: the core abandons the peer. */
@@ -494,6 +500,8 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
 
+    while (na_plug_list_pop(&self->holding) != NULL)
+        continue;
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 

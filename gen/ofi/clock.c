@@ -236,6 +236,7 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
+    na_plug_list_init(&self->holding);
     self->period = (death < lookup ? death : lookup) / 8;
     if (self->period > NA_OFI_TICK_MAX)
         self->period = NA_OFI_TICK_MAX;

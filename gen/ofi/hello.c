@@ -108,6 +108,10 @@ static na_return_t na_ofi_ask(
         (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
     addr->deadline = addr->limit;
     addr->late = 0;
+    atomic_store(&addr->sent, 0);
+    atomic_store(&addr->granted, 0);
+    atomic_store(&addr->taken, 0);
+    addr->grant = 0;
     atomic_store(&addr->context, 0); /* the others may be closed */
     atomic_store(&addr->state, NA_OFI_ASKED);
     self->base.core->addr_ref(&addr->base);
@@ -461,6 +465,8 @@ static void na_ofi_part(struct na_ofi_class *self, struct na_ofi_addr *addr)
         na_plug_list_move(&closers, &addr->closers);
     }
     na_ofi_unlock(&self->lock);
+    if (ready)
+        (void) na_ofi_offer(self, addr);
     (void) na_ofi_complete_all(self, &closers, NA_SUCCESS, NULL);
     if (ready && addr->accepted) {
         na_ofi_lost(self, addr, NA_DISCONNECT);

@@ -312,7 +312,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     memset(bytes, 0, NA_OFI_HANDLE);
     bytes[0] = 'h';
     bytes[1] = 'O';
-    bytes[2] = NA_OFI_VERSION;
+    bytes[2] = NA_OFI_MEM_VERSION;
     bytes[3] = (unsigned char) base->flags;
     bytes[4] = (unsigned char) na_ofi_raw_size(self);
     na_plug_put32(bytes + 8, count);
@@ -394,7 +394,7 @@ static na_return_t na_ofi_mem_deserialize(
     uint32_t count;
 
     if (buf_size < NA_OFI_HANDLE || p[0] != 'h' || p[1] != 'O' ||
-        p[2] != NA_OFI_VERSION || p[3] < NA_MEM_READ_ONLY ||
+        p[2] != NA_OFI_MEM_VERSION || p[3] < NA_MEM_READ_ONLY ||
         p[3] > NA_MEM_READWRITE || p[4] != na_ofi_raw_size(self) || p[5] != 0 ||
         p[6] != 0 || p[7] != 0 || na_plug_get32(p + 12) != 0)
         return NA_PROTOCOL_ERROR;

@@ -34,6 +34,14 @@
  * a computing peer answers, and serves puts and gets if the provider needs
  * progress for that.
  *
+ * Each connection has a window for messages in each direction: a sender counts
+ * what its peer has not granted back, and sends nothing more when that reaches
+ * NA_OFI_WINDOW. Messages then wait in `sends`. The receiver grants what the
+ * core has taken. Messages that the core does not take yet are copied and held
+ * (NA_CAP_HOLDS_BACK), because the buffers serve all peers. So a peer that does
+ * not poll, or does not take its messages, delays only what is sent to it, and
+ * uses a limited amount of memory at both sides.
+ *
  * Locks, outermost first:
  *     clock_lock           the table of endpoints: held while one is opened,
  *                          and while the clock iterates over them
@@ -71,9 +79,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#define NA_OFI_VERSION 1
-#define NA_OFI_HEADER 24   /* bytes in front of every message */
-#define NA_OFI_RAW_MAX 256 /* bytes of a provider's address */
+#define NA_OFI_VERSION 2
+#define NA_OFI_MEM_VERSION 1 /* of a memory handle */
+#define NA_OFI_HEADER 24     /* bytes in front of every message */
+#define NA_OFI_RAW_MAX 256   /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
 /* With ofi_rxm a receiver fetches messages larger than RXM_MAX. If the sender
  * dies meanwhile, libfabric 1.17 never completes the receive of such a message,
@@ -88,8 +97,9 @@
 #define NA_OFI_IOV_MAX 8      /* segments of a piece */
 #define NA_OFI_SMALL 4096     /* bytes of a small buffer for sending */
 #define NA_OFI_INJECT_MAX 512 /* bytes that are gathered on the stack */
-/* Bytes of messages to a peer that the provider has at which further ones wait.
- * Each counts NA_OFI_COST more. */
+/* Bytes of messages, not granted back, at which further ones wait. Each counts
+ * its header, and NA_OFI_COST for its memory. Both sides must have the same
+ * values. */
 #define NA_OFI_WINDOW ((uint64_t) 1 << 20)
 #define NA_OFI_COST 128u
 #define NA_OFI_RECV_MIN ((size_t) 256 << 10) /* of a multi-receive buffer */
@@ -109,8 +119,9 @@ enum na_ofi_kind {
     NA_OFI_HELLO = 1,
     NA_OFI_WELCOME,
     NA_OFI_MESSAGE,
-    NA_OFI_BYE,  /* "I close" */
-    NA_OFI_LINK, /* to an endpoint for puts and gets: see rma.c */
+    NA_OFI_BYE,   /* "I close" */
+    NA_OFI_LINK,  /* to an endpoint for puts and gets: see rma.c */
+    NA_OFI_GRANT, /* "send so many more bytes of messages" */
     NA_OFI_KIND_MAX
 };
 
@@ -159,8 +170,18 @@ struct na_ofi_buffer {
     struct fid_mr *mr;          /* where the provider wants FI_MR_LOCAL */
     void *desc;
     size_t size;
-    uint64_t weight; /* of a message, with those injected before it */
     unsigned char *bytes;
+};
+
+/* A copy of a message that the core did not take yet. */
+struct na_ofi_held {
+    struct na_link link;
+    uint64_t token; /* of the connection that it came by */
+    na_tag_t tag;
+    uint8_t plane;
+    uint8_t target;
+    size_t size;
+    unsigned char bytes[];
 };
 
 /* An entry of the address vector. A provider may return one entry for all
@@ -228,9 +249,17 @@ struct na_ofi_addr {
     struct na_plug_query *query;
     uint64_t limit;          /* time in ns for all its numbers */
     _Atomic unsigned flight; /* pieces of puts and gets */
-    _Atomic uint64_t unsent; /* bytes of messages that the provider has */
-    uint64_t injected; /* ... of those that it reports no end of; guarded by the
-                          class's lock of the core */
+    /* Bytes of messages sent, by a thread that holds the core's lock, and those
+     * of them that the peer has granted back. */
+    _Atomic uint64_t sent;
+    _Atomic uint64_t granted;
+    _Atomic uint64_t taken; /* bytes that the core has taken ... */
+    uint64_t grant;         /* ... and those for which a GRANT is due */
+    struct na_link held;    /* messages that the core did not take, in order */
+    uint64_t held_bytes;
+    _Atomic bool holds;     /* `held` is not empty */
+    bool offering;          /* a thread offers them */
+    struct na_link holding; /* class->holding, while `held` is not empty */
     /* Endpoints of this class that the peer connected with, for puts and gets:
      * a bit each. See rma.c. */
     _Atomic uint64_t linked[NA_OFI_CONTEXTS / 64];
@@ -363,6 +392,8 @@ struct na_ofi_class {
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
     struct na_link due;
+    struct na_link holding;
+    _Atomic unsigned holders; /* addresses there */
     /* Something could not be sent at once: the clock ticks every
      * millisecond. */
     _Atomic bool hurry;
@@ -459,6 +490,17 @@ HG_PRIVATE ssize_t na_ofi_send_control(
  * will be when the host's name is resolved; else the error. The class's lock is
  * held. */
 HG_PRIVATE na_return_t na_ofi_connect(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Offer the messages held of an address to the core; returns how many it took.
+ * It takes all if the connection has ended. No lock is held; the caller has a
+ * reference. */
+HG_PRIVATE unsigned na_ofi_offer(
+    struct na_ofi_class *self, struct na_ofi_addr *addr);
+
+/* Send the GRANT that is due. 0, or an error of libfabric. The class's lock is
+ * held. */
+HG_PRIVATE ssize_t na_ofi_send_grant(
     struct na_ofi_class *self, struct na_ofi_addr *addr);
 
 /* Have a peer connect itself with an endpoint for puts and gets. NA_SUCCESS: it

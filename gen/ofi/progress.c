@@ -41,7 +41,7 @@ static unsigned na_ofi_poll(struct na_context *context)
         atomic_store_explicit(&end->polled, true, memory_order_relaxed);
     if (end != first && !na_ofi_is_attended(first))
         n += na_ofi_try_poll(first);
-    return n;
+    return n + na_ofi_offer_all(end->na_class);
 }
 
 /* The slot. No descriptor, so that the core polls every millisecond, if a

@@ -190,6 +190,197 @@ static struct na_ofi_addr *na_ofi_sender(
     return addr;
 }
 
+/* ---- The window ---- */
+
+static ssize_t na_ofi_send_grant(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    struct na_ofi_header header;
+    ssize_t rc;
+
+    if (addr->grant == 0 || atomic_load(&addr->state) != NA_OFI_READY)
+        return 0;
+    memset(&header, 0, sizeof(header));
+    header.kind = NA_OFI_GRANT;
+    header.source = addr->home;
+    header.token = atomic_load(&addr->theirs);
+    header.tag = (na_tag_t) addr->grant;
+    rc = na_ofi_post(
+        self->ends[addr->home], addr, addr->at, &header, NULL, 0, 0);
+    if (rc == 0)
+        addr->grant = 0;
+    return rc;
+}
+
+/* The peer grants `bytes`: send what waits for that. The class's lock is
+ * held. */
+static void na_ofi_granted(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint64_t bytes)
+{
+    uint64_t granted = atomic_load(&addr->granted);
+    uint64_t left = atomic_load(&addr->sent) - granted;
+
+    atomic_store(&addr->granted, granted + (bytes < left ? bytes : left));
+    if (!na_plug_list_empty(&addr->sends))
+        na_ofi_push_due(self, addr);
+}
+
+/* The core has taken messages that count `weight`. Half a window is granted at
+ * a time. No lock is held. */
+static void na_ofi_taken(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, uint64_t weight)
+{
+    uint64_t taken =
+        atomic_fetch_add_explicit(&addr->taken, weight, memory_order_relaxed);
+
+    if (taken + weight < NA_OFI_WINDOW / 2)
+        return;
+    na_ofi_lock(&self->lock);
+    taken = atomic_exchange(&addr->taken, 0);
+    if (addr->base.self)
+        na_ofi_granted(self, addr, taken);
+    else
+        addr->grant += taken;
+    if (na_ofi_send_grant(self, addr) != 0)
+        na_ofi_push_due(self, addr); /* again, or an error ends it there */
+    na_ofi_unlock(&self->lock);
+}
+
+/* Hold a message until the core takes it. Its connection ends if its sender
+ * exceeds the window, or if there is no memory. */
+static const char *na_ofi_hold(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const unsigned char *body, size_t size)
+{
+    const struct na_core *core = self->base.core;
+    struct na_ofi_held *held =
+        (struct na_ofi_held *) core->alloc(sizeof(*held) + size);
+    bool too_much;
+
+    if (held == NULL) {
+        core->count(&self->base, "msg_dropped", 1);
+        core->log(HG_LOG_LEVEL_ERROR, "ofi",
+            "no memory for a message of %s: the connection ends",
+            addr->base.name);
+        na_ofi_addr_abandon(&addr->base);
+        return NULL;
+    }
+    na_plug_list_init(&held->link);
+    held->token = header->token;
+    held->tag = header->tag;
+    held->plane = header->plane;
+    held->target = header->target;
+    held->size = size;
+    memcpy(held->bytes, body, size);
+    na_ofi_lock(&self->lock);
+    too_much = addr->held_bytes >= NA_OFI_WINDOW;
+    if (!too_much) {
+        addr->held_bytes += size + NA_OFI_HEADER + NA_OFI_COST;
+        na_plug_list_push(&addr->held, &held->link);
+        atomic_store(&addr->holds, true);
+        if (na_plug_list_empty(&addr->holding)) {
+            na_plug_list_push(&self->holding, &addr->holding);
+            atomic_fetch_add(&self->holders, 1);
+        }
+    }
+    na_ofi_unlock(&self->lock);
+    if (too_much) {
+        core->free(held);
+        na_ofi_addr_abandon(&addr->base);
+        return "it exceeds the window";
+    }
+    if (atomic_load(&addr->state) != NA_OFI_READY)
+        (void) na_ofi_offer(self, addr); /* it has ended meanwhile */
+    else if (na_ofi_in_clock)
+        core->wake(&self->base); /* a receive may have been posted meanwhile */
+    return NULL;
+}
+
+static unsigned na_ofi_offer(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    const struct na_core *core = self->base.core;
+    uint64_t weight = 0;
+    unsigned n = 0;
+
+    na_ofi_lock(&self->lock);
+    if (addr->offering || na_plug_list_empty(&addr->held)) {
+        na_ofi_unlock(&self->lock);
+        return 0;
+    }
+    addr->offering = true;
+    while (!na_plug_list_empty(&addr->held)) {
+        struct na_ofi_held *held =
+            NA_OFI_OF(addr->held.next, struct na_ofi_held, link);
+        bool last = atomic_load(&addr->state) != NA_OFI_READY;
+        na_return_t ret;
+
+        na_ofi_unlock(&self->lock);
+        ret = (last ? core->msg_last : core->msg_arrived)(&self->base,
+            &addr->base, held->plane, held->target, held->tag, held->bytes,
+            held->size);
+        na_ofi_lock(&self->lock);
+        if (ret == NA_AGAIN && atomic_load(&addr->state) == NA_OFI_READY)
+            break;
+        if (ret == NA_AGAIN)
+            continue; /* it has ended meanwhile */
+        na_plug_list_remove(&held->link);
+        addr->held_bytes -= held->size + NA_OFI_HEADER + NA_OFI_COST;
+        if (held->token == addr->token)
+            weight += held->size + NA_OFI_HEADER + NA_OFI_COST;
+        core->free(held);
+        n++;
+    }
+    addr->offering = false;
+    if (na_plug_list_empty(&addr->held)) {
+        atomic_store(&addr->holds, false);
+        na_plug_list_remove(&addr->holding);
+        atomic_fetch_sub(&self->holders, 1);
+    }
+    na_ofi_unlock(&self->lock);
+    na_ofi_taken(self, addr, weight);
+    return n;
+}
+
+/* Offer the messages held of all addresses, each once. */
+static unsigned na_ofi_offer_all(struct na_ofi_class *self)
+{
+    unsigned left = atomic_load_explicit(&self->holders, memory_order_relaxed);
+    unsigned n = 0;
+
+    for (; left > 0; left--) {
+        struct na_ofi_addr *addr = NULL;
+        struct na_link *link;
+
+        na_ofi_lock(&self->lock);
+        link = na_plug_list_pop(&self->holding);
+        if (link != NULL) {
+            na_plug_list_push(&self->holding, link);
+            addr = NA_OFI_OF(link, struct na_ofi_addr, holding);
+            self->base.core->addr_ref(&addr->base);
+        }
+        na_ofi_unlock(&self->lock);
+        if (addr == NULL)
+            break;
+        n += na_ofi_offer(self, addr);
+        self->base.core->addr_unref(&addr->base);
+    }
+    return n;
+}
+
+/* Deliver a message, after those that are held. */
+static const char *na_ofi_message(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, const struct na_ofi_header *header,
+    const unsigned char *body, size_t size)
+{
+    if (atomic_load_explicit(&addr->holds, memory_order_acquire) ||
+        self->base.core->msg_arrived(&self->base, &addr->base, header->plane,
+            header->target, header->tag, body, size) == NA_AGAIN)
+        return na_ofi_hold(self, addr, header, body, size);
+    na_ofi_taken(self, addr, size + NA_OFI_HEADER + NA_OFI_COST);
+    return NULL;
+}
+
 /* Deliver a message, or return why its sender may not send it. */
 static const char *na_ofi_deliver(struct na_ofi_end *end,
     struct na_ofi_addr *addr, const struct na_ofi_header *header,
@@ -201,15 +392,26 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
     if (header->kind == NA_OFI_MESSAGE) {
         if (addr == NULL || atomic_load(&addr->state) != NA_OFI_READY)
             return "its sender is not a peer (any more)";
-        if (header->plane >= NA_MSG_PLANE_MAX ||
-            size > (header->plane == NA_MSG_EXPECTED
+        if (header->plane >= NA_MSG_PLANE_MAX)
+            return "there is no such plane";
+        if (size > (header->plane == NA_MSG_EXPECTED
                            ? self->base.max_expected_size
-                           : self->base.max_unexpected_size))
-            return "its size or plane is wrong";
+                           : self->base.max_unexpected_size)) {
+            na_ofi_addr_abandon(&addr->base); /* it learns that one is lost */
+            return "it is longer than the longest message of this class";
+        }
         atomic_store_explicit(
             &addr->context, header->source, memory_order_relaxed);
-        (void) self->base.core->msg_arrived(&self->base, &addr->base,
-            header->plane, header->target, header->tag, body, size);
+        return na_ofi_message(self, addr, header, body, size);
+    }
+    if (header->kind == NA_OFI_GRANT) {
+        if (size != 0)
+            return "a GRANT with a body";
+        if (addr == NULL)
+            return NULL; /* it was given up before the message arrived */
+        na_ofi_lock(&self->lock);
+        na_ofi_granted(self, addr, header->tag);
+        na_ofi_unlock(&self->lock);
         return NULL;
     }
     if (header->kind == NA_OFI_BYE) {

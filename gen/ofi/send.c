@@ -110,14 +110,21 @@ static void na_ofi_gather(unsigned char *p, const struct na_ofi_header *header,
     }
 }
 
-/* Whether the provider has as many bytes for the peer as it may keep, because
- * the peer does not read. Providers accept any number. They do not report when
- * an injected message was sent: such messages are counted with the next one
- * that is not injected, at the latest after half a window. */
+/* Whether the window of the peer is full: messages wait for its GRANT. */
 static bool na_ofi_must_wait(struct na_ofi_addr *addr)
 {
-    return atomic_load_explicit(&addr->unsent, memory_order_relaxed) >=
+    return atomic_load_explicit(&addr->sent, memory_order_relaxed) -
+        atomic_load_explicit(&addr->granted, memory_order_relaxed) >=
         NA_OFI_WINDOW;
+}
+
+/* A message of `size` bytes, header included, was sent. */
+static void na_ofi_count_sent(struct na_ofi_addr *addr, size_t size)
+{
+    uint64_t sent = atomic_load_explicit(&addr->sent, memory_order_relaxed);
+
+    atomic_store_explicit(
+        &addr->sent, sent + size + NA_OFI_COST, memory_order_relaxed);
 }
 
 /* Send a message of `size` bytes and a header, which are copied. 0, or a
@@ -129,22 +136,20 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     struct na_ofi_class *self = end->na_class;
     bool message = header->kind == NA_OFI_MESSAGE;
     struct na_ofi_buffer *buffer;
-    uint64_t weight;
     ssize_t rc;
 
     size += NA_OFI_HEADER;
-    weight = size + NA_OFI_COST;
     assert(size <= self->message_size && at != FI_ADDR_UNSPEC);
     if (message && na_ofi_must_wait(addr))
         return -FI_EAGAIN;
     if (message && size <= NA_OFI_INJECT_MAX &&
-        size <= self->info->tx_attr->inject_size &&
-        addr->injected < NA_OFI_WINDOW / 2) {
+        size <= self->info->tx_attr->inject_size) {
         unsigned char bytes[NA_OFI_INJECT_MAX];
 
         na_ofi_gather(bytes, header, segments, count);
         rc = fi_inject(end->ep, bytes, size, at);
-        addr->injected += rc == 0 ? weight : 0;
+        if (rc == 0)
+            na_ofi_count_sent(addr, size);
         return rc;
     }
     na_ofi_lock(&end->lock);
@@ -161,13 +166,11 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     if (rc == 0) {
         buffer->addr = addr;
         self->base.core->addr_ref(&addr->base);
-        buffer->weight = message ? weight + addr->injected : 0;
-        atomic_fetch_add(&addr->unsent, buffer->weight);
     } else
         na_ofi_buffer_put(end, buffer);
-    if (rc == 0 && message)
-        addr->injected = 0;
     na_ofi_unlock(&end->lock);
+    if (rc == 0 && message)
+        na_ofi_count_sent(addr, size);
     return rc;
 }
 
@@ -181,7 +184,6 @@ static struct na_ofi_addr *na_ofi_sent(
 
     na_ofi_lock(&end->lock);
     addr = buffer->addr; /* set by na_ofi_post, maybe after the completion */
-    atomic_fetch_sub(&addr->unsent, buffer->weight);
     na_ofi_buffer_put(end, buffer);
     na_ofi_unlock(&end->lock);
     return addr;
@@ -226,10 +228,11 @@ static ssize_t na_ofi_post_msg(
  * progress. */
 static _Thread_local bool na_ofi_in_clock;
 
+/* Whether messages can be sent. Those that wait for a GRANT cannot. */
 static bool na_ofi_has_sends(struct na_ofi_addr *addr)
 {
     return atomic_load(&addr->state) == NA_OFI_READY &&
-        !na_plug_list_empty(&addr->sends);
+        !na_plug_list_empty(&addr->sends) && !na_ofi_must_wait(addr);
 }
 
 /* Whether a lookup was not answered in time. A thread that makes progress ends
@@ -266,10 +269,10 @@ static ssize_t na_ofi_flush_links(
     return waits && self->turn <= addr->link_until ? -FI_EAGAIN : 0;
 }
 
-/* Send what waits for an address: HELLO, WELCOME, messages. 0, -FI_EAGAIN, or
- * the error that ends it. The class's lock is held. A send is completed with it
- * held, before another thread can deliver an answer: the class still holds a
- * reference to the address, so no slot is called. */
+/* Send what waits for an address: HELLO, WELCOME, GRANT, messages. 0,
+ * -FI_EAGAIN, or the error that ends it. The class's lock is held. A send is
+ * completed with it held, before another thread can deliver an answer: the
+ * class still holds a reference to the address, so no slot is called. */
 static ssize_t na_ofi_flush_addr(
     struct na_ofi_class *self, struct na_ofi_addr *addr, unsigned *n_p)
 {
@@ -289,6 +292,8 @@ static ssize_t na_ofi_flush_addr(
         addr->hello = false;
         addr->tries = 0;
     }
+    if (rc == 0)
+        rc = na_ofi_send_grant(self, addr);
     if (rc == 0 && na_ofi_in_clock && na_ofi_has_sends(addr))
         rc = -FI_EAGAIN;
     while (rc == 0 && na_ofi_has_sends(addr)) {
@@ -303,6 +308,8 @@ static ssize_t na_ofi_flush_addr(
     }
     if (rc != 0 || atomic_load(&addr->state) != NA_OFI_READY)
         return rc;
+    if (!na_plug_list_empty(&addr->sends))
+        return na_ofi_flush_links(self, addr);
     atomic_store(&addr->open, true);
     return na_plug_list_empty(&addr->closers) ? na_ofi_flush_links(self, addr)
                                               : 0;
@@ -337,7 +344,9 @@ static unsigned na_ofi_flush(struct na_ofi_class *self)
         if (rc == -FI_EAGAIN || rc == -FI_ENOMEM) {
             if (na_ofi_flush_soon(addr))
                 na_plug_list_push(&again, link);
-        } else if (rc != 0 || !na_plug_list_empty(&addr->closers)) {
+        } else if (rc != 0 ||
+            (!na_plug_list_empty(&addr->closers) &&
+                na_plug_list_empty(&addr->sends))) {
             ended = addr;
             self->base.core->addr_ref(&addr->base);
         }
@@ -365,7 +374,7 @@ static na_return_t na_ofi_send_later(
     if (ret == NA_SUCCESS || ret == NA_AGAIN) {
         atomic_store(&addr->open, false);
         na_plug_list_push(&addr->sends, &op->link);
-        if (ret == NA_SUCCESS)
+        if (ret == NA_SUCCESS && !na_ofi_must_wait(addr))
             na_ofi_push_due(self, addr);
         ret = NA_SUCCESS;
     }

@@ -297,8 +297,9 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
         /* In the ring: the receiver copies it before checking it. */
-        return na_msg_arrived(&self->base, &addr->base, record->plane,
-            record->target, tag, payload + record->extra, size);
+        return (addr->state == NA_SM_DYING ? na_msg_last : na_msg_arrived)(
+            &self->base, &addr->base, record->plane, record->target, tag,
+            payload + record->extra, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
@@ -329,15 +330,6 @@ static unsigned na_sm_flow_deliver(
             break;
         if (ret == NA_SUCCESS)
             ret = na_sm_flow_dispatch(self, addr, &record, payload);
-        if (ret == NA_AGAIN && addr->state == NA_SM_DYING) {
-            /* A dead peer cannot be made to wait. */
-            self->base.core->count(&self->base, "msg_dropped", 1);
-            hg_log_warning("sm",
-                "dropped a message of process %ld, which has ended: the queue "
-                "is full",
-                (long) addr->user.pid);
-            ret = NA_SUCCESS;
-        }
         addr->held = ret == NA_AGAIN;
         if (ret != NA_SUCCESS)
             break;

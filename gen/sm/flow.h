@@ -53,8 +53,7 @@ HG_PRIVATE unsigned na_sm_flow_visit_hinted(struct na_sm_class *self);
 /* Set the hints of all peers that have records, in case a peer cleared them. */
 HG_PRIVATE void na_sm_flow_hint_all(struct na_sm_class *self);
 
-/* Deliver the remaining records of a peer that has ended. Messages that the
- * core does not accept are dropped, counted and logged. */
+/* Deliver the remaining records of a peer that has ended. */
 HG_PRIVATE void na_sm_flow_drain(
     struct na_sm_class *self, struct na_sm_addr *addr);
 

@@ -14,6 +14,8 @@
 #define NA_ZMQ_NO_HELLO "its sender has not finished the handshake"
 /* Reasons that decide whether the connection ends: see na_zmq_is_hostile. */
 static const char na_zmq_too_much[] = "it exceeds the window";
+static const char na_zmq_too_long[] =
+    "it is longer than the longest message of this class";
 static const char na_zmq_other_version[] = NA_ZMQ_OTHER_VERSION;
 
 /* Complete the operations in the caller's list `ops`. Each is removed with the
@@ -408,16 +410,19 @@ static const char *na_zmq_foreign(
     return hello ? na_zmq_other_version : NA_ZMQ_OTHER_VERSION;
 }
 
-/* Offer a message to the core. False: its queue is full. */
-static bool na_zmq_offer(struct na_zmq_class *self, struct na_zmq_in *in)
+/* Offer a message to the core. False: its queue is full. `last`: the connection
+ * has ended. */
+static bool na_zmq_offer(
+    struct na_zmq_class *self, struct na_zmq_in *in, bool last)
 {
+    const struct na_core *core = self->base.core;
     const unsigned char *p =
         (const unsigned char *) zmq_msg_data(&in->parts[0]);
     size_t size = zmq_msg_size(&in->parts[0]);
 
-    if (self->base.core->msg_arrived(&self->base, &in->addr->base, p[4], p[5],
-            na_plug_get32(p + 8), p + NA_ZMQ_HEADER,
-            size - NA_ZMQ_HEADER) == NA_AGAIN)
+    if ((last ? core->msg_last : core->msg_arrived)(&self->base,
+            &in->addr->base, p[4], p[5], na_plug_get32(p + 8),
+            p + NA_ZMQ_HEADER, size - NA_ZMQ_HEADER) == NA_AGAIN)
         return false;
     na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, na_zmq_weight(size, 0));
     return true;
@@ -440,14 +445,15 @@ static const char *na_zmq_message(struct na_zmq_class *self,
 
     if (*received >= NA_ZMQ_WINDOW)
         return na_zmq_too_much;
+    if (size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
+                                        : self->base.max_unexpected_size))
+        return na_zmq_too_long;
     *received += weight;
-    if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX ||
-        size > (p[4] == NA_MSG_EXPECTED ? self->base.max_expected_size
-                                        : self->base.max_unexpected_size)) {
+    if (in->count != 1 || p[4] >= NA_MSG_PLANE_MAX) {
         na_zmq_taken(self, in->addr, NA_ZMQ_MESSAGES, weight);
         return NA_ZMQ_WRONG_SIZE;
     }
-    if (!na_plug_list_empty(&in->addr->held) || !na_zmq_offer(self, in))
+    if (!na_plug_list_empty(&in->addr->held) || !na_zmq_offer(self, in, false))
         na_zmq_hold(self, in);
     return NULL;
 }
@@ -565,10 +571,11 @@ static void na_zmq_refuse(
 }
 
 /* Whether a refused message ends its connection: the handshake is not finished,
- * or the sender ignores the windows. */
+ * the sender ignores the windows, or it has a larger maximum, and must learn
+ * that the message is lost. */
 static bool na_zmq_is_hostile(const struct na_zmq_addr *addr, const char *why)
 {
-    return why == na_zmq_too_much ||
+    return why == na_zmq_too_much || why == na_zmq_too_long ||
         (why != na_zmq_other_version &&
             (addr == NULL || addr->state == NA_ZMQ_DIALLING ||
                 addr->state == NA_ZMQ_ACCEPTED));

@@ -69,9 +69,10 @@ static bool na_zmq_is_bye(struct na_zmq_in *in)
         NA_ZMQ_BYE;
 }
 
-/* Offer held messages to the core again. Without the lock, as below. */
+/* Offer held messages to the core again. `last`: the connection has ended, and
+ * the core takes all. Without the lock, as below. */
 static unsigned na_zmq_offer_held(
-    struct na_zmq_class *self, struct na_zmq_addr *addr)
+    struct na_zmq_class *self, struct na_zmq_addr *addr, bool last)
 {
     unsigned n;
 
@@ -81,7 +82,7 @@ static unsigned na_zmq_offer_held(
 
         if (na_zmq_is_bye(in))
             (void) na_zmq_bye(self, addr, false);
-        else if (!na_zmq_offer(self, in))
+        else if (!na_zmq_offer(self, in, last))
             return n;
         na_plug_list_remove(&in->link);
         na_zmq_spend(self, in);
@@ -99,36 +100,9 @@ static unsigned na_zmq_offer_all_held(struct na_zmq_class *self)
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, holding);
 
         link = link->next;
-        n += na_zmq_offer_held(self, addr);
+        n += na_zmq_offer_held(self, addr, false);
     }
     return n;
-}
-
-/* The connection ends: offer what is held a last time. The core makes space by
- * dropping messages of dead peers. */
-static void na_zmq_drop_held(
-    struct na_zmq_class *self, struct na_zmq_addr *addr)
-{
-    unsigned n = 0;
-
-    if (na_plug_list_empty(&addr->held))
-        return;
-    (void) na_zmq_offer_held(self, addr);
-    while (!na_plug_list_empty(&addr->held)) {
-        struct na_zmq_in *in =
-            NA_ZMQ_OF(na_plug_list_pop(&addr->held), struct na_zmq_in, link);
-
-        n += na_zmq_is_bye(in) ? 0 : 1;
-        na_zmq_spend(self, in);
-    }
-    na_plug_list_remove(&addr->holding);
-    if (n == 0)
-        return;
-    self->base.core->count(&self->base, "msg_dropped", n);
-    self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
-        "dropped %u messages of %s: no receive was posted for them before its "
-        "connection ended",
-        n, addr->base.name);
 }
 
 /* End a connection. An address that was closed in order or could not be
@@ -145,7 +119,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
-    na_zmq_drop_held(self, addr);
+    (void) na_zmq_offer_held(self, addr, true);
     na_zmq_lock(self);
     assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);

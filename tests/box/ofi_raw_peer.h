@@ -24,6 +24,7 @@ enum { /* kinds of message */
     KIND_MESSAGE,
     KIND_BYE,
     KIND_LINK, /* to an endpoint for puts and gets */
+    KIND_GRANT,
     KIND_END
 };
 
@@ -318,7 +319,7 @@ static inline size_t raw_peer_header(
     memset(bytes, 0, HEADER);
     bytes[0] = 'h';
     bytes[1] = 'f';
-    bytes[2] = 1;
+    bytes[2] = 2;
     bytes[3] = (unsigned char) kind;
     raw_peer_put(bytes + 8, 8, token);
     return HEADER;

@@ -124,23 +124,30 @@ HG_TEST(message_of_a_wrong_plane_or_size_is_refused)
     static const unsigned limits[] = {
         SHAKE_UNEXPECTED, SHAKE_EXPECTED, SHAKE_UNEXPECTED};
     static unsigned char bytes[HEADER + SHAKE_EXPECTED + 1];
+    unsigned char heard[RAW_PEER_ROOM];
     struct attacked server;
     struct raw_peer stranger;
     unsigned plane;
 
-    hg_test_expect_log("its size or plane is wrong");
+    hg_test_expect_log("there is no such plane");
+    hg_test_expect_log("it is longer than the longest message");
     shake_open(&server, &stranger);
-    raw_peer_greet(&stranger);
-    memset(bytes, 7, sizeof(bytes));
-    for (plane = 0; plane < 256; plane++) {
+    for (plane = 0; plane < 3; plane++) { /* it ends the connection */
+        raw_peer_greet(&stranger);
+        memset(bytes, 7, sizeof(bytes));
         (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
         bytes[4] = (unsigned char) plane;
-        if (plane >= 3)
-            raw_peer_send_refused(
-                &stranger, &server, bytes, HEADER, "an unknown plane");
-        else
-            raw_peer_send_refused(&stranger, &server, bytes,
-                HEADER + limits[plane] + 1, "a message over its plane's limit");
+        raw_peer_send_refused(&stranger, &server, bytes,
+            HEADER + limits[plane] + 1, "a message over its plane's limit");
+        (void) raw_peer_receive_kind(&stranger, KIND_BYE, heard);
+        raw_peer_start_anew(&stranger);
+    }
+    raw_peer_greet(&stranger);
+    for (; plane < 256; plane++) {
+        (void) raw_peer_header(bytes, KIND_MESSAGE, stranger.token);
+        bytes[4] = (unsigned char) plane;
+        raw_peer_send_refused(
+            &stranger, &server, bytes, HEADER, "an unknown plane");
     }
     bytes[4] = 0;
     raw_peer_send(&stranger, bytes, HEADER + SHAKE_UNEXPECTED);
@@ -508,7 +515,7 @@ HG_TEST(message_of_another_version_is_refused)
     for (kind = KIND_WELCOME; kind < KIND_END; kind++) {
         size_t size = raw_peer_make(&stranger, bytes, kind);
 
-        bytes[2] = 2;
+        bytes[2] = 3;
         raw_peer_send_refused(
             &stranger, &server, bytes, size, "another version");
     }
@@ -518,7 +525,7 @@ HG_TEST(message_of_another_version_is_refused)
     raw_peer_send_refused(
         &stranger, &server, bytes, SHAKE_SIZE, "a HELLO of another version");
     (void) raw_peer_receive_kind(&stranger, KIND_WELCOME, bytes);
-    HG_CHECK_EQ_INT(bytes[2], 1);
+    HG_CHECK_EQ_INT(bytes[2], 2);
     HG_CHECK_EQ_U64(raw_peer_get(bytes + 8, 8), stranger.ours);
     /* A malformed HELLO gets no answer. */
     (void) raw_peer_make(&stranger, bytes, KIND_HELLO);
@@ -531,10 +538,10 @@ HG_TEST(message_of_another_version_is_refused)
     raw_peer_send_refused(
         &stranger, &server, bytes, HEADER, "a peer's message of version 0");
     (void) raw_peer_header(bytes, KIND_BYE, stranger.token);
-    bytes[2] = 2;
-    raw_peer_send_refused(
-        &stranger, &server, bytes, HEADER, "a peer's BYE of version 2");
     bytes[2] = 1;
+    raw_peer_send_refused(
+        &stranger, &server, bytes, HEADER, "a peer's BYE of version 1");
+    bytes[2] = 2;
     bytes[3] = KIND_MESSAGE;
     raw_peer_send(&stranger, bytes, HEADER);
     shake_expect(&server, &stranger, "", 0);
@@ -617,7 +624,7 @@ HG_TEST(welcome_of_another_version_does_not_end_a_peer)
             raw_peer_turn(&stranger);
         }
         (void) raw_peer_make(&stranger, bytes, KIND_WELCOME);
-        bytes[2] = 2;
+        bytes[2] = 3;
         raw_peer_send_refused(&stranger, &server, bytes,
             HEADER + INTRO + 1 + RAW, "a WELCOME of another version");
     }
@@ -636,7 +643,7 @@ HG_TEST(answer_of_another_version_is_a_protocol_error)
     hg_test_expect_log("it has another version");
     asked_open(&asked);
     (void) raw_peer_make(&asked.stranger, bytes, KIND_WELCOME);
-    bytes[2] = 2;
+    bytes[2] = 3;
     raw_peer_send(&asked.stranger, bytes, SHAKE_SIZE);
     HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_PROTOCOL_ERROR);
     asked_close(&asked);

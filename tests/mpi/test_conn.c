@@ -439,7 +439,7 @@ HG_TEST_ROLE(terminated)
         memset(&call, 0, sizeof(call));
         HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
             &call, peer, NA_OP_ID_IGNORE));
-        HG_CHECK_OK(conform_wait(&end, &call));
+        HG_CHECK_RET(conform_wait(&end, &call), NA_DISCONNECT);
         conn_barrier();
         conn_send(&end, false, peer, bytes, CONN_SIZE, 3);
         conn_meet(&end);

@@ -754,51 +754,123 @@ HG_TEST(messages_are_kept_within_the_largest_limits)
 }
 
 /* How many messages of one byte the class accepts from this peer now, up to a
- * number. */
+ * number: calls, and with `kept` unexpected messages, which are kept for a
+ * receive. */
 static unsigned core_fill(
-    na_class_t *na_class, struct na_addr *source, unsigned most)
+    na_class_t *na_class, struct na_addr *source, bool kept, unsigned most)
 {
     unsigned n = 0;
 
     while (n < most &&
-        na_msg_arrived(na_class, source, (uint8_t) (n % 3), 0, n, "x", 1) ==
-            NA_SUCCESS)
+        na_msg_arrived(na_class, source, kept ? NA_MSG_UNEXPECTED : NA_MSG_RPC,
+            0, n, "x", 1) == NA_SUCCESS)
         n++;
     return n;
 }
 
-HG_TEST(messages_of_a_dead_peer_free_their_quota)
+static na_class_t *core_open_short(void)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
-    struct na_addr *dead, *alive, *late;
-    unsigned all, half;
 
     info.max_queue_bytes = 4096;
     na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
     HG_CHECK(na_class != NULL);
+    return na_class;
+}
+
+HG_TEST(messages_of_a_dead_peer_free_their_quota)
+{
+    na_class_t *na_class = core_open_short();
+    struct na_addr *dead, *alive, *late;
+    unsigned all, half;
+
     dead = na_addr_create(na_class, "self://dead", NA_FALSE);
     alive = na_addr_create(na_class, "self://alive", NA_FALSE);
     late = na_addr_create(na_class, "self://late", NA_FALSE);
     HG_CHECK(dead != NULL && alive != NULL && late != NULL);
-    all = core_fill(na_class, dead, UINT_MAX);
+    all = core_fill(na_class, dead, false, UINT_MAX);
     HG_CHECK(all > 10);
-    half = core_fill(na_class, alive, UINT_MAX); /* it has its quota */
+    half = core_fill(na_class, alive, true, UINT_MAX); /* it has its quota */
     HG_CHECK(half >= all / 2 - 1 && half <= all / 2 + 1);
     na_class->core->addr_dead(dead, NA_DISCONNECT);
-    HG_CHECK_EQ_INT(core_fill(na_class, alive, UINT_MAX), all - half);
+    HG_CHECK_EQ_INT(core_fill(na_class, alive, true, UINT_MAX), all - half);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), all);
     HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(dead)->refs), 1);
     na_addr_unref(dead);
     /* Messages that arrive after their sender's death are the first to be
      * dropped, too. */
     na_class->core->addr_dead(late, NA_DISCONNECT);
-    HG_CHECK_EQ_INT(core_fill(na_class, late, 3), 3);
+    HG_CHECK_EQ_INT(core_fill(na_class, late, false, 3), 3);
     HG_CHECK_RET(
         na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
         NA_AGAIN);
     HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(late)->refs), 1);
     na_addr_unref(late);
     na_addr_unref(alive); /* its messages hold it until the class closes */
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* A receive may still come: of unexpected messages any, of expected ones one
+ * from an address that the application has. */
+HG_TEST(messages_of_a_dead_peer_that_can_be_received_stay)
+{
+    na_class_t *na_class = core_open_short();
+    na_context_t *context = NA_Context_create(na_class);
+    struct na_addr *dead, *alive;
+    char got[2][8];
+
+    dead = na_addr_create(na_class, "self://dead", NA_FALSE);
+    alive = na_addr_create(na_class, "self://alive", NA_FALSE);
+    HG_CHECK(context != NULL && dead != NULL && alive != NULL);
+    na_addr_ref(dead);
+    na_addr_give(dead); /* to the application */
+    HG_CHECK_OK(na_msg_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 1, "e", 2));
+    HG_CHECK_OK(na_msg_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 2, "f", 2));
+    HG_CHECK_OK(
+        na_msg_arrived(na_class, dead, NA_MSG_UNEXPECTED, 0, 1, "u", 2));
+    na_class->core->addr_dead(dead, NA_DISCONNECT);
+    HG_CHECK(core_fill(na_class, alive, true, UINT_MAX) > 10);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
+    HG_CHECK_OK(NA_Msg_recv_expected(
+        na_class, context, NULL, NULL, got[0], 8, dead, 1, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(NA_Msg_recv_unexpected(
+        na_class, context, NULL, NULL, got[1], 8, NA_OP_ID_IGNORE));
+    HG_CHECK_EQ_STR(got[0], "e");
+    HG_CHECK_EQ_STR(got[1], "u");
+    /* Without an address, nothing can receive the other one. */
+    (void) core_fill(na_class, alive, true, UINT_MAX);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
+    HG_CHECK_OK(NA_Addr_free(na_class, dead));
+    HG_CHECK(core_fill(na_class, alive, true, UINT_MAX) > 0);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
+    na_addr_unref(dead);
+    na_addr_unref(alive);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Messages of connections that have ended exceed their senders' shares, up to a
+ * limit for all. */
+HG_TEST(last_messages_are_kept_past_the_quota)
+{
+    enum { SIZE = 1 << 20 };
+    static char bytes[SIZE];
+    na_class_t *na_class = core_open_short();
+    struct na_addr *ended = na_addr_create(na_class, "self://ended", NA_FALSE);
+    unsigned i;
+
+    HG_CHECK(ended != NULL);
+    (void) core_fill(na_class, ended, true, UINT_MAX);
+    for (i = 0; i < 63; i++)
+        HG_CHECK_OK(na_class->core->msg_last(
+            na_class, ended, NA_MSG_UNEXPECTED, 0, 1, bytes, SIZE));
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
+    for (i = 0; i < 3; i++)
+        HG_CHECK_OK(na_class->core->msg_last(
+            na_class, ended, NA_MSG_UNEXPECTED, 0, 1, bytes, SIZE));
+    HG_CHECK(NA_Get_counter(na_class, "msg_dropped") >= 2);
+    na_addr_unref(ended);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
@@ -816,7 +888,7 @@ HG_TEST_SECONDS(flood_is_refused_in_constant_time, 10)
     HG_CHECK(na_class != NULL);
     flood = na_addr_create(na_class, "self://flood", NA_FALSE);
     HG_CHECK(flood != NULL);
-    kept = core_fill(na_class, flood, UINT_MAX);
+    kept = core_fill(na_class, flood, true, UINT_MAX);
     HG_CHECK(kept >= KEPT && kept < 2 * KEPT);
     for (i = 0; i < REFUSED; i++)
         HG_CHECK_RET(
@@ -848,7 +920,7 @@ HG_TEST(drops_are_counted_and_logged_at_doublings)
     HG_Set_log_func(core_count_lines, &lines);
     for (i = 1; i <= 100; i++) {
         hg_test_alloc_fail_at(1);
-        HG_CHECK_OK(na_msg_arrived(
+        HG_CHECK_OK(na_msg_last(
             na_class, na_class->self_addr, NA_MSG_RPC, 0, i, "lost", 5));
     }
     hg_test_alloc_fail_at(0);
@@ -1020,7 +1092,7 @@ HG_TEST(sink_receives_only_messages_for_its_id)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
-HG_TEST(messages_without_memory_are_dropped_and_counted)
+HG_TEST(messages_without_memory_are_kept_by_the_transport)
 {
     na_class_t *na_class;
 
@@ -1029,15 +1101,20 @@ HG_TEST(messages_without_memory_are_dropped_and_counted)
     HG_CHECK(na_class != NULL);
     HG_CHECK_OK(na_msg_arrived(
         na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 1, "kept", 5));
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_RET(na_msg_arrived(na_class, na_class->self_addr,
+                     NA_MSG_UNEXPECTED, 0, 2, "kept", 5),
+        NA_AGAIN);
+    hg_test_alloc_fail_at(1);
+    HG_CHECK_RET(na_msg_arrived(na_class, na_class->self_addr, NA_MSG_EXPECTED,
+                     0, 3, "kept", 5),
+        NA_AGAIN);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
     hg_test_alloc_fail_at(1);
-    HG_CHECK_OK(na_msg_arrived(
+    HG_CHECK_OK(na_msg_last(
         na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 2, "lost", 5));
-    hg_test_alloc_fail_at(1);
-    HG_CHECK_OK(na_msg_arrived(
-        na_class, na_class->self_addr, NA_MSG_EXPECTED, 0, 3, "lost", 5));
     hg_test_alloc_fail_at(0);
-    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 2);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
