@@ -1469,6 +1469,7 @@ struct na_ofi_op {
     na_size_t left;             /* bytes that were not started yet */
     struct na_ofi_place local;  /* of the next piece */
     struct na_ofi_place remote; /* of the next piece */
+    struct fid_mr *own; /* of its local memory; NULL: that of the handle */
     struct na_ofi_part parts[NA_OFI_PIECES];
 };
 
@@ -3276,7 +3277,8 @@ fail:
  *
  * Local memory of puts and gets is registered by the first of them, if the
  * provider requires that, separately from memory for peers: so memory for peers
- * can be withdrawn at any time.
+ * can be withdrawn at any time. No provider registers all memory of a process:
+ * with a local handle of that kind, each put or get registers its own bytes.
  */
 
 #define NA_OFI_HANDLE 16  /* bytes in front of the segments */
@@ -3473,9 +3475,16 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
     mem->mrs = NULL;
 }
 
-/* Register local memory for puts and gets, in any thread. */
-static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
+/* Whether a segment is larger than any memory that a process can have. */
+static bool na_ofi_mem_is_all(const struct na_mem_handle *base)
 {
+    return base->segment_count == 1 && base->size > PTRDIFF_MAX;
+}
+
+/* Register local memory of a put or get, in any thread. */
+static na_return_t na_ofi_mem_local(struct na_ofi_op *op)
+{
+    const struct na_mem_handle *base = op->base.local;
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
     struct fid_mr **none = NULL;
@@ -3483,8 +3492,14 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     uint64_t access = 0;
     na_return_t ret;
 
+    op->own = NULL;
     if (!na_ofi_mr_mode(self, FI_MR_LOCAL) || atomic_load(&mem->local) != NULL)
         return NA_SUCCESS;
+    if (na_ofi_mem_is_all(base))
+        return na_ofi_mr_open(self, self->ends[0]->ep,
+            (char *) base->segments[0].address + op->base.local_offset,
+            (size_t) op->base.size,
+            op->base.type == NA_CB_PUT ? FI_WRITE : FI_READ, &op->own);
     if ((base->flags & NA_MEM_READ_ONLY) != 0)
         access |= FI_WRITE; /* the source of a put */
     if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
@@ -3498,13 +3513,16 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     return NA_SUCCESS;
 }
 
-/* The provider's descriptor of a local segment, or NULL. */
-static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
+/* The provider's descriptor of a local segment of an operation, or NULL. */
+static void *na_ofi_mem_desc(const struct na_ofi_op *op, na_size_t segment)
 {
+    const struct na_ofi_mem *mem = na_ofi_mem_of(op->base.local);
     struct fid_mr **mrs =
         atomic_load_explicit(&mem->local, memory_order_acquire);
 
     assert(segment < mem->base.segment_count);
+    if (op->own != NULL)
+        return fi_mr_desc(op->own);
     return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
                                                : NULL;
 }
@@ -3800,7 +3818,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
             continue;
         }
         iov[n].iov_base = (char *) segment->address + place.within;
-        desc[n] = na_ofi_mem_desc(mem, place.segment);
+        desc[n] = na_ofi_mem_desc(op, place.segment);
         iov[n].iov_len = na_ofi_place_pass(&place, segment->size, left);
         left -= iov[n].iov_len;
         n++;
@@ -4096,6 +4114,8 @@ static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
         (void) atomic_compare_exchange_strong(&addr->turn, &holder, NULL);
         atomic_fetch_sub(&addr->suspects, 1);
     }
+    if (op->own != NULL)
+        na_ofi_mr_close(op->end->na_class, op->own);
     op->end->na_class->base.core->complete(&op->base, ret);
 }
 
@@ -4153,7 +4173,7 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
         end->na_class->base.core->complete(base, NA_SUCCESS);
         return NA_SUCCESS;
     }
-    ret = na_ofi_mem_local(base->local);
+    ret = na_ofi_mem_local(op);
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_lock(&end->lock);

@@ -455,6 +455,13 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
  *
  * The memory stays the application's. A size of 0 is allowed.
  *
+ * One handle can stand for all memory of the process, as the local side of
+ * NA_Put() and NA_Get(): `buf` is the address 1, `buf_size` is 2^64 - 2. The
+ * offset of an object is then its address minus 1. It works over every
+ * transport. Providers of libfabric that require registration of local memory
+ * (hardware) register the bytes of each put or get, which takes time: create a
+ * handle for memory that is used often.
+ *
  * @param na_class         the class.
  * @param buf              the memory; must outlive the handle.
  * @param buf_size         bytes.

@@ -24,7 +24,8 @@
  *
  * Local memory of puts and gets is registered by the first of them, if the
  * provider requires that, separately from memory for peers: so memory for peers
- * can be withdrawn at any time.
+ * can be withdrawn at any time. No provider registers all memory of a process:
+ * with a local handle of that kind, each put or get registers its own bytes.
  */
 #include "ofi/ofi.h"
 
@@ -222,9 +223,16 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
     mem->mrs = NULL;
 }
 
-/* Register local memory for puts and gets, in any thread. */
-static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
+/* Whether a segment is larger than any memory that a process can have. */
+static bool na_ofi_mem_is_all(const struct na_mem_handle *base)
 {
+    return base->segment_count == 1 && base->size > PTRDIFF_MAX;
+}
+
+/* Register local memory of a put or get, in any thread. */
+static na_return_t na_ofi_mem_local(struct na_ofi_op *op)
+{
+    const struct na_mem_handle *base = op->base.local;
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
     struct fid_mr **none = NULL;
@@ -232,8 +240,14 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     uint64_t access = 0;
     na_return_t ret;
 
+    op->own = NULL;
     if (!na_ofi_mr_mode(self, FI_MR_LOCAL) || atomic_load(&mem->local) != NULL)
         return NA_SUCCESS;
+    if (na_ofi_mem_is_all(base))
+        return na_ofi_mr_open(self, self->ends[0]->ep,
+            (char *) base->segments[0].address + op->base.local_offset,
+            (size_t) op->base.size,
+            op->base.type == NA_CB_PUT ? FI_WRITE : FI_READ, &op->own);
     if ((base->flags & NA_MEM_READ_ONLY) != 0)
         access |= FI_WRITE; /* the source of a put */
     if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
@@ -247,13 +261,16 @@ static na_return_t na_ofi_mem_local(struct na_mem_handle *base)
     return NA_SUCCESS;
 }
 
-/* The provider's descriptor of a local segment, or NULL. */
-static void *na_ofi_mem_desc(const struct na_ofi_mem *mem, na_size_t segment)
+/* The provider's descriptor of a local segment of an operation, or NULL. */
+static void *na_ofi_mem_desc(const struct na_ofi_op *op, na_size_t segment)
 {
+    const struct na_ofi_mem *mem = na_ofi_mem_of(op->base.local);
     struct fid_mr **mrs =
         atomic_load_explicit(&mem->local, memory_order_acquire);
 
     assert(segment < mem->base.segment_count);
+    if (op->own != NULL)
+        return fi_mr_desc(op->own);
     return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
                                                : NULL;
 }

@@ -328,6 +328,7 @@ struct na_ofi_op {
     na_size_t left;             /* bytes that were not started yet */
     struct na_ofi_place local;  /* of the next piece */
     struct na_ofi_place remote; /* of the next piece */
+    struct fid_mr *own; /* of its local memory; NULL: that of the handle */
     struct na_ofi_part parts[NA_OFI_PIECES];
 };
 

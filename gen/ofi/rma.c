@@ -133,7 +133,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
             continue;
         }
         iov[n].iov_base = (char *) segment->address + place.within;
-        desc[n] = na_ofi_mem_desc(mem, place.segment);
+        desc[n] = na_ofi_mem_desc(op, place.segment);
         iov[n].iov_len = na_ofi_place_pass(&place, segment->size, left);
         left -= iov[n].iov_len;
         n++;
@@ -429,6 +429,8 @@ static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
         (void) atomic_compare_exchange_strong(&addr->turn, &holder, NULL);
         atomic_fetch_sub(&addr->suspects, 1);
     }
+    if (op->own != NULL)
+        na_ofi_mr_close(op->end->na_class, op->own);
     op->end->na_class->base.core->complete(&op->base, ret);
 }
 
@@ -486,7 +488,7 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
         end->na_class->base.core->complete(base, NA_SUCCESS);
         return NA_SUCCESS;
     }
-    ret = na_ofi_mem_local(base->local);
+    ret = na_ofi_mem_local(op);
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_lock(&end->lock);

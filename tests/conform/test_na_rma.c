@@ -693,6 +693,60 @@ HG_TEST(handle_in_use_is_not_freed)
     free(to);
 }
 
+/* All memory of the process is one local handle, which no provider can register
+ * as a whole. */
+HG_TEST(all_memory_is_a_local_handle)
+{
+    enum { SIZE = 300000 };
+    static unsigned char fixed[SIZE];
+    unsigned char *heap = (unsigned char *) malloc(SIZE);
+    unsigned char *owned = (unsigned char *) malloc(SIZE);
+    unsigned char stack[1000], one = 7;
+    struct conform_call calls[4];
+    struct conform_end end;
+    na_mem_handle_t all, target, remote;
+    const struct {
+        unsigned char *at;
+        na_size_t size;
+    } places[] = {{heap, SIZE}, {fixed, SIZE}, {stack, 1000}, {&one, 1}};
+    unsigned i;
+
+    HG_CHECK(heap != NULL && owned != NULL);
+    conform_open(&end, NULL);
+    all = conform_memory(&end, (void *) (uintptr_t) 1,
+        (na_size_t) UINT64_MAX - 1, NA_MEM_READWRITE);
+    target = conform_memory(&end, owned, SIZE, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    for (i = 0; i < 4; i++) {
+        na_offset_t offset = (uintptr_t) places[i].at - 1;
+        na_size_t size = places[i].size;
+
+        conform_fill(places[i].at, size, i);
+        HG_CHECK_OK(rma_move(&end, true, all, offset, remote, 0, size));
+        HG_CHECK_EQ_MEM(owned, places[i].at, size);
+        conform_fill(owned, SIZE, i + 10);
+        HG_CHECK_OK(rma_move(&end, false, all, offset, remote, 0, size));
+        HG_CHECK_EQ_MEM(owned, places[i].at, size);
+    }
+    for (i = 0; i < 4; i++) /* at the same time */
+        HG_CHECK_OK(rma_start(&end, &calls[i], true, all,
+            (uintptr_t) stack - 1 + i * 100, remote, i * 1000, 100));
+    for (i = 0; i < 4; i++) {
+        HG_CHECK_OK(conform_wait(&end, &calls[i]));
+        HG_CHECK_EQ_MEM(owned + i * 1000, stack + i * 100, 100);
+    }
+    hg_test_expect_log("are out of range");
+    HG_CHECK_RET(
+        rma_move(&end, true, all, UINT64_MAX - 1, remote, 0, 1), NA_OVERFLOW);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    rma_free(&end, all);
+    conform_close(&end);
+    free(heap);
+    free(owned);
+}
+
 /* ---- Memory of the library, and pointers ---- */
 
 HG_TEST(library_memory_is_zeroed_aligned_and_moved)

@@ -199,6 +199,8 @@ static bool hook_mr_is_mapped(const struct iovec *iov)
     uintptr_t start = (uintptr_t) iov->iov_base & ~(page - 1);
     uintptr_t end = (uintptr_t) iov->iov_base + iov->iov_len;
 
+    if (end - start > PTRDIFF_MAX) /* msync takes it for 0 */
+        return false;
     return iov->iov_len == 0 ||
         msync((void *) start, end - start, MS_ASYNC) == 0 || errno != ENOMEM;
 }
