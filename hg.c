@@ -3511,7 +3511,9 @@ struct na_op_core {
     struct na_context_core *home;
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
-    char *name; /* lookup: a copy of the application's name, followed by the
+    struct na_notify *notify;    /* of a put with a message */
+    bool handed; /* put: its data is sent, before all later messages */
+    char *name;  /* lookup: a copy of the application's name, followed by the
                  name that the part looks up; if it has failed, the error, or
                  "" */
     _Alignas(max_align_t) struct na_op pub;
@@ -4862,6 +4864,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->callback = callback;
     op->arg = arg;
     op->home = core;
+    op->handed = false;
     na_op_set_part(op, context->na_class);
     memset(&op->pub, 0, sizeof(op->pub));
     op->pub.type = type;
@@ -5099,15 +5102,20 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
  * the lock held or not. */
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
-/* Send on the RPC plane if that is possible at once. NA_AGAIN: it is not; the
- * message may be queued. */
-HG_PRIVATE na_return_t na_msg_try_rpc(
+/* Check the arguments of a function that sends, and compute the size of the
+ * message. Errors are logged. */
+HG_PRIVATE na_return_t na_msg_check_send(const struct na_class *na_class,
+    const struct na_context *context, struct na_msg *msg, const char *function);
+
+/* Send a message if that is possible at once. NA_AGAIN: it is not; the message
+ * may be queued. */
+HG_PRIVATE na_return_t na_msg_try(
     struct na_context *context, const struct na_msg *msg);
 
 /* Queue a message: `callback` runs in the internal lane, and the payload must
  * stay until then. *op_id_p is set before that. On error nothing was sent, the
  * callback does not run, and *op_id_p is NA_OP_ID_NULL. */
-HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+HG_PRIVATE na_return_t na_msg_queue(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p);
 
@@ -5683,18 +5691,17 @@ static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
     return ret;
 }
 
-HG_PRIVATE na_return_t na_msg_try_rpc(
+HG_PRIVATE na_return_t na_msg_try(
     struct na_context *context, const struct na_msg *msg)
 {
     na_return_t ret = na_addr_state(msg->addr);
 
-    assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
     return na_msg_give(context, msg, NULL);
 }
 
-HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+HG_PRIVATE na_return_t na_msg_queue(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p)
 {
@@ -5702,7 +5709,6 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
         NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
     na_return_t ret = NA_NOMEM;
 
-    assert(msg->plane == NA_MSG_RPC);
     if (op != NULL) {
         atomic_store(op_id_p, na_op_public_id(op));
         ret = na_msg_start(op, msg);
@@ -5724,8 +5730,7 @@ static na_return_t na_msg_check_tag(
     return NA_INVALID_ARG;
 }
 
-/* Check a message and compute its size. */
-static na_return_t na_msg_check_send(const struct na_class *na_class,
+HG_PRIVATE na_return_t na_msg_check_send(const struct na_class *na_class,
     const struct na_context *context, struct na_msg *msg, const char *function)
 {
     na_size_t max;
@@ -7633,6 +7638,9 @@ static void na_emul_sent(
         xfer->requests++;
         peer->requests++;
         peer->outstanding += plan->wire.length;
+        na_op_core_of(xfer->op)->handed = xfer->sends &&
+            xfer->sent == xfer->length &&
+            (na_class_ops(na_class)->caps & NA_CAP_FRAMES_FIRST) != 0;
     } else if ((plan->wire.flags & NA_EMUL_WIRE_MORE) == 0) {
         na_emul_answered(xfer);
         na_emul_end(xfer, NA_SUCCESS);
@@ -8703,6 +8711,200 @@ NA_EXPORT na_return_t NA_Mem_unmap(na_class_t *na_class, void *ptr)
     return ret;
 }
 
+/* ==== gen/na/notify.h ==== */
+/*
+ * notify: a put, and a message that is delivered after its data.
+ *
+ * The operation of the application has two steps, each an operation of the
+ * library: the put, then the message, which starts when the put has completed.
+ * If the transport delivers messages after the frames that were sent before
+ * (NA_CAP_FRAMES_FIRST), the message starts as soon as all frames are sent. The
+ * operation ends with the last step, with the first error.
+ *
+ * Locking: the lock of the class.
+ */
+
+/* The pending steps of an operation, to cancel them; NULL: none. */
+HG_PRIVATE void na_notify_steps(
+    const struct na_op_core *op, na_op_id_t *put_p, na_op_id_t *send_p);
+
+/* ==== gen/na/notify.c ==== */
+/* notify: see notify.h. */
+
+struct na_notify {
+    struct na_op_core *op;     /* of the application */
+    na_op_id_t put;            /* while it is pending, else NULL */
+    _Atomic(na_op_id_t) send;  /* the same */
+    struct na_addr *addr;      /* a reference */
+    struct na_segment segment; /* the message */
+    na_tag_t tag;
+    bool sent; /* the message was started */
+    unsigned steps;
+    na_return_t ret; /* the first error */
+};
+
+HG_PRIVATE void na_notify_steps(
+    const struct na_op_core *op, na_op_id_t *put_p, na_op_id_t *send_p)
+{
+    const struct na_notify *notify = op->notify;
+
+    assert(op->pub.type == NA_CB_PUT_NOTIFY);
+    *put_p = notify->put;
+    *send_p = atomic_load(&notify->send);
+}
+
+static void na_notify_free(struct na_notify *notify)
+{
+    na_addr_unref(notify->addr);
+    hg_mem_free(notify);
+}
+
+static na_return_t na_notify_ended(const struct na_cb_info *info);
+
+/* Start the message. */
+static void na_notify_send(struct na_notify *notify)
+{
+    struct na_context *context = &notify->op->home->pub;
+    struct na_msg msg;
+    na_return_t ret;
+
+    memset(&msg, 0, sizeof(msg));
+    msg.addr = notify->addr;
+    msg.segments = &notify->segment;
+    msg.segment_count = 1;
+    msg.size = notify->segment.size;
+    msg.tag = notify->tag;
+    msg.plane = NA_MSG_UNEXPECTED;
+    notify->sent = true;
+    ret = na_msg_try(context, &msg);
+    if (ret == NA_AGAIN) {
+        ret =
+            na_msg_queue(context, &msg, na_notify_ended, notify, &notify->send);
+        notify->steps += ret == NA_SUCCESS;
+    }
+    if (notify->ret == NA_SUCCESS)
+        notify->ret = ret;
+}
+
+/* A step ended: start the next one, or complete the operation. */
+static void na_notify_step(struct na_notify *notify, na_return_t ret)
+{
+    struct na_op_core *op = notify->op;
+
+    assert(hg_is_inside(op->home->queue.lock) && notify->steps > 0);
+    if (notify->ret == NA_SUCCESS)
+        notify->ret = ret;
+    if (notify->ret == NA_SUCCESS && !notify->sent)
+        na_notify_send(notify);
+    if (--notify->steps > 0)
+        return;
+    ret = notify->ret;
+    na_notify_free(notify);
+    na_op_complete(&op->pub, ret);
+}
+
+/* In lane INTERNAL, so the lock is held. */
+static na_return_t na_notify_ended(const struct na_cb_info *info)
+{
+    struct na_notify *notify = (struct na_notify *) info->arg;
+
+    if (info->type == NA_CB_PUT)
+        notify->put = NA_OP_ID_NULL;
+    else
+        atomic_store(&notify->send, NA_OP_ID_NULL);
+    na_notify_step(notify, info->ret);
+    return NA_SUCCESS;
+}
+
+/* Create the operation. NULL: out of memory (logged). */
+static struct na_notify *na_notify_new(struct na_context *context,
+    na_cb_t callback, void *arg, const struct na_msg *msg, na_op_id_t *op_id)
+{
+    struct na_notify *notify =
+        (struct na_notify *) hg_mem_calloc(1, sizeof(*notify));
+
+    if (notify == NULL) {
+        hg_log_error("rma", "no memory for a put with a message");
+        return NULL;
+    }
+    notify->op = na_op_get(
+        context, NA_CB_PUT_NOTIFY, NA_LANE_DONE, callback, arg, op_id);
+    if (notify->op == NULL) {
+        hg_mem_free(notify);
+        return NULL;
+    }
+    notify->op->notify = notify;
+    na_addr_ref(msg->addr);
+    notify->addr = msg->addr;
+    notify->segment = msg->segments[0];
+    notify->tag = msg->tag;
+    notify->steps = 1;
+    return notify;
+}
+
+/* The data was moved at once, or the put has started; else nothing has. */
+static na_return_t na_notify_start(struct na_notify *notify,
+    struct na_mem_handle *local, na_offset_t local_offset,
+    struct na_mem_handle *remote, na_offset_t remote_offset, na_size_t size)
+{
+    struct na_context_core *context = notify->op->home;
+    const struct na_op_core *put;
+    na_return_t ret = na_rma_now(&context->pub, NA_CB_PUT, local, local_offset,
+        remote, remote_offset, size, notify->addr);
+
+    if (ret == NA_SUCCESS)
+        na_notify_step(notify, NA_SUCCESS);
+    if (ret != NA_AGAIN)
+        return ret;
+    ret = na_rma_start(&context->pub, NA_CB_PUT, NA_LANE_INTERNAL,
+        na_notify_ended, notify, local, local_offset, remote, remote_offset,
+        size, notify->addr, &notify->put);
+    if (ret != NA_SUCCESS)
+        return ret;
+    put = na_op_find(context, notify->put);
+    if (put != NULL && put->handed)
+        na_notify_send(notify);
+    return NA_SUCCESS;
+}
+
+NA_EXPORT na_return_t NA_Put_notify(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    const void *buf, na_size_t buf_size, na_tag_t tag, na_op_id_t *op_id)
+{
+    static const char function[] = "NA_Put_notify";
+    struct na_segment segment = {(void *) (uintptr_t) buf, buf_size};
+    struct na_notify *notify;
+    struct na_msg msg;
+    na_return_t ret;
+
+    memset(&msg, 0, sizeof(msg));
+    msg.addr = remote_addr;
+    msg.segments = &segment;
+    msg.segment_count = 1;
+    msg.tag = tag;
+    ret = na_msg_check_send(na_class, context, &msg, function);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_mem(na_class, local_mem_handle, function);
+    if (ret == NA_SUCCESS)
+        ret = na_rma_check_mem(na_class, remote_mem_handle, function);
+    if (ret != NA_SUCCESS)
+        return na_op_started(ret, op_id);
+    na_context_enter(na_context_core_of(context));
+    notify = na_notify_new(context, callback, arg, &msg, op_id);
+    ret = notify == NULL
+        ? NA_NOMEM
+        : na_notify_start(notify, local_mem_handle, local_offset,
+              remote_mem_handle, remote_offset, data_size);
+    if (notify != NULL && ret != NA_SUCCESS) {
+        na_op_put(notify->op);
+        na_notify_free(notify);
+    }
+    na_context_leave(na_context_core_of(context));
+    return na_op_started(ret, op_id);
+}
+
 /* ==== gen/na/progress.h ==== */
 /*
  * progress: polls the transport, and waits between polls.
@@ -9474,6 +9676,9 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
         if (na_class_emul(part->pub.na_class) != NULL)
             na_emul_context_gone(&part->pub);
     }
+    if (na_op_table_pending(context) > 0) /* of which steps have ended */
+        (void) na_queue_run(
+            &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
     left = na_op_table_pending(context);
     na_context_leave(context);
     if (left > 0 && ms > 0)
@@ -9544,6 +9749,7 @@ HG_PRIVATE na_return_t na_context_cancel(
 {
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret = NA_NOENTRY;
+    na_op_id_t put, send;
     struct na_op_core *op;
 
     na_context_enter(core);
@@ -9555,6 +9761,12 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_RECV_EXPECTED: ret = na_msg_cancel(&op->pub); break;
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
+    case NA_CB_PUT_NOTIFY:
+        na_notify_steps(op, &put, &send);
+        ret = na_context_cancel(context, put); /* one step deep */
+        if (ret == NA_NOENTRY)
+            ret = na_context_cancel(context, send);
+        break;
     default:
         ret = na_class_ops(op->pub.context->na_class)
                   ->cancel(&op->pub, na_op_id_of(&op->pub));
@@ -22282,7 +22494,7 @@ static HG_NOINLINE hg_return_t hg_handle_send_later(
     atomic_fetch_add(&context->sending, 1);
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
-    ret = na_msg_queue_rpc(
+    ret = na_msg_queue(
         context->na_context, &msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
@@ -22393,7 +22605,7 @@ static hg_return_t hg_handle_send_away(
 
     assert(message->header == NULL);
     handle->left = NULL; /* may be reused once the message was sent */
-    ret = na_msg_try_rpc(context->na_context, &msg);
+    ret = na_msg_try(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_handle_discount_sent(handle);
         if (left != NULL)

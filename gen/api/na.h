@@ -56,7 +56,8 @@ typedef enum na_cb_type {
     NA_CB_RECV_EXPECTED,
     NA_CB_PUT,
     NA_CB_GET,
-    NA_CB_TERMINATE
+    NA_CB_TERMINATE,
+    NA_CB_PUT_NOTIFY
 } na_cb_type_t;
 
 /** The result of NA_Addr_lookup(). */
@@ -658,6 +659,57 @@ NA_EXPORT na_return_t NA_Get(na_class_t *na_class, na_context_t *context,
     na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
     na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
     na_op_id_t *op_id);
+
+/**
+ * Write local memory to remote memory, then deliver an unexpected message.
+ *
+ * The owner of the memory receives the message with NA_Msg_recv_unexpected().
+ * When it gets the message, the data is in the memory. Other messages may come
+ * before or after. The callback runs when the data is in the memory and the
+ * message was sent. It gets the type NA_CB_PUT_NOTIFY.
+ *
+ * The result is the code of the first failure. If the put fails, the message is
+ * not sent. If the message cannot be sent, the data is in the memory. Over
+ * ZeroMQ the message follows the data without waiting for the owner's answer,
+ * which saves a round trip. There it may also arrive if the owner refuses the
+ * data, because it has withdrawn the memory or cannot access it, or after
+ * NA_Cancel().
+ *
+ * The codes of the callback are those of NA_Put() and NA_Msg_send_unexpected().
+ * A failure that is known at once is returned instead.
+ *
+ * @param na_class           the class.
+ * @param context            where the operation completes.
+ * @param callback           runs with the result; may be NULL.
+ * @param arg                passed to the callback.
+ * @param local_mem_handle   as for NA_Put().
+ * @param local_offset       as for NA_Put().
+ * @param remote_mem_handle  as for NA_Put().
+ * @param remote_offset      as for NA_Put().
+ * @param data_size          as for NA_Put().
+ * @param remote_addr        the peer that owns the memory, and receives the
+ *                           message.
+ * @param buf                the message; borrowed until the callback.
+ * @param buf_size           bytes; at most NA_Msg_get_max_unexpected_size().
+ * @param tag                passed to the receiver.
+ * @param[out] op_id         for NA_Cancel(); NA_OP_ID_IGNORE if not needed.
+ * @retval NA_SUCCESS      the operation has started.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_OVERFLOW     it reaches past the end of a handle.
+ * @retval NA_PERMISSION   the flags of a handle forbid it.
+ * @retval NA_NOENTRY      the memory is not registered any more.
+ * @retval NA_FAULT        memory of one side cannot be accessed.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, a handle is of
+ *                         the wrong side, or the tag is too large.
+ */
+NA_EXPORT na_return_t NA_Put_notify(na_class_t *na_class, na_context_t *context,
+    na_cb_t callback, void *arg, na_mem_handle_t local_mem_handle,
+    na_offset_t local_offset, na_mem_handle_t remote_mem_handle,
+    na_offset_t remote_offset, na_size_t data_size, na_addr_t remote_addr,
+    const void *buf, na_size_t buf_size, na_tag_t tag, na_op_id_t *op_id);
 
 /* ---- Memory of the library, and pointers to memory of peers ---- */
 

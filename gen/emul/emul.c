@@ -406,6 +406,9 @@ static void na_emul_sent(
         xfer->requests++;
         peer->requests++;
         peer->outstanding += plan->wire.length;
+        na_op_core_of(xfer->op)->handed = xfer->sends &&
+            xfer->sent == xfer->length &&
+            (na_class_ops(na_class)->caps & NA_CAP_FRAMES_FIRST) != 0;
     } else if ((plan->wire.flags & NA_EMUL_WIRE_MORE) == 0) {
         na_emul_answered(xfer);
         na_emul_end(xfer, NA_SUCCESS);

@@ -813,7 +813,7 @@ static HG_NOINLINE hg_return_t hg_handle_send_later(
     atomic_fetch_add(&context->sending, 1);
     atomic_fetch_add(&handle->sends, 1);
     hg_handle_count_stuck(handle);
-    ret = na_msg_queue_rpc(
+    ret = na_msg_queue(
         context->na_context, &msg, hg_handle_sent, late, &handle->late);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
@@ -924,7 +924,7 @@ static hg_return_t hg_handle_send_away(
 
     assert(message->header == NULL);
     handle->left = NULL; /* may be reused once the message was sent */
-    ret = na_msg_try_rpc(context->na_context, &msg);
+    ret = na_msg_try(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_handle_discount_sent(handle);
         if (left != NULL)

@@ -9,6 +9,7 @@
 #include "emul/emul.h"
 #include "na/live.h"
 #include "na/msg.h"
+#include "na/notify.h"
 #include "na/op.h"
 #include "na/progress.h"
 
@@ -187,6 +188,9 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
         if (na_class_emul(part->pub.na_class) != NULL)
             na_emul_context_gone(&part->pub);
     }
+    if (na_op_table_pending(context) > 0) /* of which steps have ended */
+        (void) na_queue_run(
+            &context->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
     left = na_op_table_pending(context);
     na_context_leave(context);
     if (left > 0 && ms > 0)
@@ -257,6 +261,7 @@ HG_PRIVATE na_return_t na_context_cancel(
 {
     struct na_context_core *core = na_context_core_of(context);
     na_return_t ret = NA_NOENTRY;
+    na_op_id_t put, send;
     struct na_op_core *op;
 
     na_context_enter(core);
@@ -268,6 +273,12 @@ HG_PRIVATE na_return_t na_context_cancel(
     case NA_CB_RECV_EXPECTED: ret = na_msg_cancel(&op->pub); break;
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
+    case NA_CB_PUT_NOTIFY:
+        na_notify_steps(op, &put, &send);
+        ret = na_context_cancel(context, put); /* one step deep */
+        if (ret == NA_NOENTRY)
+            ret = na_context_cancel(context, send);
+        break;
     default:
         ret = na_class_ops(op->pub.context->na_class)
                   ->cancel(&op->pub, na_op_id_of(&op->pub));

@@ -61,7 +61,9 @@ struct na_op_core {
     struct na_context_core *home;
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
-    char *name; /* lookup: a copy of the application's name, followed by the
+    struct na_notify *notify;    /* of a put with a message */
+    bool handed; /* put: its data is sent, before all later messages */
+    char *name;  /* lookup: a copy of the application's name, followed by the
                  name that the part looks up; if it has failed, the error, or
                  "" */
     _Alignas(max_align_t) struct na_op pub;

@@ -574,18 +574,17 @@ static na_return_t na_msg_start(struct na_op_core *op, const struct na_msg *msg)
     return ret;
 }
 
-HG_PRIVATE na_return_t na_msg_try_rpc(
+HG_PRIVATE na_return_t na_msg_try(
     struct na_context *context, const struct na_msg *msg)
 {
     na_return_t ret = na_addr_state(msg->addr);
 
-    assert(msg->plane == NA_MSG_RPC);
     if (ret != NA_SUCCESS)
         return ret;
     return na_msg_give(context, msg, NULL);
 }
 
-HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+HG_PRIVATE na_return_t na_msg_queue(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p)
 {
@@ -593,7 +592,6 @@ HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
         NA_LANE_INTERNAL, callback, arg, NA_OP_ID_IGNORE);
     na_return_t ret = NA_NOMEM;
 
-    assert(msg->plane == NA_MSG_RPC);
     if (op != NULL) {
         atomic_store(op_id_p, na_op_public_id(op));
         ret = na_msg_start(op, msg);
@@ -615,8 +613,7 @@ static na_return_t na_msg_check_tag(
     return NA_INVALID_ARG;
 }
 
-/* Check a message and compute its size. */
-static na_return_t na_msg_check_send(const struct na_class *na_class,
+HG_PRIVATE na_return_t na_msg_check_send(const struct na_class *na_class,
     const struct na_context *context, struct na_msg *msg, const char *function)
 {
     na_size_t max;

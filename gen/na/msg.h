@@ -92,15 +92,20 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
  * the lock held or not. */
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
-/* Send on the RPC plane if that is possible at once. NA_AGAIN: it is not; the
- * message may be queued. */
-HG_PRIVATE na_return_t na_msg_try_rpc(
+/* Check the arguments of a function that sends, and compute the size of the
+ * message. Errors are logged. */
+HG_PRIVATE na_return_t na_msg_check_send(const struct na_class *na_class,
+    const struct na_context *context, struct na_msg *msg, const char *function);
+
+/* Send a message if that is possible at once. NA_AGAIN: it is not; the message
+ * may be queued. */
+HG_PRIVATE na_return_t na_msg_try(
     struct na_context *context, const struct na_msg *msg);
 
 /* Queue a message: `callback` runs in the internal lane, and the payload must
  * stay until then. *op_id_p is set before that. On error nothing was sent, the
  * callback does not run, and *op_id_p is NA_OP_ID_NULL. */
-HG_PRIVATE na_return_t na_msg_queue_rpc(struct na_context *context,
+HG_PRIVATE na_return_t na_msg_queue(struct na_context *context,
     const struct na_msg *msg, na_cb_t callback, void *arg,
     _Atomic(na_op_id_t) *op_id_p);
 

@@ -176,6 +176,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     op->callback = callback;
     op->arg = arg;
     op->home = core;
+    op->handed = false;
     na_op_set_part(op, context->na_class);
     memset(&op->pub, 0, sizeof(op->pub));
     op->pub.type = type;

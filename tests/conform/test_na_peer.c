@@ -11,6 +11,7 @@
  *     tag 4   the number of messages with tag 3
  *     tag 5   the serialized handle of its memory of NA_Mem_alloc
  *     tag 6   the bytes of that memory
+ *     tag 7   the bytes of its memory at the offset in the message
  */
 #include "conform.h"
 
@@ -21,6 +22,7 @@
 #define PEER_MEMORY 300000u
 
 #define PEER_SHARED 10000u
+#define PEER_PIECE 200u
 
 static char peer_memory[PEER_MEMORY];
 
@@ -55,6 +57,14 @@ static void peer_answer(struct conform_end *end, const struct peer_mems *mems,
     if (recv->tag == 2 || recv->tag == 5)
         size = peer_handle(end, recv->tag == 2 ? mems->own : mems->shared,
             bytes, sizeof(bytes));
+    if (recv->tag == 7) {
+        uint32_t offset;
+
+        memcpy(&offset, got, sizeof(offset));
+        HG_CHECK(offset <= PEER_MEMORY - PEER_PIECE);
+        answer = peer_memory + offset;
+        size = PEER_PIECE;
+    }
     if (recv->tag == 6) {
         answer = mems->library;
         size = PEER_SHARED;
@@ -322,6 +332,46 @@ HG_TEST_WHERE(memory_moves_between_processes, hg_test_reports_death)
         peer_part(&pair);
         peer_meet(&pair);
     }
+    hg_test_stop(pair.process);
+    peer_close(&pair);
+}
+
+/* When the message of a put is delivered, the data is there. */
+HG_TEST_WHERE(put_notify_delivers_the_message_last, hg_test_crosses_processes)
+{
+    static const na_size_t sizes[] = {PEER_PIECE, 4096, 65536, 290000};
+    static char mine[PEER_MEMORY];
+    struct peer_pair pair;
+    struct conform_end *end = &pair.end;
+    struct conform_call put, recv;
+    na_mem_handle_t local, remote;
+    char bytes[256], got[PEER_PIECE];
+    na_size_t size, i;
+    uint32_t offset;
+
+    peer_open(&pair, true);
+    size = peer_ask(&pair, "?", 1, 2, bytes, sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    local = conform_memory(end, mine, PEER_MEMORY, NA_MEM_READWRITE);
+    for (i = 0; i < 80; i++) {
+        size = sizes[i % 4];
+        offset = (uint32_t) (size - PEER_PIECE); /* the last bytes */
+        conform_fill(mine, size, i + 1);
+        memset(&put, 0, sizeof(put));
+        memset(&recv, 0, sizeof(recv));
+        HG_CHECK_OK(NA_Msg_recv_expected(end->na_class, end->context,
+            conform_ended, &recv, got, sizeof(got), pair.target, 7, &recv.id));
+        HG_CHECK_OK(NA_Put_notify(end->na_class, end->context, conform_ended,
+            &put, local, 0, remote, 0, size, pair.target, &offset,
+            sizeof(offset), 7, &put.id));
+        HG_CHECK_OK(conform_wait(end, &put));
+        HG_CHECK_EQ_INT(put.type, NA_CB_PUT_NOTIFY);
+        HG_CHECK_OK(conform_wait(end, &recv));
+        HG_CHECK_EQ_U64(recv.size, PEER_PIECE);
+        HG_CHECK_EQ_MEM(got, mine + offset, PEER_PIECE);
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
     hg_test_stop(pair.process);
     peer_close(&pair);
 }

@@ -747,6 +747,148 @@ HG_TEST(all_memory_is_a_local_handle)
     free(owned);
 }
 
+/* ---- A put with a message ---- */
+
+static na_return_t rma_notify(struct conform_end *end,
+    struct conform_call *call, na_mem_handle_t local, na_mem_handle_t remote,
+    na_size_t size, const void *buf, na_size_t buf_size)
+{
+    memset(call, 0, sizeof(*call));
+    return NA_Put_notify(end->na_class, end->context, conform_ended, call,
+        local, 0, remote, 0, size, end->self, buf, buf_size, 9, &call->id);
+}
+
+HG_TEST(put_with_a_message)
+{
+    enum { SIZE = 400000 };
+    unsigned char *from = (unsigned char *) malloc(SIZE);
+    unsigned char *to = (unsigned char *) calloc(1, SIZE);
+    na_size_t max;
+    struct conform_call put, recv;
+    struct conform_end end;
+    na_mem_handle_t local, target, remote;
+    char got[16], *large;
+    na_return_t ret;
+
+    HG_CHECK(from != NULL && to != NULL);
+    conform_fill(from, SIZE, 1);
+    conform_open(&end, NULL);
+    hg_test_allow_log("a transfer was refused");
+    max = NA_Msg_get_max_unexpected_size(end.na_class);
+    large = (char *) calloc(1, max + 1);
+    local = conform_memory(&end, from, SIZE, NA_MEM_READ_ONLY);
+    target = conform_memory(&end, to, SIZE, NA_MEM_WRITE_ONLY);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(rma_notify(&end, &put, local, remote, SIZE, "data", 5));
+    HG_CHECK_OK(conform_wait(&end, &recv));
+    HG_CHECK_EQ_MEM(to, from, SIZE);
+    HG_CHECK(recv.size == 5 && recv.tag == 9);
+    HG_CHECK_EQ_STR(got, "data");
+    conform_free_addr(&end, &recv);
+    HG_CHECK_OK(conform_wait(&end, &put));
+    HG_CHECK_EQ_INT(put.type, NA_CB_PUT_NOTIFY);
+    HG_CHECK_RET(NA_Cancel(end.na_class, end.context, put.id), NA_NOENTRY);
+    /* Without a callback, without data, without bytes in the message. */
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Put_notify(end.na_class, end.context, NULL, NULL, local, 0,
+        remote, 0, 0, end.self, NULL, 0, 3, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(conform_wait(&end, &recv));
+    HG_CHECK(recv.size == 0 && recv.tag == 3);
+    conform_free_addr(&end, &recv);
+    /* Nothing starts. */
+    hg_test_expect_log("larger than the maximum");
+    HG_CHECK_RET(
+        rma_notify(&end, &put, local, remote, 8, large, max + 1), NA_MSGSIZE);
+    hg_test_expect_log("are out of range");
+    HG_CHECK_RET(
+        rma_notify(&end, &put, local, remote, SIZE + 1, "x", 1), NA_OVERFLOW);
+    hg_test_expect_log("NA_Put_notify: ");
+    HG_CHECK_RET(
+        rma_notify(&end, &put, local, remote, 8, NULL, 1), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        rma_notify(&end, &put, NULL, remote, 8, "x", 1), NA_INVALID_ARG);
+    HG_CHECK_RET(
+        rma_notify(&end, &put, local, NULL, 8, "x", 1), NA_INVALID_ARG);
+    HG_CHECK(put.ends == 0 && put.id == NA_OP_ID_NULL);
+    /* The put fails: there is no message. */
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    HG_CHECK_OK(NA_Mem_deregister(end.na_class, target));
+    ret = rma_notify(&end, &put, local, remote, SIZE, "data", 5);
+    HG_CHECK_RET(
+        ret == NA_SUCCESS ? conform_wait(&end, &put) : ret, NA_NOENTRY);
+    conform_idle(&end);
+    HG_CHECK_EQ_INT(recv.ends, 0);
+    HG_CHECK_OK(NA_Cancel(end.na_class, end.context, recv.id));
+    HG_CHECK_RET(conform_wait(&end, &recv), NA_CANCELED);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    rma_free(&end, local);
+    conform_close(&end);
+    free(large);
+    free(from);
+    free(to);
+}
+
+/* Each has one callback, with its result or NA_CANCELED. A message comes after
+ * a success. Then the context ends with others in flight. */
+HG_TEST(puts_with_messages_are_canceled)
+{
+    enum { COUNT = 20, SIZE = 300000 };
+    static struct conform_call puts[COUNT], recvs[COUNT];
+    static char from[SIZE], to[SIZE], got[COUNT][8];
+    unsigned i, done = 0, came = 0;
+    na_mem_handle_t local, target, remote;
+    struct conform_end end;
+    struct na_init_info info;
+
+    conform_info(&info);
+    info.rma_frame_size = 16384;
+    info.rma_window = 65536;
+    conform_open(&end, &info);
+    local = conform_memory(&end, from, SIZE, NA_MEM_READ_ONLY);
+    target = conform_memory(&end, to, SIZE, NA_MEM_WRITE_ONLY);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(conform_recv(&end, &recvs[i], false, got[i], 8, 0));
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(rma_notify(&end, &puts[i], local, remote, SIZE, "x", 2));
+    for (i = 0; i < COUNT; i += 2) {
+        na_return_t ret = NA_Cancel(end.na_class, end.context, puts[i].id);
+
+        HG_CHECK(ret == NA_SUCCESS || ret == NA_NOENTRY);
+    }
+    for (i = 0; i < COUNT; i++) {
+        na_return_t ret = conform_wait(&end, &puts[i]);
+
+        HG_CHECK(ret == NA_SUCCESS || (ret == NA_CANCELED && i % 2 == 0));
+        done += ret == NA_SUCCESS;
+    }
+    for (i = 0; i < done; i++)
+        HG_CHECK_OK(conform_wait(&end, &recvs[i]));
+    conform_idle(&end);
+    for (i = 0; i < COUNT; i++) {
+        came += recvs[i].ends;
+        if (recvs[i].ends > 0)
+            conform_free_addr(&end, &recvs[i]);
+        else
+            HG_CHECK_OK(NA_Cancel(end.na_class, end.context, recvs[i].id));
+    }
+    HG_CHECK_EQ_INT(came, done);
+    for (i = 0; i < COUNT; i++)
+        (void) conform_wait(&end, &recvs[i]);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(rma_notify(&end, &puts[i], local, remote, SIZE, "x", 2));
+    HG_CHECK_OK(NA_Context_destroy(end.na_class, end.context));
+    end.context = NA_Context_create(end.na_class);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    rma_free(&end, local);
+    conform_close(&end);
+}
+
 /* ---- Memory of the library, and pointers ---- */
 
 HG_TEST(library_memory_is_zeroed_aligned_and_moved)

@@ -130,6 +130,54 @@ static void target_store64(unsigned char *bytes, uint64_t value)
         bytes[i] = (unsigned char) (value >> 8 * i);
 }
 
+/* ---- A put with a message ---- */
+
+static bool target_is_told_at_once(void)
+{
+    return !strcmp(hg_test_transport(), "sm") ||
+        !strncmp(hg_test_transport(), "zmq+", 4);
+}
+
+/* No answer is waited for: the owner has data and message while the initiator
+ * makes no progress. */
+HG_TEST_WHERE(put_with_a_message_is_one_way, target_is_told_at_once)
+{
+    static unsigned char from[10000], to[10000];
+    struct conform_call put, recv;
+    unsigned char bytes[TARGET_HANDLE];
+    struct target_pair pair;
+    na_mem_handle_t local, mem, remote;
+    unsigned ms = 0;
+    char got[8];
+
+    target_open(&pair);
+    conform_fill(from, sizeof(from), 5);
+    local =
+        conform_memory(&pair.initiator, from, sizeof(from), NA_MEM_READ_ONLY);
+    mem = conform_memory(&pair.owner, to, sizeof(to), NA_MEM_WRITE_ONLY);
+    HG_CHECK_OK(NA_Mem_register(pair.owner.na_class, mem));
+    target_serialize(&pair, mem, bytes);
+    remote = target_deserialize(&pair, bytes);
+    HG_CHECK_OK(conform_recv(&pair.owner, &recv, false, got, sizeof(got), 0));
+    memset(&put, 0, sizeof(put));
+    HG_CHECK_OK(NA_Put_notify(pair.initiator.na_class, pair.initiator.context,
+        conform_ended, &put, local, 0, remote, 0, sizeof(from), pair.addr,
+        "there", 6, 1, &put.id));
+    while (recv.ends == 0) {
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
+        (void) conform_turn(pair.owner.na_class, pair.owner.context, 1);
+    }
+    HG_CHECK_OK(recv.ret);
+    HG_CHECK_EQ_STR(got, "there");
+    HG_CHECK_EQ_MEM(to, from, sizeof(from));
+    conform_free_addr(&pair.owner, &recv);
+    HG_CHECK_OK(target_wait(&pair, &put));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.initiator.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.initiator.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(pair.owner.na_class, mem));
+    target_close(&pair);
+}
+
 /* ---- Forged handles ---- */
 
 /* The memory is unchanged, and a valid transfer succeeds. */

@@ -1399,8 +1399,8 @@ static void core_queue_without_memory(
     hg_test_alloc_install();
     na_context_enter(na_context_core_of(context));
     hg_test_alloc_fail_at(1);
-    HG_CHECK_RET(na_msg_queue_rpc(context, msg, core_count_success, &sent, &id),
-        NA_NOMEM);
+    HG_CHECK_RET(
+        na_msg_queue(context, msg, core_count_success, &sent, &id), NA_NOMEM);
     hg_test_alloc_fail_at(0);
     na_context_leave(na_context_core_of(context));
     HG_CHECK(id == NA_OP_ID_NULL);
@@ -1433,8 +1433,8 @@ HG_TEST(new_sink_wakes_a_transport_that_retries)
     na_context_enter(na_context_core_of(context));
     for (i = 0; i < 4; i++) {
         msg.target = i < 3 ? 9 : 5;
-        HG_CHECK_OK(na_msg_queue_rpc(
-            context, &msg, core_count_success, &sent, &ids[i]));
+        HG_CHECK_OK(
+            na_msg_queue(context, &msg, core_count_success, &sent, &ids[i]));
     }
     na_context_leave(na_context_core_of(context));
     for (i = 0; i < 6; i++)

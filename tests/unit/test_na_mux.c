@@ -489,7 +489,7 @@ static void mux_be_called(na_class_t *na_class, na_class_t *caller)
     msg.plane = NA_MSG_RPC;
     HG_CHECK_OK(NA_Addr_lookup_wait(caller, name, 10000, &msg.addr));
     hg_enter(na_class_core_of(caller)->lock);
-    HG_CHECK_OK(na_msg_try_rpc(context, &msg));
+    HG_CHECK_OK(na_msg_try(context, &msg));
     hg_leave(na_class_core_of(caller)->lock);
     while (atomic_load(&taken) == 0)
         (void) sched_yield();
