@@ -97,7 +97,7 @@ GASNET_JOBS     := $(if $(SM),$(BUILD)/tests/gasnet/jobs)
 .PHONY: all lib tools check check-programs check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-man install-mercury-compat uninstall dist clean help deps programs checked \
-        ranked mpi demo demo-forward examples bench bench-forward counts FORCE
+        install-gasnet ranked mpi demo demo-forward examples bench bench-forward counts FORCE
 
 all: lib ## the library (the default)
 
@@ -254,6 +254,41 @@ install-mercury-compat: install ## what programs written for Mercury 2.x look fo
 	$(Q)install -m 644 gen/compat/mercury-config-version.cmake.in \
 	    $(MERCURY_CMAKE)/mercury-config-version.cmake
 
+# A conduit for programs of GASNet, where they look for one: one library under
+# three names, since a program says itself how it uses threads.
+GASNET_MODES     := seq par parsync
+GASNET_INSTALLED := $(filter-out %/gasnet_hg.h,$(GASNET_HEADERS)) \
+    $(wildcard examples/gasnet/install/gasnet_config.h)
+GASNET_LIB_OBJS  := $(GASNET_SOURCES:examples/gasnet/%.c=$(LIB)/gasnet/%.o)
+GASNET_CONDUIT    = $(DEST)/include/hg-conduit
+
+$(GASNET_LIB_OBJS): $(LIB)/gasnet/%.o: examples/gasnet/%.c hg.h \
+        $(GASNET_HEADERS) $(LIB)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LIB_FLAGS) -c -o $@ $<
+
+$(LIB)/libgasnet-hg.a: $(GASNET_LIB_OBJS) $(LIB_OBJS)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(LIB)/gasnetrun_hg: examples/gasnet/gasnetrun_hg.c examples/usage.c \
+        examples/usage.h hg.h $(LIB)/flags
+	$(Q)$(CC) $(HG_FLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c,$^)
+
+install-gasnet: $(LIB)/libgasnet-hg.a $(LIB)/gasnetrun_hg ## a conduit of GASNet, with NA="...": to $(DESTDIR)$(PREFIX)
+	$(Q)install -d $(DEST)/lib $(DEST)/bin $(GASNET_CONDUIT)
+	$(Q)install -m 644 $(GASNET_INSTALLED) $(DEST)/include
+	$(Q)install -m 644 examples/gasnet/install/gasnet_core.h $(GASNET_CONDUIT)
+	$(Q)install -m 755 $(LIB)/gasnetrun_hg $(DEST)/bin
+	$(Q)install -m 644 $(LIB)/libgasnet-hg.a $(DEST)/lib
+	$(Q)umask 022 && for mode in $(GASNET_MODES); do \
+	    ln -sf libgasnet-hg.a $(DEST)/lib/libgasnet-hg-$$mode.a && \
+	    sed -e 's,@PREFIX@,$(PREFIX),' -e 's,@CC@,$(CC),' -e "s,@mode@,$$mode," \
+	        -e "s,@MODE@,$$(echo $$mode | tr a-z A-Z)," \
+	        -e 's,@LIBS@,$(strip $(call na_libs,$(NA))),' \
+	        examples/gasnet/install/conduit.mak.in \
+	        > $(GASNET_CONDUIT)/hg-$$mode.mak || exit 1; \
+	done
+
 uninstall: ## remove what install put there
 	$(Q)rm -f $(DEST)/include/hg.h $(DEST)/lib/libhg.a $(DEST)/lib/libhg.so \
 	    $(DEST)/lib/$(SONAME) $(DEST)/lib/libhg.so.$(VERSION) \
@@ -261,7 +296,10 @@ uninstall: ## remove what install put there
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.so) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/lib%.a) $(TOOLS:%=$(DEST)/bin/%) \
 	    $(MERCURY_NAMES:%=$(DEST)/lib/pkgconfig/%.pc)
-	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE) $(DEST_DOC)
+	$(Q)rm -f $(addprefix $(DEST)/include/,$(notdir $(GASNET_INSTALLED))) \
+	    $(DEST)/lib/libgasnet-hg.a $(DEST)/bin/gasnetrun_hg \
+	    $(GASNET_MODES:%=$(DEST)/lib/libgasnet-hg-%.a)
+	$(Q)rm -rf $(MERCURY_CMAKE) $(HG_CMAKE) $(DEST_DOC) $(GASNET_CONDUIT)
 	$(Q)rm -f $(addprefix $(DEST_MAN)/man,$(join $(subst .,,$(suffix \
 	    $(MAN_NAMES))),$(addprefix /,$(MAN_NAMES))))
 	$(Q)grep -oE '\b(HG|NA|MERCURY|hg|na)_[A-Za-z0-9_]+' hg.h | sort -u | \
