@@ -275,8 +275,6 @@ static na_return_t na_progress_run(struct na_context_core *context,
         if (done)
             return NA_SUCCESS;
         if (deadline == 0) {
-            if (n == 0 && context->idle % NA_PROGRESS_POLLS == 0)
-                na_progress_yield(context);
             (void) na_progress_obey(context);
             return NA_TIMEOUT;
         }
@@ -353,6 +351,10 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.sleepers)) &&
         !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
+    /* Threads that poll yield from time to time. Now others may progress. */
+    if (deadline == 0 && ret == NA_TIMEOUT && core->idle != 0 &&
+        core->idle % NA_PROGRESS_POLLS == 0 && !core->progressing)
+        na_progress_yield(core);
     return ret;
 }
 
