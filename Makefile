@@ -93,6 +93,13 @@ GASNET_OBJS     := $(GASNET_SOURCES:%.c=$(BUILD)/%.o)
 GASNET          := $(GASNET_PROGRAMS:%=$(BUILD)/examples/gasnet/%)
 GASNET_JOBS     := $(if $(SM),$(BUILD)/tests/gasnet/jobs)
 
+# ---- Nemesis ----
+#
+# The network module, and the small CH3 that drives it in tests.
+
+NEMESIS_HEADERS := $(wildcard examples/nemesis/*.h)
+NEMESIS_OBJS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard examples/nemesis/*.c))
+
 .DELETE_ON_ERROR:
 .PHONY: all lib tools check check-programs check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
@@ -312,6 +319,7 @@ uninstall: ## remove what install put there
 # tests/step/test_*.c     the same, with an hg.c that stops at the steps of sm
 # tests/box/test_*.c      link the library and see hg.h only
 # tests/conform/test_*.c  the same, run once for each transport
+# tests/nemesis/test_*.c  the same, with the network module for MPICH
 # tests/ofi/hook*.c       a decorator for libfabric that adds requirements
 # tests/mpi/test_*.c      link the library with MPI, and start several ranks
 # tests/support/*.c       code shared by several of them
@@ -519,6 +527,14 @@ $(GASNET_JOBS): $(GASNET_JOBS_OBJS) $(GASNET_OBJS) $(OBJS) $(LAZY_FABRIC)
 
 examples: $(EXAMPLES) $(FORWARD) $(GASNET) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples
 
+$(NEMESIS_OBJS): $(BUILD)/%.o: %.c hg.h $(NEMESIS_HEADERS) $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_FLAGS) -c -o $@ $<
+
+$(NEMESIS): HOOK := $(NEMESIS_OBJS)
+$(NEMESIS): $(BUILD)/%: %.c $(NEMESIS_OBJS) $(OBJS) $(TEST_LIB)
+	$(link_test)
+
 # This one includes sources of the demo.
 $(BUILD)/tests/box/test_demo_serve: $(wildcard examples/*.[ch])
 
@@ -599,7 +615,7 @@ bench-forward: $(FORWARD_PERF) $(FORWARD) ## hg_forward compared with sshfs; BEN
 
 ranked: $(CONFORM) $(MPI)
 programs: checked $(STEPS) $(EXAMPLES) $(FORWARD)
-checked: $(UNIT) $(BOX) $(OFI) $(CONFORM)
+checked: $(UNIT) $(BOX) $(OFI) $(CONFORM) $(NEMESIS)
 
 # If the compiler supports both: each process then takes less time.
 STATIC_UBSAN = $(shell echo 'int main(void) { return 0; }' | $(CC) -x c - \

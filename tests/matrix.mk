@@ -27,6 +27,8 @@ WITHOUT := $(if $(filter zmq,$(FOUND)),,$(BUILD)/tests/box/test_zmq_%) \
 OFI     := $(if $(filter ofi,$(FOUND)),$(call names,ofi))
 BOX     := $(filter-out $(WITHOUT),$(call names,box))
 MPI     := $(call names,mpi)
+# Tests of examples/nemesis, between two processes.
+NEMESIS := $(if $(SM),$(call names,nemesis))
 CONFORM := $(call names,conform)
 # Tests of remote memory, which also run where the kernel does not copy it.
 COPIES  := $(addprefix $(BUILD)/tests/conform/, \
@@ -44,7 +46,8 @@ CASES   := $(UNIT) $(STEPS) $(BOX) $(OFI) \
            $(foreach t,$(TRANSPORTS) $(HOOKED),$(CONFORM:%=%@$t)) \
            $(if $(and $(SM),$(filter zmq,$(FOUND))),$(MUXED:%=%@mux)) \
            $(if $(and $(SM),$(filter ofi,$(FOUND))),$(MUXED:%=%@mux-ofi)) \
-           $(if $(SM),$(COPIES:%=%@sm-copy) $(EXAMPLE:%=%@unix))
+           $(if $(SM),$(COPIES:%=%@sm-copy) $(EXAMPLE:%=%@unix)) \
+           $(foreach t,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)),$(NEMESIS:%=%@$t))
 SCRIPTS := tests/lint tests/generator tests/selftest tests/install tests/pair \
            tests/demo tests/docs tests/mercury $(if $(filter ofi,$(FOUND)),tests/faults) \
            $(patsubst %,tests/forward@%,$(filter sm zmq+tcp ofi+tcp,$(TRANSPORTS)) \
@@ -93,7 +96,7 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
     $(call on,self,$(filter-out %/test_fork,$(NEAR_NA))) \
     $(call on,mux,$(MUXED_ASAN)) \
     $(call on,self-emul sm-copy,$(COPIES)) \
-    $(call on,unix,$(EXAMPLE))
+    $(call on,unix,$(EXAMPLE)) $(call on,sm,$(NEMESIS))
 
 # Optimized, as users build it:
 # - zmq+tcp and sm: messages, memory, peers and calls;
@@ -102,7 +105,8 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
 # - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
 #   clients behind a firewall; senders that are faster than their receiver;
-# - the other providers: messages; the decorated ones (HOOKED): memory.
+# - the other providers: messages; the decorated ones (HOOKED): memory;
+# - zmq+tcp: the network module for MPICH.
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
 CHECK_CASES := $(STEPS) $(OFI) \
@@ -119,7 +123,7 @@ CHECK_CASES := $(STEPS) $(OFI) \
         na_source rpc_calls rpc_client bulk_class system host_names interfaces \
         firewall)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
-    $(call on,$(HOOKED),$(call conform,na_rma))
+    $(call on,$(HOOKED),$(call conform,na_rma)) $(call on,zmq+tcp,$(NEMESIS))
 
 # PORT compiles the modules one by one (SPLIT=1), with the portable replacements
 # of epoll and of the processor's CRC64. These tests depend on one of the two.

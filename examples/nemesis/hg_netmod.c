@@ -1,0 +1,1168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hg_netmod: a network module for MPICH's Nemesis channel, on NA.
+ *
+ * It has the functions of the Nemesis Network Module API, by their names;
+ * hg_netmod_lmt.c has those of large transfers. With HG_NEMESIS_MPICH it
+ * compiles against mpid_nem_impl.h of MPICH 3.2.1, as the module "hg"; else
+ * against nemesis.h. hg-nemesis(7) is its manual.
+ *
+ * - What CH3 sends on a virtual connection (VC) is a stream of bytes. The
+ *   module cuts it into unexpected messages of NA. Each has a header that says
+ *   which VC it belongs to, and its number there: NA keeps their order, and a
+ *   gap is an error instead of a stream that is shifted.
+ * - A VC sends to an address that it looked up itself, from the business card.
+ *   The lookup starts with the first send, and sends wait for it in a queue.
+ * - Up to NETMOD_COPY bytes are copied, so that no request is needed. Other
+ *   sends borrow the memory of the request until NA has sent it.
+ * - A request with OnDataAvail may have more data, which must follow at once.
+ *   So later sends of its VC wait until it is complete.
+ * - CH3 calls the module by one thread at a time. Callbacks of NA run in
+ *   netmod_progress() alone, which CH3's handlers do not enter again.
+ */
+#include "hg_netmod.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NETMOD_KEY "hg" /* of the address in a business card */
+#define NETMOD_CARD_MAX 4096
+#define NETMOD_RECVS 32   /* receives posted */
+#define NETMOD_COPY 16384 /* bytes that are copied */
+#define NETMOD_PARTS 32   /* messages of a VC that NA may have */
+#define NETMOD_PIECES (MPL_IOV_LIMIT + 2) /* pieces of memory of a send */
+#define NETMOD_LINGER 2     /* seconds that ending waits for sends */
+#define NETMOD_IDLE_MAX 100 /* polls without an event before it yields */
+
+/* The `rank` of messages of a VC without a group: to the side that accepted, to
+ * the side that connected, and the first one, with a business card. */
+#define NETMOD_TO_ROOT UINT32_MAX
+#define NETMOD_TO_CLIENT (UINT32_MAX - 1)
+#define NETMOD_CONNECT (UINT32_MAX - 2)
+
+/* A send that NA does not have yet, or not whole. */
+struct netmod_send {
+    struct netmod_send *next;
+    MPID_Request *sreq;                    /* NULL: nobody waits for it */
+    struct na_segment rest[NETMOD_PIECES]; /* what is not posted */
+    unsigned first, count;
+    unsigned parts; /* messages that NA has */
+    bool failed;
+    char copy[]; /* what was copied */
+};
+
+/* A message that NA has. */
+struct netmod_part {
+    struct netmod_link *link;
+    struct netmod_send *send; /* NULL: the message was copied */
+    unsigned round;
+    struct netmod_header header;
+    char copy[];
+};
+
+struct hg_netmod hg_netmod;
+
+static void netmod_pump(struct netmod_link *link);
+static void netmod_settle(struct netmod_link *link);
+static void netmod_fail(struct netmod_link *link);
+
+/* ---- Helpers ---- */
+
+#undef FCNAME
+#define FCNAME "hg_netmod"
+
+int hg_netmod_lost(const MPIDI_VC_t *vc)
+{
+#ifdef HG_NEMESIS_MPICH
+    int mpi_errno = MPI_SUCCESS;
+
+    MPIR_ERR_SET1(mpi_errno, MPIX_ERR_PROC_FAILED, "**comm_fail",
+        "**comm_fail %d", vc != NULL ? vc->pg_rank : -1);
+    return mpi_errno;
+#else
+    (void) vc;
+    return MPIX_ERR_PROC_FAILED;
+#endif
+}
+
+int hg_netmod_error(const char *what)
+{
+    int mpi_errno = MPI_ERR_OTHER;
+
+    (void) fprintf(stderr, "hg_netmod: rank %d: %s\n", hg_netmod.rank, what);
+#ifdef HG_NEMESIS_MPICH
+    mpi_errno = MPI_SUCCESS;
+    MPIR_ERR_SET1(mpi_errno, MPI_ERR_OTHER, "**intern", "**intern %s", what);
+#endif
+    return mpi_errno;
+}
+
+void hg_netmod_note(int mpi_errno)
+{
+    if (hg_netmod.mpi_errno == MPI_SUCCESS)
+        hg_netmod.mpi_errno = mpi_errno;
+}
+
+static uint64_t netmod_hash(const char *text)
+{
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (; *text != '\0'; text++)
+        hash = (hash ^ (unsigned char) *text) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static size_t netmod_number(const char *variable)
+{
+    const char *text = getenv(variable);
+
+    return text != NULL ? (size_t) strtoull(text, NULL, 10) : 0;
+}
+
+struct netmod_link *hg_netmod_link_of(MPIDI_VC_t *vc)
+{
+    return (struct netmod_link *) vc->ch.netmod_area.align_helper;
+}
+
+static void netmod_free_addr(struct netmod_link *link)
+{
+    if (link->watch != NA_OP_ID_NULL)
+        (void) NA_Cancel(hg_netmod.na_class, hg_netmod.context, link->watch);
+    if (link->addr != NA_ADDR_NULL)
+        (void) NA_Addr_free(hg_netmod.na_class, link->addr);
+    link->watch = NA_OP_ID_NULL;
+    link->addr = NA_ADDR_NULL;
+    link->round++;
+}
+
+void hg_netmod_unref(struct netmod_link *link)
+{
+    if (--link->refs > 0)
+        return;
+    netmod_free_addr(link);
+    *link->prev = link->next;
+    if (link->next != NULL)
+        link->next->prev = link->prev;
+    free(link);
+}
+
+struct netmod_link *hg_netmod_ref(struct netmod_link *link)
+{
+    link->refs++;
+    return link;
+}
+
+/* ---- Sending ---- */
+
+/* The connection has failed. What runs now goes on: the next poll ends it. */
+static void netmod_break(struct netmod_link *link)
+{
+    link->broken = hg_netmod.stalled = true;
+}
+
+static void netmod_complete(
+    struct netmod_link *link, MPID_Request *sreq, bool failed)
+{
+    if (failed)
+        sreq->status.MPI_ERROR = hg_netmod_lost(link->vc);
+    hg_netmod_note(MPID_Request_complete(sreq));
+}
+
+/* What a request described was sent. Returns whether it has more data, which
+ * its iov describes now; else it is complete. The handler may send on the VC:
+ * what it sends waits. */
+static bool netmod_more(struct netmod_link *link, MPID_Request *sreq)
+{
+    int complete = 0;
+
+    if (sreq->dev.OnDataAvail == NULL) {
+        netmod_complete(link, sreq, false);
+        return false;
+    }
+    link->busy = true;
+    hg_netmod_note(sreq->dev.OnDataAvail(link->vc, sreq, &complete));
+    link->busy = false;
+    hg_netmod.count.more += complete == 0;
+    return complete == 0;
+}
+
+/* Describe the iov of a request. Returns the number of pieces. */
+static unsigned netmod_load(
+    const MPID_Request *sreq, struct na_segment pieces[NETMOD_PIECES])
+{
+    int i;
+
+    for (i = 0; i < sreq->dev.iov_count; i++) {
+        pieces[i].address = sreq->dev.iov[i].MPL_IOV_BUF;
+        pieces[i].size = sreq->dev.iov[i].MPL_IOV_LEN;
+    }
+    return (unsigned) i;
+}
+
+static size_t netmod_size(const struct na_segment *pieces, unsigned count)
+{
+    size_t size = 0;
+
+    while (count > 0)
+        size += (size_t) pieces[--count].size;
+    return size;
+}
+
+static char *netmod_copy(
+    char *to, const struct na_segment *pieces, unsigned count)
+{
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (pieces[i].size > 0)
+            memcpy(to, pieces[i].address, (size_t) pieces[i].size);
+        to += pieces[i].size;
+    }
+    return to;
+}
+
+/* All parts of a send were sent, or have failed. */
+static void netmod_send_end(struct netmod_link *link, struct netmod_send *send)
+{
+    bool more = false;
+
+    if (send->sreq != NULL && !send->failed) {
+        more = netmod_more(link, send->sreq);
+        if (!more)
+            send->sreq = NULL; /* it is complete */
+    }
+    if (more && !send->failed) { /* netmod_pump() posts it */
+        send->first = 0;
+        send->count = netmod_load(send->sreq, send->rest);
+        return;
+    }
+    if (link->head == send)
+        link->head = send->next;
+    if (send->sreq != NULL)
+        netmod_complete(link, send->sreq, true);
+    free(send);
+}
+
+static na_return_t netmod_part_sent(const struct na_cb_info *info)
+{
+    struct netmod_part *part = (struct netmod_part *) info->arg;
+    struct netmod_link *link = part->link;
+    struct netmod_send *send = part->send;
+
+    hg_netmod.parts--;
+    link->parts--;
+    if (send != NULL) {
+        send->parts--;
+        send->failed |= info->ret != NA_SUCCESS;
+        if (send->parts == 0 && (send->failed || send->first == send->count))
+            netmod_send_end(link, send);
+    }
+    if (info->ret != NA_SUCCESS && part->round == link->round)
+        netmod_break(link);
+    free(part);
+    netmod_pump(link);
+    netmod_settle(link);
+    hg_netmod_unref(link);
+    return NA_SUCCESS;
+}
+
+/* Post a message of `size` bytes: copied if `send` is NULL, else borrowed from
+ * `send`. NA_AGAIN: later. */
+static na_return_t netmod_post(struct netmod_link *link,
+    struct netmod_send *send, const struct na_segment *pieces, unsigned count,
+    size_t size)
+{
+    struct na_segment all[NETMOD_PIECES + 1];
+    struct netmod_part *part = (struct netmod_part *) malloc(
+        sizeof(*part) + (send == NULL ? size : 0));
+    na_return_t ret;
+
+    if (part == NULL)
+        return NA_NOMEM;
+    part->link = link;
+    part->send = send;
+    part->round = link->round;
+    part->header = link->header;
+    if (send == NULL) {
+        (void) netmod_copy(part->copy, pieces, count);
+        count = 0; /* the copy follows the header */
+    } else {
+        memcpy(all + 1, pieces, count * sizeof(*all));
+    }
+    all[0].address = &part->header;
+    all[0].size = sizeof(part->header) + (send == NULL ? size : 0);
+    ret = count > 0
+        ? NA_Msg_sendv_unexpected(hg_netmod.na_class, hg_netmod.context,
+              netmod_part_sent, part, all, count + 1, link->addr, 0,
+              NA_OP_ID_IGNORE)
+        : NA_Msg_send_unexpected(hg_netmod.na_class, hg_netmod.context,
+              netmod_part_sent, part, all[0].address, all[0].size, link->addr,
+              0, NA_OP_ID_IGNORE);
+    if (ret != NA_SUCCESS) {
+        free(part);
+        hg_netmod.stalled |= ret == NA_AGAIN;
+        return ret;
+    }
+    (void) hg_netmod_ref(link);
+    link->header.number++;
+    link->parts++;
+    hg_netmod.parts++;
+    hg_netmod.count.messages++;
+    hg_netmod.count.bytes += size;
+    hg_netmod.count.copied += send == NULL;
+    if (send != NULL)
+        send->parts++;
+    return NA_SUCCESS;
+}
+
+/* Post what is left of a send. NA_AGAIN: not all of it. */
+static na_return_t netmod_post_rest(
+    struct netmod_link *link, struct netmod_send *send)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    while (send->first < send->count && ret == NA_SUCCESS) {
+        struct na_segment pieces[NETMOD_PIECES];
+        unsigned n = 0, at = send->first;
+        size_t size = 0;
+
+        if (link->parts >= NETMOD_PARTS)
+            return NA_AGAIN; /* the end of a part continues */
+        for (; at + n < send->count && size < hg_netmod.part_max; n++) {
+            pieces[n] = send->rest[at + n];
+            if (pieces[n].size > hg_netmod.part_max - size)
+                pieces[n].size = hg_netmod.part_max - size;
+            size += (size_t) pieces[n].size;
+        }
+        ret = netmod_post(link, send, pieces, n, size);
+        if (ret != NA_SUCCESS)
+            break;
+        at += n - 1; /* the last piece may be left in part */
+        send->rest[at].address =
+            (char *) send->rest[at].address + pieces[n - 1].size;
+        send->rest[at].size -= pieces[n - 1].size;
+        send->first = at + (send->rest[at].size == 0);
+    }
+    return ret;
+}
+
+/* Post the sends of a link as far as that is possible. */
+static void netmod_pump(struct netmod_link *link)
+{
+    while (link->head != NULL && !link->busy && !link->broken) {
+        struct netmod_send *send = link->head;
+        na_return_t ret;
+
+        if (link->state != NETMOD_READY) {
+            if (link->state == NETMOD_IDLE)
+                hg_netmod_resolve(link);
+            return;
+        }
+        ret = netmod_post_rest(link, send);
+        if (ret == NA_AGAIN)
+            return;
+        if (ret != NA_SUCCESS) {
+            netmod_break(link);
+            return;
+        }
+        if (send->sreq != NULL && send->sreq->dev.OnDataAvail != NULL)
+            return; /* it may have more data */
+        link->head = send->next;
+    }
+}
+
+/* Copy a small send into a message. False: it must wait, or is too large. */
+static bool netmod_send_now(
+    struct netmod_link *link, const struct na_segment *pieces, unsigned count)
+{
+    size_t size = netmod_size(pieces, count);
+
+    return link->state == NETMOD_READY && link->head == NULL && !link->busy &&
+        !link->broken && link->parts < NETMOD_PARTS && size <= NETMOD_COPY &&
+        size <= hg_netmod.part_max &&
+        netmod_post(link, NULL, pieces, count, size) == NA_SUCCESS;
+}
+
+/* Queue a send: with `first`, the rest of one that has begun. Small ones are
+ * copied if nobody knows when their memory may be used again (`copy`). */
+static int netmod_enqueue(struct netmod_link *link, MPID_Request *sreq,
+    const struct na_segment *pieces, unsigned count, bool copy, bool first)
+{
+    size_t size = netmod_size(pieces, count);
+    struct netmod_send *send;
+
+    copy = copy && size <= NETMOD_COPY;
+    send = (struct netmod_send *) calloc(1, sizeof(*send) + (copy ? size : 0));
+    if (send == NULL)
+        return hg_netmod_error("no memory for a send");
+    send->sreq = sreq;
+    if (copy) {
+        (void) netmod_copy(send->copy, pieces, count);
+        send->rest[0].address = send->copy;
+        send->rest[0].size = size;
+        send->count = 1;
+    } else {
+        memcpy(send->rest, pieces, count * sizeof(*pieces));
+        send->count = count;
+    }
+    if (link->head == NULL || first) {
+        send->next = link->head;
+        link->head = send;
+        if (send->next == NULL)
+            link->tail = send;
+    } else {
+        link->tail->next = send;
+        link->tail = send;
+    }
+    netmod_pump(link);
+    return MPI_SUCCESS;
+}
+
+/* Send what the pieces describe, then what OnDataAvail adds. */
+static int netmod_send(struct netmod_link *link, MPID_Request *sreq,
+    struct na_segment pieces[NETMOD_PIECES], unsigned count)
+{
+    bool begun = false;
+
+    while (netmod_send_now(link, pieces, count)) {
+        if (!netmod_more(link, sreq)) {
+            netmod_pump(link); /* what the handler sent */
+            return MPI_SUCCESS;
+        }
+        count = netmod_load(sreq, pieces);
+        begun = true;
+    }
+    return netmod_enqueue(link, sreq, pieces, count, false, begun);
+}
+
+/* The header of a send, which all have the same size, in the request. */
+static struct na_segment netmod_header_of(
+    MPID_Request *sreq, const void *hdr, MPIDI_msg_sz_t hdr_sz)
+{
+    struct na_segment piece = {
+        &sreq->dev.pending_pkt, sizeof(sreq->dev.pending_pkt)};
+
+    if (hdr != piece.address) {
+        memset(piece.address, 0, sizeof(sreq->dev.pending_pkt));
+        memcpy(piece.address, hdr, (size_t) hdr_sz);
+    }
+    return piece;
+}
+
+/* Add a piece unless it is empty. */
+static void netmod_add(
+    struct na_segment *pieces, unsigned *count, void *data, MPI_Aint size)
+{
+    if (size > 0) {
+        pieces[*count].address = data;
+        pieces[(*count)++].size = (na_size_t) size;
+    }
+}
+
+static int iSendContig(MPIDI_VC_t *vc, MPID_Request *sreq, void *hdr,
+    MPIDI_msg_sz_t hdr_sz, void *data, MPIDI_msg_sz_t data_sz)
+{
+    struct na_segment pieces[NETMOD_PIECES];
+    unsigned count = 1;
+
+    sreq->ch.vc = vc;
+    pieces[0] = netmod_header_of(sreq, hdr, hdr_sz);
+    netmod_add(pieces, &count, sreq->dev.ext_hdr_ptr, sreq->dev.ext_hdr_sz);
+    netmod_add(pieces, &count, data, data_sz);
+    return netmod_send(hg_netmod_link_of(vc), sreq, pieces, count);
+}
+
+static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
+    void *data, MPIDI_msg_sz_t data_sz, MPID_Request **sreq_ptr)
+{
+    struct netmod_link *link = hg_netmod_link_of(vc);
+    struct na_segment pieces[NETMOD_PIECES];
+    MPIDI_CH3_Pkt_t pkt;
+    unsigned count = 1;
+    MPID_Request *sreq;
+
+    *sreq_ptr = NULL;
+    memset(&pkt, 0, sizeof(pkt));
+    memcpy(&pkt, hdr, (size_t) hdr_sz);
+    pieces[0].address = &pkt;
+    pieces[0].size = sizeof(pkt);
+    netmod_add(pieces, &count, data, data_sz);
+    if (netmod_send_now(link, pieces, count))
+        return MPI_SUCCESS;
+    sreq = MPID_Request_create();
+    if (sreq == NULL)
+        return hg_netmod_error("no memory for a request");
+    MPIU_Object_set_ref(sreq, 2); /* of the caller, and until it is sent */
+    sreq->kind = MPID_REQUEST_SEND;
+    sreq->dev.OnDataAvail = NULL;
+    sreq->ch.vc = vc;
+    pieces[0] = netmod_header_of(sreq, hdr, hdr_sz);
+    hg_netmod.count.requests++;
+    *sreq_ptr = sreq;
+    return netmod_enqueue(link, sreq, pieces, count, true, false);
+}
+
+static int SendNoncontig(
+    MPIDI_VC_t *vc, MPID_Request *sreq, void *header, MPIDI_msg_sz_t hdr_sz)
+{
+    struct na_segment pieces[NETMOD_PIECES];
+    unsigned count = 1;
+    int mpi_errno;
+    int i, n = MPL_IOV_LIMIT;
+    MPL_IOV iov[MPL_IOV_LIMIT];
+
+    sreq->ch.vc = vc;
+    pieces[0] = netmod_header_of(sreq, header, hdr_sz);
+    netmod_add(pieces, &count, sreq->dev.ext_hdr_ptr, sreq->dev.ext_hdr_sz);
+    mpi_errno = MPIDI_CH3U_Request_load_send_iov(sreq, iov, &n);
+    if (mpi_errno != MPI_SUCCESS)
+        return mpi_errno;
+    for (i = 0; i < n; i++)
+        netmod_add(
+            pieces, &count, iov[i].MPL_IOV_BUF, (MPI_Aint) iov[i].MPL_IOV_LEN);
+    return netmod_send(hg_netmod_link_of(vc), sreq, pieces, count);
+}
+
+/* ---- Connections ---- */
+
+/* The address in a business card. */
+static int netmod_read_card(const char *card, char name[NA_MAX_ADDR_LEN])
+{
+    return MPIU_Str_get_string_arg(card, NETMOD_KEY, name, NA_MAX_ADDR_LEN) ==
+            MPIU_STR_SUCCESS
+        ? MPI_SUCCESS
+        : hg_netmod_error("a business card has no address of hg");
+}
+
+/* Tell the root who connects: the tag of its port and the own address. */
+static na_return_t netmod_greet(struct netmod_link *link)
+{
+    uint32_t rank = link->header.rank;
+    int32_t tag = link->vc->port_name_tag;
+    struct na_segment pieces[2];
+    na_return_t ret;
+
+    pieces[0].address = &tag;
+    pieces[0].size = sizeof(tag);
+    pieces[1].address = hg_netmod.name;
+    pieces[1].size = strlen(hg_netmod.name) + 1;
+    link->header.rank = NETMOD_CONNECT;
+    ret = netmod_post(link, NULL, pieces, 2, netmod_size(pieces, 2));
+    link->header.rank = rank;
+    return ret;
+}
+
+/* NA reports the end of a peer to a receive from it. Nothing is sent to this
+ * one. */
+struct netmod_watch {
+    struct netmod_link *link;
+    unsigned round;
+    char byte;
+};
+
+/* The connection has ended. A peer that has only closed its side, for another
+ * VC, is found again; else the lookup fails. */
+static na_return_t netmod_parted(const struct na_cb_info *info)
+{
+    struct netmod_watch *watch = (struct netmod_watch *) info->arg;
+    struct netmod_link *link = watch->link;
+
+    if (watch->round == link->round && link->state == NETMOD_READY) {
+        link->watch = NA_OP_ID_NULL;
+        netmod_free_addr(link);
+        link->state = NETMOD_IDLE;
+        hg_netmod_resolve(link);
+    }
+    free(watch);
+    hg_netmod_unref(link);
+    return NA_SUCCESS;
+}
+
+static void netmod_watch(struct netmod_link *link)
+{
+    struct netmod_watch *watch =
+        (struct netmod_watch *) calloc(1, sizeof(*watch));
+
+    if (watch != NULL) {
+        watch->link = hg_netmod_ref(link);
+        watch->round = link->round;
+        if (NA_Msg_recv_expected(hg_netmod.na_class, hg_netmod.context,
+                netmod_parted, watch, &watch->byte, 1, link->addr, 0,
+                &link->watch) == NA_SUCCESS)
+            return;
+        hg_netmod_unref(link);
+        free(watch);
+    }
+    netmod_break(link);
+}
+
+static na_return_t netmod_found(const struct na_cb_info *info)
+{
+    struct netmod_link *link = (struct netmod_link *) info->arg;
+
+    if (link->state != NETMOD_LOOKUP) { /* it has failed meanwhile */
+        if (info->ret == NA_SUCCESS)
+            (void) NA_Addr_free(hg_netmod.na_class, info->info.lookup.addr);
+    } else if (info->ret != NA_SUCCESS) {
+        link->state = NETMOD_IDLE;
+        netmod_break(link);
+    } else {
+        link->state = NETMOD_READY;
+        link->addr = info->info.lookup.addr;
+        netmod_watch(link);
+        if (link->connects && link->vc != NULL &&
+            netmod_greet(link) != NA_SUCCESS)
+            netmod_break(link);
+        netmod_pump(link);
+        hg_netmod_lmt_continue(link);
+    }
+    netmod_settle(link);
+    hg_netmod_unref(link);
+    return NA_SUCCESS;
+}
+
+void hg_netmod_resolve(struct netmod_link *link)
+{
+    char card[NETMOD_CARD_MAX], name[NA_MAX_ADDR_LEN];
+    MPIDI_PG_t *pg = link->vc != NULL ? link->vc->pg : NULL;
+    int mpi_errno = MPI_SUCCESS;
+
+    memcpy(name, link->name, sizeof(name));
+    if (name[0] == '\0' && pg != NULL) {
+        mpi_errno = pg->getConnInfo(link->vc->pg_rank, card, sizeof(card), pg);
+        if (mpi_errno == MPI_SUCCESS)
+            mpi_errno = netmod_read_card(card, name);
+    }
+    hg_netmod_note(mpi_errno);
+    link->state = NETMOD_LOOKUP;
+    (void) hg_netmod_ref(link);
+    hg_netmod.count.lookups++;
+    if (mpi_errno != MPI_SUCCESS ||
+        NA_Addr_lookup(hg_netmod.na_class, hg_netmod.context, netmod_found,
+            link, name, NA_OP_ID_IGNORE) != NA_SUCCESS) {
+        link->state = NETMOD_IDLE;
+        netmod_break(link);
+        hg_netmod_unref(link);
+    }
+}
+
+/* The connection is closed: the VC is as after vc_init. */
+static void netmod_closed(struct netmod_link *link)
+{
+    netmod_free_addr(link);
+    link->state = NETMOD_IDLE;
+    link->header.number = 0;
+    hg_netmod.count.terminated++;
+    if (link->vc != NULL)
+        hg_netmod_note(
+            MPIDI_CH3U_Handle_connection(link->vc, MPIDI_VC_EVENT_TERMINATED));
+    netmod_pump(link);
+}
+
+static na_return_t netmod_terminated(const struct na_cb_info *info)
+{
+    struct netmod_link *link = (struct netmod_link *) info->arg;
+
+    if (link->state == NETMOD_CLOSING)
+        netmod_closed(link);
+    hg_netmod_unref(link);
+    return NA_SUCCESS;
+}
+
+/* Close the connection of a terminated VC when its sends were sent. It stays
+ * open if another VC uses it. */
+static void netmod_settle(struct netmod_link *link)
+{
+    const struct netmod_link *other = hg_netmod.links;
+
+    if (!link->terminating || link->head != NULL || link->parts > 0 ||
+        link->state == NETMOD_LOOKUP)
+        return;
+    link->terminating = false;
+    while (other != NULL && (other == link || other->addr != link->addr))
+        other = other->next;
+    if (link->state == NETMOD_READY && other == NULL) {
+        link->state = NETMOD_CLOSING;
+        (void) NA_Cancel(hg_netmod.na_class, hg_netmod.context, link->watch);
+        link->watch = NA_OP_ID_NULL;
+        (void) hg_netmod_ref(link);
+        if (NA_Addr_terminate(hg_netmod.na_class, hg_netmod.context,
+                netmod_terminated, link, link->addr,
+                NA_OP_ID_IGNORE) == NA_SUCCESS)
+            return;
+        hg_netmod_unref(link);
+    }
+    netmod_closed(link);
+}
+
+/* End the connection of a VC: its requests fail. What NA still uses ends when
+ * NA has finished with it. */
+static void netmod_fail(struct netmod_link *link)
+{
+    struct netmod_send *send = link->head, *next;
+
+    link->broken = false;
+    link->terminating = false;
+    link->head = NULL;
+    for (; send != NULL; send = next) {
+        bool in_use = send->parts > 0 ||
+            (link->busy && send->first == send->count); /* in netmod_more() */
+
+        next = send->next;
+        send->failed = true;
+        if (!in_use)
+            netmod_send_end(link, send);
+    }
+    hg_netmod_lmt_fail(link);
+    netmod_closed(link);
+}
+
+/* ---- Receiving ---- */
+
+/* The link of a message: of a rank of a group, or of a connection without. */
+static struct netmod_link *netmod_link_from(const struct netmod_header *header)
+{
+    struct netmod_link *link = hg_netmod.links;
+    MPIDI_PG_t *pg = hg_netmod.pg;
+    MPIDI_VC_t *vc;
+
+    if (header->rank >= NETMOD_CONNECT) {
+        while (link != NULL &&
+            (link->vc == NULL || link->from != header->id ||
+                link->from_rank != header->rank))
+            link = link->next;
+        return link;
+    }
+#ifdef HG_NEMESIS_MPICH
+    if (header->id != hg_netmod.id) {
+        MPIDI_PG_iterator iterator;
+
+        MPIDI_PG_Get_iterator(&iterator);
+        do
+            MPIDI_PG_Get_next(&iterator, &pg);
+        while (pg != NULL && netmod_hash((const char *) pg->id) != header->id);
+    }
+#else
+    if (header->id != hg_netmod.id)
+        pg = NULL;
+#endif
+    if (pg == NULL || header->rank >= (uint32_t) pg->size)
+        return NULL;
+    MPIDI_PG_Get_vc_set_active(pg, (int) header->rank, &vc);
+    return hg_netmod_link_of(vc);
+}
+
+/* Another process connects to a port of this one. */
+static int netmod_accept(
+    const struct netmod_header *header, const char *data, size_t size)
+{
+    struct netmod_link *link;
+    MPIDI_VC_t *vc;
+    int32_t tag;
+
+    if (size <= sizeof(tag) || size - sizeof(tag) > sizeof(link->name) ||
+        data[size - 1] != '\0')
+        return hg_netmod_error("a request to connect is malformed");
+    vc = (MPIDI_VC_t *) malloc(sizeof(*vc));
+    if (vc == NULL)
+        return hg_netmod_error("no memory for a connection");
+    memcpy(&tag, data, sizeof(tag));
+    (void) MPIDI_VC_Init(vc, NULL, 0);
+    vc->port_name_tag = tag;
+    link = hg_netmod_link_of(vc);
+    memcpy(link->name, data + sizeof(tag), size - sizeof(tag));
+    link->header.id = link->from = header->id;
+    link->header.rank = NETMOD_TO_CLIENT;
+    link->from_rank = NETMOD_TO_ROOT;
+    link->expected = 1;
+    MPIDI_CHANGE_VC_STATE(vc, ACTIVE);
+    (void) MPIDI_CH3I_Acceptq_enqueue(vc, tag);
+#ifdef HG_NEMESIS_MPICH
+    MPIDI_CH3I_INCR_PROGRESS_COMPLETION_COUNT;
+#endif
+    return MPI_SUCCESS;
+}
+
+static int netmod_arrived(char *data, size_t size)
+{
+    struct netmod_header header;
+    struct netmod_link *link;
+
+    if (size <= sizeof(header))
+        return hg_netmod_error("a message is too short");
+    memcpy(&header, data, sizeof(header));
+    data += sizeof(header);
+    size -= sizeof(header);
+    hg_netmod.count.received++;
+    hg_netmod.count.received_bytes += size;
+    if (header.rank == NETMOD_CONNECT)
+        return netmod_accept(&header, data, size);
+    link = netmod_link_from(&header);
+    if (link == NULL || link->vc == NULL)
+        return hg_netmod_error("a message from an unknown process");
+    if (header.number != link->expected && header.number != 0)
+        return hg_netmod_error("a message was lost");
+    link->expected = header.number + 1;
+    return MPID_nem_handle_pkt(link->vc, data, (MPIDI_msg_sz_t) size);
+}
+
+static na_return_t netmod_post_recv(char *buf);
+
+static na_return_t netmod_received(const struct na_cb_info *info)
+{
+    char *buf = (char *) info->arg;
+
+    if (info->ret != NA_SUCCESS) {
+        hg_netmod_note(hg_netmod_error(NA_Error_to_string(info->ret)));
+    } else {
+        (void) NA_Addr_free(
+            hg_netmod.na_class, info->info.recv_unexpected.source);
+        hg_netmod_note(netmod_arrived(
+            buf, (size_t) info->info.recv_unexpected.actual_buf_size));
+    }
+    if (netmod_post_recv(buf) != NA_SUCCESS)
+        hg_netmod_note(hg_netmod_error("cannot receive"));
+    return NA_SUCCESS;
+}
+
+static na_return_t netmod_post_recv(char *buf)
+{
+    return NA_Msg_recv_unexpected(hg_netmod.na_class, hg_netmod.context,
+        netmod_received, buf, buf,
+        NA_Msg_get_max_unexpected_size(hg_netmod.na_class), NA_OP_ID_IGNORE);
+}
+
+/* ---- Progress ---- */
+
+/* Try again what NA refused, and end the connections that have failed. All else
+ * goes on when a message was sent. */
+static void netmod_push(void)
+{
+    struct netmod_link *link, *next;
+
+    if (!hg_netmod.stalled)
+        return;
+    hg_netmod.stalled = false;
+    for (link = hg_netmod.links; link != NULL; link = next) {
+        (void) hg_netmod_ref(link);
+        if (link->broken)
+            netmod_fail(link);
+        netmod_pump(link);
+        hg_netmod_lmt_continue(link);
+        next = link->next;
+        hg_netmod_unref(link);
+    }
+}
+
+/* Receive, and run callbacks. `waits`: if nothing comes for a while, sleep for
+ * a millisecond, or until something comes. */
+static void netmod_progress(bool waits)
+{
+    bool idle = hg_netmod.idle > NETMOD_IDLE_MAX;
+    unsigned count = 0;
+
+    hg_netmod.progressing = true;
+    (void) NA_Progress(
+        hg_netmod.na_class, hg_netmod.context, idle && waits ? 1 : 0);
+    (void) NA_Trigger(hg_netmod.context, 0, NETMOD_RECVS, &count);
+    hg_netmod.progressing = false;
+    hg_netmod.idle = count > 0 ? 0 : hg_netmod.idle + 1;
+    if (idle && !waits)
+        (void) sched_yield(); /* libzmq's threads may need the processor */
+}
+
+static int netmod_poll(MPID_nem_poll_dir_t in_or_out, bool waits)
+{
+    int mpi_errno;
+
+    if (hg_netmod.progressing || hg_netmod.context == NULL)
+        return MPI_SUCCESS; /* CH3 polls inside a handler of a packet */
+    if (in_or_out == MPID_NEM_POLL_OUT)
+        netmod_push();
+    netmod_progress(waits);
+    if (in_or_out == MPID_NEM_POLL_IN)
+        netmod_push();
+    mpi_errno = hg_netmod.mpi_errno;
+    hg_netmod.mpi_errno = MPI_SUCCESS;
+    return mpi_errno;
+}
+
+#ifdef HG_NEMESIS_MPICH
+/* MPICH 3.2.1 has another argument: whether the caller waits for something. It
+ * may wait for other processes of the node, too, or for another thread. */
+static int MPID_nem_net_module_poll(int in_blocking_poll)
+{
+    return netmod_poll(MPID_NEM_POLL_IN,
+        in_blocking_poll && MPID_nem_mem_region.num_local == 1 &&
+            !MPIR_ThreadInfo.isThreaded);
+}
+#else
+static int MPID_nem_net_module_poll(MPID_nem_poll_dir_t in_or_out)
+{
+    return netmod_poll(in_or_out, true);
+}
+#endif
+
+/* ---- Life cycle ---- */
+
+static int MPID_nem_net_module_get_business_card(
+    int my_rank, char **bc_val_p, int *val_max_sz_p)
+{
+    (void) my_rank;
+    return MPIU_Str_add_string_arg(bc_val_p, val_max_sz_p, NETMOD_KEY,
+               hg_netmod.name) == MPIU_STR_SUCCESS
+        ? MPI_SUCCESS
+        : hg_netmod_error("the business card is too long");
+}
+
+/* Open the class, and post its receives. */
+static na_return_t netmod_open(void)
+{
+    const char *address = getenv("HG_NEMESIS_ADDRESS");
+    na_addr_t self = NA_ADDR_NULL;
+    na_return_t ret = NA_SUCCESS;
+    size_t max;
+    unsigned i;
+
+    hg_netmod.na_class =
+        NA_Initialize(address != NULL ? address : "sm://", NA_TRUE);
+    if (hg_netmod.na_class == NULL)
+        return NA_FAULT; /* the log says why */
+    hg_netmod.context = NA_Context_create(hg_netmod.na_class);
+    if (hg_netmod.context == NULL)
+        return NA_FAULT;
+    max = (size_t) NA_Msg_get_max_unexpected_size(hg_netmod.na_class);
+    hg_netmod.part_max = netmod_number("HG_NEMESIS_FRAGMENT");
+    if (hg_netmod.part_max == 0 ||
+        hg_netmod.part_max > max - sizeof(struct netmod_header))
+        hg_netmod.part_max = max - sizeof(struct netmod_header);
+    ret = NA_Addr_self(hg_netmod.na_class, &self);
+    if (ret == NA_SUCCESS)
+        ret = NA_Addr_to_string(
+            hg_netmod.na_class, hg_netmod.name, sizeof(hg_netmod.name), self);
+    if (self != NA_ADDR_NULL)
+        (void) NA_Addr_free(hg_netmod.na_class, self);
+    hg_netmod.bufs = (char **) calloc(NETMOD_RECVS, sizeof(*hg_netmod.bufs));
+    if (hg_netmod.bufs == NULL)
+        ret = NA_NOMEM;
+    for (i = 0; i < NETMOD_RECVS && ret == NA_SUCCESS; i++) {
+        hg_netmod.bufs[i] = (char *) malloc(max);
+        ret = hg_netmod.bufs[i] != NULL ? netmod_post_recv(hg_netmod.bufs[i])
+                                        : NA_NOMEM;
+    }
+    return ret;
+}
+
+/* Close the network, after what NA has was sent, but wait at most
+ * NETMOD_LINGER. Each VC is as after vc_init, and keeps the sends that it did
+ * not post. MPID_nem_net_module_init() opens the network again. */
+static int MPID_nem_net_module_ckpt_shutdown(void)
+{
+    time_t end = time(NULL) + NETMOD_LINGER;
+    struct netmod_link *link, *next;
+    na_return_t ret = NA_SUCCESS;
+    unsigned i;
+
+    while (hg_netmod.parts > 0 && time(NULL) < end)
+        (void) netmod_poll(MPID_NEM_POLL_OUT, true);
+    for (link = hg_netmod.links; link != NULL; link = next) {
+        next = link->next;
+        (void) hg_netmod_ref(link);
+        netmod_free_addr(link);
+        link->state = NETMOD_IDLE;
+        link->header.number = 0;
+        hg_netmod_unref(link);
+    }
+    if (hg_netmod.context != NULL) /* the receives that were canceled */
+        netmod_progress(false);
+    if (hg_netmod.context != NULL)
+        (void) NA_Context_destroy(hg_netmod.na_class, hg_netmod.context);
+    if (hg_netmod.na_class != NULL)
+        ret = NA_Finalize(hg_netmod.na_class);
+    hg_netmod.context = NULL;
+    hg_netmod.na_class = NULL;
+    for (i = 0; i < NETMOD_RECVS && hg_netmod.bufs != NULL; i++)
+        free(hg_netmod.bufs[i]);
+    free(hg_netmod.bufs);
+    hg_netmod.bufs = NULL;
+    return ret == NA_SUCCESS ? MPI_SUCCESS
+                             : hg_netmod_error(NA_Error_to_string(ret));
+}
+
+static int MPID_nem_net_module_init(
+    MPIDI_PG_t *pg_p, int pg_rank, char **bc_val_p, int *val_max_sz_p)
+{
+    const char *mode = getenv("HG_NEMESIS_LMT");
+
+    hg_netmod.pg = pg_p;
+    hg_netmod.id = netmod_hash((const char *) pg_p->id);
+    hg_netmod.rank = pg_rank;
+    hg_netmod.mode = mode != NULL ? mode[0] : 'g';
+    hg_netmod.section = netmod_number("HG_NEMESIS_SECTION");
+    if (strchr("ngpc", hg_netmod.mode) == NULL || hg_netmod.mode == '\0')
+        return hg_netmod_error(
+            "HG_NEMESIS_LMT is null, get, put or cooperative");
+    if (netmod_open() != NA_SUCCESS) {
+        (void) MPID_nem_net_module_ckpt_shutdown();
+        return hg_netmod_error("cannot open the network");
+    }
+    return MPID_nem_net_module_get_business_card(
+        pg_rank, bc_val_p, val_max_sz_p);
+}
+
+/* Append the counters to the file that HG_NEMESIS_STATS names. */
+static void netmod_write_stats(void)
+{
+    const char *path = getenv("HG_NEMESIS_STATS");
+    FILE *file = path != NULL ? fopen(path, "a") : NULL;
+
+    if (file == NULL)
+        return;
+    (void) fprintf(file,
+        "hg_netmod: rank %d: %s: sent %" PRIu64 " messages, %" PRIu64
+        " bytes, %" PRIu64 " copied, %" PRIu64 " requests, %" PRIu64
+        " more; received %" PRIu64 " messages, %" PRIu64
+        " bytes; moved %" PRIu64 " bytes, %" PRIu64 " gets, %" PRIu64
+        " puts, %" PRIu64 " cookies, %" PRIu64 " done; %" PRIu64
+        " lookups, %" PRIu64 " terminated\n",
+        hg_netmod.rank, hg_netmod.name, hg_netmod.count.messages,
+        hg_netmod.count.bytes, hg_netmod.count.copied, hg_netmod.count.requests,
+        hg_netmod.count.more, hg_netmod.count.received,
+        hg_netmod.count.received_bytes, hg_netmod.count.moved,
+        hg_netmod.count.gets, hg_netmod.count.puts, hg_netmod.count.cookies,
+        hg_netmod.count.done, hg_netmod.count.lookups,
+        hg_netmod.count.terminated);
+    (void) fclose(file);
+}
+
+static int MPID_nem_net_module_finalize(void)
+{
+    int mpi_errno = MPID_nem_net_module_ckpt_shutdown();
+
+    netmod_write_stats();
+    memset(&hg_netmod.count, 0, sizeof(hg_netmod.count));
+    return mpi_errno;
+}
+
+/* One stream for each VC, and NA keeps the order: packets do not overtake each
+ * other. */
+static int MPID_nem_net_module_get_ordering(int *ordering)
+{
+    *ordering = 1;
+    return MPI_SUCCESS;
+}
+
+/* Without a card, the group of the VC is asked for it when it is needed. */
+static int MPID_nem_net_module_vc_init(
+    MPIDI_VC_t *vc, const char *business_card)
+{
+    struct netmod_link *link = (struct netmod_link *) calloc(1, sizeof(*link));
+
+    if (link == NULL)
+        return hg_netmod_error("no memory for a connection");
+    if (business_card != NULL &&
+        netmod_read_card(business_card, link->name) != MPI_SUCCESS) {
+        free(link);
+        return MPI_ERR_OTHER;
+    }
+    link->vc = vc;
+    link->refs = 1;
+    link->header.id = hg_netmod.id;
+    link->header.rank = (uint32_t) hg_netmod.rank;
+    link->next = hg_netmod.links;
+    link->prev = &hg_netmod.links;
+    if (link->next != NULL)
+        link->next->prev = &link->next;
+    hg_netmod.links = link;
+    vc->sendNoncontig_fn = SendNoncontig;
+    vc->ch.iStartContigMsg = iStartContigMsg;
+    vc->ch.iSendContig = iSendContig;
+    hg_netmod_lmt_init(vc);
+    vc->ch.netmod_area.align_helper = link;
+    return MPI_SUCCESS;
+}
+
+/* What is still sent fails; the link goes when NA has finished with it. */
+static int MPID_nem_net_module_vc_destroy(MPIDI_VC_t *vc)
+{
+    struct netmod_link *link = hg_netmod_link_of(vc);
+
+    link->vc = NULL;
+    if (link->head != NULL || link->lmts != NULL)
+        netmod_fail(link);
+    hg_netmod_unref(link);
+    vc->ch.netmod_area.align_helper = NULL;
+    return MPI_SUCCESS;
+}
+
+/* CH3 has closed the VC, or gives it up after a failure. */
+static int MPID_nem_net_module_vc_terminate(MPIDI_VC_t *vc)
+{
+    struct netmod_link *link = hg_netmod_link_of(vc);
+
+    if (vc->state != MPIDI_VC_STATE_CLOSED) {
+        netmod_fail(link);
+    } else {
+        link->terminating = true;
+        netmod_settle(link);
+    }
+    return MPI_SUCCESS;
+}
+
+static int MPID_nem_net_module_connect_to_root(
+    const char *business_card, MPIDI_VC_t *new_vc)
+{
+    struct netmod_link *link = hg_netmod_link_of(new_vc);
+    int mpi_errno = netmod_read_card(business_card, link->name);
+
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = MPIDI_GetTagFromPort(business_card, &new_vc->port_name_tag);
+    if (mpi_errno != MPI_SUCCESS)
+        return mpi_errno;
+    link->header.id = link->from =
+        netmod_hash(hg_netmod.name) + ++hg_netmod.connections;
+    link->header.rank = NETMOD_TO_ROOT;
+    link->from_rank = NETMOD_TO_CLIENT;
+    link->connects = true;
+    MPIDI_CHANGE_VC_STATE(new_vc, ACTIVE);
+    hg_netmod_resolve(link);
+    return MPI_SUCCESS;
+}
+
+/* ---- The table ---- */
+
+#ifdef HG_NEMESIS_MPICH
+
+static int netmod_vc_init(MPIDI_VC_t *vc)
+{
+    return MPID_nem_net_module_vc_init(vc, NULL);
+}
+
+MPID_nem_netmod_funcs_t MPIDI_nem_hg_funcs = {.init = MPID_nem_net_module_init,
+    .finalize = MPID_nem_net_module_finalize,
+    .poll = MPID_nem_net_module_poll,
+    .get_business_card = MPID_nem_net_module_get_business_card,
+    .connect_to_root = MPID_nem_net_module_connect_to_root,
+    .vc_init = netmod_vc_init,
+    .vc_destroy = MPID_nem_net_module_vc_destroy,
+    .vc_terminate = MPID_nem_net_module_vc_terminate,
+    .get_ordering = MPID_nem_net_module_get_ordering};
+
+#else
+
+MPID_nem_netmod_funcs_t MPIDI_nem_hg_funcs = {.init = MPID_nem_net_module_init,
+    .finalize = MPID_nem_net_module_finalize,
+    .ckpt_shutdown = MPID_nem_net_module_ckpt_shutdown,
+    .poll = MPID_nem_net_module_poll,
+    .get_business_card = MPID_nem_net_module_get_business_card,
+    .connect_to_root = MPID_nem_net_module_connect_to_root,
+    .vc_init = MPID_nem_net_module_vc_init,
+    .vc_destroy = MPID_nem_net_module_vc_destroy,
+    .vc_terminate = MPID_nem_net_module_vc_terminate,
+    .get_ordering = MPID_nem_net_module_get_ordering};
+
+#endif

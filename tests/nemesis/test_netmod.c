@@ -1,0 +1,842 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The network module for MPICH's Nemesis channel, examples/nemesis, driven by
+ * its own small CH3: each function of the Nemesis Network Module API, and each
+ * mode of large transfers.
+ *
+ * Two processes run the same scenario, the case as rank 0 and its peer as
+ * rank 1. They exchange their business cards by lines.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "harness.h"
+#include "hg.h"
+#include "examples/nemesis/nemesis.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define PKT ((MPIDI_msg_sz_t) sizeof(MPIDI_CH3_Pkt_t))
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static int rank;
+static struct hg_test_peer *peer; /* of rank 0 */
+static MPIDI_VC_t *vc;            /* to the other rank */
+
+/* ---- Both ranks ---- */
+
+/* Give the other rank a line, and return its own. Nobody polls meanwhile. */
+static char *netmod_exchange(const char *line)
+{
+    if (rank == 1) {
+        hg_test_write_parent(line);
+        return hg_test_read_parent();
+    }
+    hg_test_write_peer(peer, line);
+    return hg_test_read_peer(peer);
+}
+
+static void netmod_exchange_cards(void)
+{
+    char *card = netmod_exchange(nem_card);
+
+    HG_CHECK(card != NULL);
+    nem_set_card(1 - rank, card);
+    free(card);
+}
+
+/* Rank 1 does not poll until rank 0 comes here, too. */
+static void netmod_meet(void)
+{
+    free(netmod_exchange("here"));
+}
+
+static void netmod_set(const char *variable, unsigned value)
+{
+    char text[16];
+
+    (void) snprintf(text, sizeof(text), "%u", value);
+    HG_CHECK(setenv(variable, text, 1) == 0);
+}
+
+/* Start the module in a mode, with sections and fragments of that many bytes;
+ * 0: the defaults. */
+static void netmod_begin(const char *mode, unsigned section, unsigned fragment)
+{
+    char address[64];
+
+    (void) snprintf(address, sizeof(address), "%s://%s", hg_test_transport(),
+        hg_test_crosses_hosts() ? "127.0.0.1" : "");
+    HG_CHECK(setenv("HG_NEMESIS_ADDRESS", address, 1) == 0);
+    HG_CHECK(setenv("HG_NEMESIS_LMT", mode, 1) == 0);
+    netmod_set("HG_NEMESIS_SECTION", section);
+    netmod_set("HG_NEMESIS_FRAGMENT", fragment);
+    nem_init("group", rank, 2);
+    vc = nem_vc(1 - rank);
+    netmod_exchange_cards();
+}
+
+static void netmod_end(void)
+{
+    nem_finalize();
+    HG_CHECK_EQ_INT(nem_requests, 0);
+}
+
+static void netmod_close_and_end(void)
+{
+    nem_close(vc);
+    netmod_end();
+}
+
+/* ---- Messages ---- */
+
+static inline unsigned char netmod_byte(unsigned n, MPI_Aint i)
+{
+    return (unsigned char) (n * 31 + (unsigned) i + ((unsigned) i >> 8));
+}
+
+/* Memory for `count` blocks of a type, with message `n`, or with 0xee. */
+static unsigned char *netmod_memory(
+    unsigned n, MPI_Aint count, MPI_Datatype type, bool filled)
+{
+    MPI_Aint block = type->block, inside, i = 0, size = count * type->stride;
+    unsigned char *buf = (unsigned char *) malloc((size_t) size + 1), *at;
+
+    HG_CHECK(buf != NULL);
+    memset(buf, 0xee, (size_t) size + 1);
+    for (at = buf; filled && count-- > 0; at += type->stride)
+        for (inside = 0; inside < block; inside++)
+            at[inside] = netmod_byte(n, i++);
+    return buf;
+}
+
+/* The first `size` bytes are those of message `n`; no others were written. */
+static void netmod_check(const unsigned char *buf, unsigned n, MPI_Aint count,
+    MPI_Datatype type, MPIDI_msg_sz_t size)
+{
+    MPI_Aint block = type->block, stride = type->stride, inside, i = 0;
+
+    for (; count-- > 0; buf += stride) {
+        for (inside = 0; inside < block; inside++, i++) {
+            if (buf[inside] != (i < size ? netmod_byte(n, i) : 0xee))
+                hg_test_fail(HG_TEST_HERE, "message %u of %ld: byte %ld", n,
+                    (long) size, (long) i);
+        }
+        for (; inside < stride; inside++)
+            HG_CHECK(buf[inside] == 0xee);
+    }
+    HG_CHECK_EQ_INT(*buf, 0xee);
+}
+
+/* Sizes around those of a header, of what is copied, and of a message of NA. */
+static MPIDI_msg_sz_t netmod_size(unsigned n)
+{
+    static const MPIDI_msg_sz_t sizes[] = {0, 1, 7, PKT - 1, PKT, PKT + 1,
+        16384 - PKT, 16385 - PKT, 32768 - PKT - 16, 32768 - PKT - 15,
+        65536 - PKT - 16, 65536 - PKT - 15, 30000, 100002, 3};
+
+    return sizes[n % LENGTH(sizes)];
+}
+
+static MPID_Datatype netmod_holes = {3, 8};
+
+/* Message `n` of a row is sent in one of three ways. */
+struct netmod_sent {
+    MPID_Request *req; /* NULL: it was sent */
+    unsigned char *buf;
+};
+
+static struct netmod_sent netmod_send(unsigned n, MPIDI_msg_sz_t size)
+{
+    MPI_Datatype type = n % 3 == 2 && size % 3 == 0 ? &netmod_holes : MPI_BYTE;
+    struct netmod_sent sent;
+
+    sent.buf = netmod_memory(n, size / type->block, type, true);
+    sent.req = n % 3 == 1 ? nem_start(vc, 1, sent.buf, size)
+                          : nem_send(vc, 1, sent.buf, size / type->block, type);
+    return sent;
+}
+
+static void netmod_sent(struct netmod_sent *sent)
+{
+    if (sent->req != NULL)
+        HG_CHECK_EQ_INT(nem_wait(sent->req), MPI_SUCCESS);
+    free(sent->buf);
+}
+
+static void netmod_receive(unsigned n, MPIDI_msg_sz_t size)
+{
+    unsigned char *buf = netmod_memory(n, size, MPI_BYTE, false);
+
+    HG_CHECK_EQ_INT(
+        nem_wait(nem_recv(vc, 1, buf, size, MPI_BYTE)), MPI_SUCCESS);
+    netmod_check(buf, n, size, MPI_BYTE, size);
+    free(buf);
+}
+
+/* Send `count` messages from `first` on, and receive those of the other rank,
+ * in order. */
+static void netmod_rows(unsigned first, unsigned count)
+{
+    struct netmod_sent sent[64];
+    unsigned n;
+
+    HG_CHECK(count <= LENGTH(sent));
+    for (n = 0; n < count; n++)
+        sent[n] = netmod_send(first + n, netmod_size(first + n));
+    for (n = 0; n < count; n++)
+        netmod_receive(first + n, netmod_size(first + n));
+    for (n = 0; n < count; n++)
+        netmod_sent(&sent[n]);
+}
+
+/* ---- N1: the life cycle ---- */
+
+/* The sends of a VC wait while the other rank does not read. Terminating it
+ * returns at once, and all of them arrive. Then the VC is used again. */
+static void netmod_terminate(void)
+{
+    struct netmod_sent sent[300];
+    unsigned n, round;
+
+    nem_eager_max = 1 << 20;
+    netmod_begin("null", 0, 0);
+    for (round = 1; round <= 3; round++) {
+        if (rank == 1) {
+            netmod_meet(); /* does not read until then */
+            for (n = 0; n < LENGTH(sent); n++)
+                netmod_receive(n, 6000);
+            netmod_meet();
+            continue;
+        }
+        for (n = 0; n < LENGTH(sent); n++)
+            sent[n] = netmod_send(n, 6000);
+        vc->state = MPIDI_VC_STATE_CLOSED;
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_terminate(vc), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(vc->terminated, round - 1);
+        netmod_meet();
+        while (vc->terminated < round)
+            nem_poll();
+        HG_CHECK_EQ_INT(vc->state, MPIDI_VC_STATE_INACTIVE);
+        for (n = 0; n < LENGTH(sent); n++)
+            netmod_sent(&sent[n]);
+        netmod_meet();
+    }
+    netmod_rows(0, 20);
+    netmod_close_and_end();
+}
+
+/* Both ranks close the VC, as CH3 does, and use it again. */
+static void netmod_reuse(void)
+{
+    unsigned round;
+
+    netmod_begin("get", 0, 0);
+    for (round = 1; round <= 10; round++) {
+        netmod_rows(round, 16);
+        nem_close(vc);
+        HG_CHECK_EQ_INT(vc->terminated, round);
+    }
+    netmod_end();
+}
+
+/* A process that saved its state starts with another address. */
+static void netmod_checkpoint(void)
+{
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 16);
+    nem_close(vc);
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.ckpt_shutdown(), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.poll(MPID_NEM_POLL_IN), MPI_SUCCESS);
+    nem_start_again();
+    netmod_exchange_cards();
+    netmod_rows(0, 16);
+    netmod_close_and_end();
+}
+
+/* Two VCs without a group, beside that of the group. */
+static void netmod_connect(void)
+{
+    MPIDI_VC_t *group, *other[2];
+    char port[NEM_CARD_MAX], *line;
+    int i;
+
+    netmod_begin("get", 0, 0);
+    group = vc;
+    for (i = 0; i < 2; i++) {
+        nem_port(5 + i, port);
+        line = netmod_exchange(port);
+        other[i] = rank == i ? nem_accept(5 + i) : nem_connect(line);
+        free(line);
+        vc = other[i];
+        netmod_rows(0, 16);
+    }
+    for (i = 0; i < 2; i++) {
+        vc = group;
+        netmod_rows(16, 16);
+        nem_close(other[i]); /* the others stay open */
+        nem_free(other[i]);
+        vc = i == 0 ? other[1] : group;
+        netmod_rows(0, 16);
+    }
+    netmod_close_and_end();
+}
+
+static void netmod_bad_cards(void)
+{
+    MPIDI_VC_t lost;
+    char card[8], *text = card;
+    int size = sizeof(card);
+
+    netmod_begin("get", 0, 0);
+    memset(&lost, 0, sizeof(lost));
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.get_business_card(rank, &text, &size),
+        MPI_ERR_OTHER); /* does not fit */
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_init(&lost, "tag#1$"), MPI_ERR_OTHER);
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_init(&lost, nem_card), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(
+        MPIDI_nem_hg_funcs.connect_to_root("tag#1$", &lost), MPI_ERR_OTHER);
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.connect_to_root(nem_card, &lost),
+        MPI_ERR_OTHER); /* no tag */
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(&lost), MPI_SUCCESS);
+    netmod_rows(0, 4);
+    netmod_close_and_end();
+}
+
+/* ---- N2, N3: order and sends ---- */
+
+static void netmod_order(void)
+{
+    struct netmod_sent sent[400];
+    unsigned n, waiting = 0;
+    int ordering = 0;
+
+    nem_eager_max = 1 << 20;
+    netmod_begin("null", 0, 0);
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.get_ordering(&ordering), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(ordering, 1);
+    netmod_rows(0, 1);
+    /* A small message is sent at once. While the other rank does not read,
+     * there are messages that need a request. */
+    if (rank == 0) {
+        for (n = 0; n < LENGTH(sent); n++) {
+            sent[n] = netmod_send(n, netmod_size(n));
+            waiting += n % 3 == 1 && sent[n].req != NULL;
+            HG_CHECK(n != 1 || sent[n].req == NULL);
+        }
+        HG_CHECK(waiting > 0);
+    }
+    netmod_meet();
+    for (n = 0; n < LENGTH(sent); n++) {
+        if (rank == 1)
+            netmod_receive(n, netmod_size(n));
+        else
+            netmod_sent(&sent[n]);
+    }
+    netmod_close_and_end();
+}
+
+static void netmod_directions(void)
+{
+    netmod_begin("get", 0, 0);
+    for (nem_dir = MPID_NEM_POLL_IN; nem_dir <= MPID_NEM_POLL_OUT; nem_dir++)
+        netmod_rows(0, 32);
+    nem_dir = -1;
+    netmod_close_and_end();
+}
+
+/* ---- N4: fragments ---- */
+
+static void netmod_fragments(void)
+{
+    static const unsigned fragments[] = {1, 7,
+        (unsigned) sizeof(MPIDI_CH3_Pkt_t) - 1,
+        (unsigned) sizeof(MPIDI_CH3_Pkt_t),
+        (unsigned) sizeof(MPIDI_CH3_Pkt_t) + 1, 1000};
+    static const MPIDI_msg_sz_t sizes[] = {0, 1, PKT - 1, PKT, PKT + 1, 300};
+    struct netmod_sent sent[LENGTH(sizes)];
+    unsigned i, n;
+
+    for (i = 0; i < LENGTH(fragments); i++) {
+        netmod_begin("null", 0, fragments[i]);
+        for (n = 0; n < LENGTH(sizes); n++)
+            sent[n] = netmod_send(n, sizes[n]);
+        for (n = 0; n < LENGTH(sizes); n++)
+            netmod_receive(n, sizes[n]);
+        for (n = 0; n < LENGTH(sizes); n++)
+            netmod_sent(&sent[n]);
+        netmod_close_and_end();
+    }
+}
+
+/* ---- N5: large transfers ---- */
+
+static MPID_Datatype netmod_pairs = {2, 5};
+
+/* Each rank sends message `n`, and receives that of the other one into a row of
+ * `count` blocks. */
+static void netmod_transfer(unsigned n, MPIDI_msg_sz_t size, MPI_Datatype from,
+    MPI_Datatype to, MPI_Aint count, bool early)
+{
+    unsigned char *out = netmod_memory(n, size / from->block, from, true);
+    unsigned char *in = netmod_memory(n, count, to, false);
+    MPIDI_msg_sz_t room = count * to->block;
+    MPID_Request *recv = NULL, *send;
+    int ret;
+
+    if (!early)
+        recv = nem_recv(vc, 2, in, count, to);
+    send = nem_send(vc, 2, out, size / from->block, from);
+    if (early) { /* the announcement comes before the receive */
+        netmod_rows(0, 2);
+        recv = nem_recv(vc, 2, in, count, to);
+    }
+    ret = nem_wait(recv);
+    HG_CHECK_EQ_INT(ret, size > room ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+    HG_CHECK_EQ_INT(nem_wait(send), MPI_SUCCESS);
+    netmod_check(in, n, count, to, size < room ? size : room);
+    free(out);
+    free(in);
+}
+
+/* The number in front of a word of the counters. */
+static unsigned long netmod_counter(const char *file, const char *word)
+{
+    char line[1024], key[32], *at;
+    FILE *stats = fopen(file, "r");
+
+    HG_CHECK(stats != NULL && fgets(line, sizeof(line), stats) != NULL);
+    (void) fclose(stats);
+    (void) snprintf(key, sizeof(key), " %s", word);
+    at = strstr(line, key);
+    HG_CHECK(at != NULL);
+    while (at > line && at[-1] != ' ')
+        at--;
+    return strtoul(at, NULL, 10);
+}
+
+static void netmod_mode(const char *mode, unsigned section)
+{
+    char stats[256];
+    bool get = strcmp(mode, "get") == 0, put = strcmp(mode, "put") == 0;
+    bool cooperative = strcmp(mode, "cooperative") == 0;
+    MPIDI_msg_sz_t big = 1100000; /* more than a buffer */
+
+    (void) snprintf(stats, sizeof(stats), "%s/%s-%u-%d", hg_test_dir(), mode,
+        section, rank);
+    HG_CHECK(setenv("HG_NEMESIS_STATS", stats, 1) == 0);
+    netmod_begin(mode, section, 0);
+    HG_CHECK((vc->ch.lmt_initiate_lmt == NULL) == (strcmp(mode, "null") == 0));
+    netmod_transfer(1, 1025, MPI_BYTE, MPI_BYTE, 1025, false);
+    netmod_transfer(2, big, MPI_BYTE, MPI_BYTE, big, false);
+    netmod_transfer(3, 120000, MPI_BYTE, MPI_BYTE, 150000, true);
+    netmod_transfer(4, 120000, &netmod_holes, MPI_BYTE, 120000, true);
+    netmod_transfer(5, 120000, MPI_BYTE, &netmod_holes, 40000, false);
+    netmod_transfer(6, 2200002, &netmod_holes, &netmod_pairs, 1100001, false);
+    netmod_transfer(7, 120000, MPI_BYTE, MPI_BYTE, 119999, true);
+    netmod_transfer(8, 120000, &netmod_holes, &netmod_pairs, 100, false);
+    netmod_transfer(9, 120000, MPI_BYTE, MPI_BYTE, 0, false);
+    netmod_close_and_end();
+    HG_CHECK((netmod_counter(stats, "gets") > 0) == get);
+    HG_CHECK((netmod_counter(stats, "puts") > 0) == (put || cooperative));
+    HG_CHECK(
+        (netmod_counter(stats, "done") > 0) == (get || put || cooperative));
+    if (section > 0 || cooperative) /* the cookies change */
+        HG_CHECK(netmod_counter(stats, "cookies") >= 10);
+    HG_CHECK(unsetenv("HG_NEMESIS_STATS") == 0);
+}
+
+static void netmod_get(void)
+{
+    netmod_mode("get", 0);
+    netmod_mode("get", 100000);
+}
+
+static void netmod_put(void)
+{
+    netmod_mode("put", 0);
+    netmod_mode("put", 100000);
+}
+
+static void netmod_cooperative(void)
+{
+    netmod_mode("cooperative", 0);
+    netmod_mode("cooperative", 100000);
+}
+
+static void netmod_null(void)
+{
+    netmod_mode("null", 0);
+}
+
+/* ---- N6: OnDataAvail ---- */
+
+struct netmod_pieces {
+    unsigned left;
+    MPIDI_msg_sz_t size, at;
+    unsigned char *buf;
+    MPID_Request *nested; /* sent by the handler */
+    unsigned char *nested_buf;
+};
+
+/* Describe the next piece, of another size each time. The handler also sends a
+ * message of its own on the VC, and makes progress, once. */
+static int netmod_next_piece(MPIDI_VC_t *to, MPID_Request *req, int *complete)
+{
+    struct netmod_pieces *pieces = (struct netmod_pieces *) req->arg;
+    MPIDI_msg_sz_t size = 1 + (pieces->at * 7) % 20000;
+
+    if (pieces->left == 20) {
+        pieces->nested_buf = netmod_memory(77, 5000, MPI_BYTE, true);
+        pieces->nested = nem_start(to, 1, pieces->nested_buf, 5000);
+        nem_poll();
+    }
+    if (pieces->at == pieces->size) {
+        *complete = 1;
+        return MPID_Request_complete(req);
+    }
+    if (--pieces->left == 0 || size > pieces->size - pieces->at)
+        size = pieces->size - pieces->at;
+    req->dev.iov_offset = 0;
+    req->dev.iov_count = 1;
+    req->dev.iov[0].MPL_IOV_BUF = pieces->buf + pieces->at;
+    req->dev.iov[0].MPL_IOV_LEN = (size_t) size;
+    pieces->at += size;
+    *complete = 0;
+    return MPI_SUCCESS;
+}
+
+static void netmod_more(void)
+{
+    struct netmod_pieces pieces;
+    struct netmod_sent sent[8];
+    MPID_Request *req;
+    unsigned n;
+
+    netmod_begin("get", 0, 0);
+    memset(&pieces, 0, sizeof(pieces));
+    pieces.size = 500000;
+    pieces.left = 50;
+    pieces.buf = netmod_memory(0, pieces.size, MPI_BYTE, true);
+    req = nem_send_by(vc, 1, pieces.size, netmod_next_piece, &pieces);
+    /* These follow the last piece. */
+    for (n = 0; n < LENGTH(sent); n++)
+        sent[n] = netmod_send(n + 1, 100);
+    netmod_receive(0, pieces.size);
+    for (n = 0; n < LENGTH(sent); n++)
+        netmod_receive(n + 1, 100);
+    netmod_receive(77, 5000);
+    for (n = 0; n < LENGTH(sent); n++)
+        netmod_sent(&sent[n]);
+    HG_CHECK_EQ_INT(nem_wait(req), MPI_SUCCESS);
+    HG_CHECK(pieces.nested_buf != NULL);
+    if (pieces.nested != NULL)
+        HG_CHECK_EQ_INT(nem_wait(pieces.nested), MPI_SUCCESS);
+    free(pieces.nested_buf);
+    free(pieces.buf);
+    netmod_close_and_end();
+}
+
+/* ---- Bad input ---- */
+
+/* The peer is killed: what was started ends with an error. */
+static void netmod_death(void)
+{
+    struct netmod_sent sent[4];
+    unsigned char buf[10];
+    MPID_Request *recv;
+    unsigned n;
+
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 4);
+    if (rank == 1) {
+        netmod_meet();
+        (void) raise(SIGKILL);
+    }
+    hg_test_allow_log("");
+    recv = nem_recv(vc, 99, buf, sizeof(buf), MPI_BYTE);
+    netmod_meet();
+    HG_CHECK(WIFSIGNALED(hg_test_wait(peer)));
+    for (n = 0; n < LENGTH(sent); n++)
+        sent[n] = netmod_send(12 + n % 2, 30000); /* by turns in both ways */
+    HG_CHECK_EQ_INT(nem_wait(recv), MPIX_ERR_PROC_FAILED);
+    HG_CHECK_EQ_INT(vc->state, MPIDI_VC_STATE_MORIBUND);
+    for (n = 0; n < LENGTH(sent); n++) {
+        int ret = sent[n].req != NULL ? nem_wait(sent[n].req) : MPI_SUCCESS;
+
+        /* A message may have left; a large transfer has not ended. */
+        HG_CHECK(ret == MPIX_ERR_PROC_FAILED || (n % 2 == 1 && ret == 0));
+        free(sent[n].buf);
+    }
+    nem_finalize();
+}
+
+/* Messages that no module sends. */
+struct netmod_forged {
+    uint64_t id;
+    uint32_t from, number;
+    char data[300];
+};
+
+static const struct netmod_bad {
+    bool group; /* the id is that of the group */
+    uint32_t from, number;
+    size_t size;
+    char fill; /* of the data */
+} netmod_bad[] = {
+    {true, 1, 0, 4, 0},                 /* a part of a header */
+    {true, 1, 0, 16, 0},                /* no data */
+    {false, 1, 0, 40, 0},               /* no such group */
+    {true, 2, 0, 40, 0},                /* no such rank */
+    {true, 1, 1000, 40, 0},             /* messages are missing */
+    {true, UINT32_MAX, 1, 40, 0},       /* no such connection */
+    {true, UINT32_MAX - 1, 1, 40, 0},   /* the same */
+    {true, UINT32_MAX - 2, 0, 20, 0},   /* a connection without a card */
+    {true, UINT32_MAX - 2, 0, 40, 'x'}, /* a card that does not end */
+    {true, UINT32_MAX - 2, 0, 300, 0},  /* a card that is too long */
+};
+
+static na_return_t netmod_left(const struct na_cb_info *info)
+{
+    *(bool *) info->arg = true;
+    HG_CHECK_OK(info->ret);
+    return NA_SUCCESS;
+}
+
+/* Rank 0 counts each message before the next one is sent. */
+static void netmod_send_forged(const char *address)
+{
+    char scheme[64];
+    na_class_t *na_class;
+    na_context_t *context;
+    na_addr_t addr;
+    unsigned i;
+
+    (void) snprintf(scheme, sizeof(scheme), "%s://", hg_test_transport());
+    na_class = NA_Initialize(scheme, NA_FALSE);
+    HG_CHECK(na_class != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK_OK(NA_Addr_lookup_wait(na_class, address, 5000, &addr));
+    for (i = 0; i < LENGTH(netmod_bad); i++) {
+        struct netmod_forged message = {
+            netmod_bad[i].group ? UINT64_C(0xdc57e42946f6e08c) : 1,
+            netmod_bad[i].from, netmod_bad[i].number, {0}};
+        bool left = false;
+
+        memset(message.data, netmod_bad[i].fill, sizeof(message.data));
+        HG_CHECK_OK(NA_Msg_send_unexpected(na_class, context, netmod_left,
+            &left, &message, netmod_bad[i].size, addr, 0, NA_OP_ID_IGNORE));
+        while (!left) {
+            (void) NA_Progress(na_class, context, 10);
+            (void) NA_Trigger(context, 0, 1, NULL);
+        }
+        netmod_meet();
+    }
+    HG_CHECK_OK(NA_Addr_free(na_class, addr));
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Poll until an error is returned. */
+static void netmod_await_error(void)
+{
+    while (MPIDI_nem_hg_funcs.poll(MPID_NEM_POLL_IN) == MPI_SUCCESS)
+        ;
+}
+
+static void netmod_hostile(void)
+{
+    char address[NA_MAX_ADDR_LEN], *line;
+    unsigned i;
+
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 4);
+    HG_CHECK_EQ_INT(
+        MPIU_Str_get_string_arg(nem_card, "hg", address, sizeof(address)),
+        MPIU_STR_SUCCESS);
+    line = netmod_exchange(address);
+    if (rank == 1)
+        netmod_send_forged(line);
+    for (i = 0; rank == 0 && i < LENGTH(netmod_bad); i++) {
+        netmod_await_error();
+        netmod_meet();
+    }
+    free(line);
+    netmod_rows(0, 4);
+    netmod_close_and_end();
+}
+
+/* Announcements of large transfers with cookies that no module sends. */
+struct netmod_cookie {
+    uint32_t kind, handle_size;
+    uint64_t offset, size;
+    char handle[16];
+};
+
+static const struct netmod_cookie netmod_cookies[] = {
+    {0, 17, 0, 5000, {0}}, /* a longer handle than there is */
+    {0, 16, 9, 5000, {0}}, /* does not begin at 0 */
+    {0, 16, 0, 0, {0}},    /* an empty window */
+    {0, 16, 0, 5000, {0}}, /* the handle is malformed */
+};
+
+static void netmod_bad_cookies(void)
+{
+    static unsigned char buf[5000];
+    unsigned i;
+
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 2);
+    hg_test_allow_log("");
+    for (i = 0; i < LENGTH(netmod_cookies); i++) {
+        struct netmod_cookie cookie = netmod_cookies[i];
+        MPIDI_CH3_Pkt_t pkt;
+
+        if (rank == 0) {
+            (void) nem_recv(vc, 2, buf, sizeof(buf), MPI_BYTE);
+            netmod_meet();
+            netmod_await_error();
+            netmod_meet();
+        } else {
+            netmod_meet();
+            memset(&pkt, 0, sizeof(pkt));
+            pkt.lmt_rts.type = MPIDI_NEM_PKT_LMT_RTS;
+            pkt.lmt_rts.tag = 2;
+            pkt.lmt_rts.data_sz = sizeof(buf);
+            HG_CHECK_EQ_INT(
+                nem_lmt_send_rts(vc, &pkt.lmt_rts, &cookie, sizeof(cookie)),
+                MPI_SUCCESS);
+            netmod_meet();
+        }
+    }
+    netmod_rows(0, 2);
+    nem_close(vc);
+    nem_finalize(); /* the transfers fail */
+}
+
+/* ---- The cases ---- */
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} netmod_scenarios[] = {
+    {"terminate", netmod_terminate},
+    {"reuse", netmod_reuse},
+    {"checkpoint", netmod_checkpoint},
+    {"connect", netmod_connect},
+    {"bad_cards", netmod_bad_cards},
+    {"order", netmod_order},
+    {"directions", netmod_directions},
+    {"fragments", netmod_fragments},
+    {"get", netmod_get},
+    {"put", netmod_put},
+    {"cooperative", netmod_cooperative},
+    {"null", netmod_null},
+    {"more", netmod_more},
+    {"death", netmod_death},
+    {"hostile", netmod_hostile},
+    {"bad_cookies", netmod_bad_cookies},
+};
+
+static void netmod_run(const char *name)
+{
+    unsigned i = 0;
+
+    while (strcmp(netmod_scenarios[i].name, name) != 0)
+        i++;
+    netmod_scenarios[i].run();
+}
+
+HG_TEST_ROLE(one)
+{
+    HG_CHECK_EQ_INT(argc, 1);
+    rank = 1;
+    netmod_run(argv[0]);
+}
+
+static void netmod_case(const char *name)
+{
+    peer = hg_test_spawn("one", name, NULL);
+    netmod_run(name);
+    if (strcmp(name, "death") != 0)
+        hg_test_stop(peer);
+}
+
+HG_TEST(terminated_vc_sends_what_waits_and_is_used_again)
+{
+    netmod_case("terminate");
+}
+
+HG_TEST(closed_vc_is_used_again)
+{
+    netmod_case("reuse");
+}
+
+HG_TEST(ckpt_shutdown_and_init_keep_the_vcs)
+{
+    netmod_case("checkpoint");
+}
+
+HG_TEST(connect_to_root_needs_no_group)
+{
+    netmod_case("connect");
+}
+
+HG_TEST(bad_cards_are_refused)
+{
+    netmod_case("bad_cards");
+}
+
+HG_TEST(sends_keep_their_order_and_none_is_lost)
+{
+    netmod_case("order");
+}
+
+HG_TEST(both_directions_of_poll_send_and_receive)
+{
+    netmod_case("directions");
+}
+
+HG_TEST(fragments_have_any_size)
+{
+    netmod_case("fragments");
+}
+
+HG_TEST(large_transfers_by_get)
+{
+    netmod_case("get");
+}
+
+HG_TEST(large_transfers_by_put)
+{
+    netmod_case("put");
+}
+
+HG_TEST(large_transfers_by_both_sides)
+{
+    netmod_case("cooperative");
+}
+
+HG_TEST(large_messages_without_lmt_functions)
+{
+    netmod_case("null");
+}
+
+HG_TEST(request_asks_for_more_data)
+{
+    netmod_case("more");
+}
+
+HG_TEST_WHERE(requests_to_a_dead_rank_fail, hg_test_reports_death)
+{
+    netmod_case("death");
+}
+
+HG_TEST(forged_messages_are_refused)
+{
+    netmod_case("hostile");
+}
+
+HG_TEST(forged_cookies_are_refused)
+{
+    netmod_case("bad_cookies");
+}
