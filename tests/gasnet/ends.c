@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ends: jobs that tests/gasnetrun ends: nodes that are killed, and nodes that
+ * call gasnet_exit() while others are elsewhere. */
+#define _POSIX_C_SOURCE 200809L
+#define GASNET_SEQ 1
+#include "jobs.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static volatile unsigned ends_count;
+
+static void ends_ping(gasnet_token_t token)
+{
+    (void) token;
+    ends_count++;
+}
+
+static void ends_bye(gasnet_token_t token, gasnet_handlerarg_t code)
+{
+    (void) token;
+    gasnet_exit(code);
+}
+
+/* Send messages, move data, meet in barriers. It does not return. */
+static void ends_work(void)
+{
+    gasnet_node_t next = (gasnet_mynode() + 1) % gasnet_nodes();
+    gasnet_seginfo_t info[16];
+    long value = 1;
+
+    CHECK(gasnet_getSegmentInfo(info, 16) == GASNET_OK);
+    for (;;) {
+        CHECK(gasnet_AMRequestShort0(next, 200) == GASNET_OK);
+        gasnet_put(next, info[next].addr, &value, sizeof(value));
+        BARRIER();
+    }
+}
+
+static void ends_start(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {
+        HANDLER(200, ends_ping), HANDLER(201, ends_bye)};
+
+    START(table, 2, GASNET_PAGESIZE);
+}
+
+/* Each node prints its process, and works until it is killed. */
+static void ends_runs(int argc, char *argv[])
+{
+    ends_start(argc, argv);
+    printf("%u %ld\n", gasnet_mynode(), (long) getpid());
+    (void) fflush(stdout);
+    ends_work();
+}
+
+/* exits WAY: how the nodes call gasnet_exit(). */
+static void ends_exits(int argc, char *argv[])
+{
+    unsigned long way = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+    gasnet_node_t last;
+
+    ends_start(argc, argv);
+    last = gasnet_nodes() - 1;
+    BARRIER();
+    switch (way) {
+    case 0: gasnet_exit(0);
+    case 1: exit(7); /* all return */
+    case 2:
+        if (gasnet_mynode() == last)
+            gasnet_exit(7);
+        break;
+    case 3: /* in a handler of the last node */
+        if (gasnet_mynode() == 0)
+            CHECK(gasnet_AMRequestShort1(last, 201, 7) == GASNET_OK);
+        break;
+    default: /* while the others do not poll */
+        if (gasnet_mynode() == 0)
+            _exit(7);
+        for (;;)
+            continue;
+    }
+    ends_work();
+}
+
+const struct jobs_case jobs_ends[] = {
+    {"runs", ends_runs}, {"exits", ends_exits}, {NULL, NULL}};
