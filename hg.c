@@ -12332,9 +12332,18 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return ret;
 }
 
-/* The level of a line about a peer: an error if the application looks it up. */
+/* The level of a line about a peer: an error if the application looks it up,
+ * information if only lookups wait for it that are tried again. */
 static int na_sm_peer_level(const struct na_sm_addr *addr)
 {
+    const struct na_link *link = addr->lookups.next;
+
+    while (link != &addr->lookups &&
+        HG_CONTAINER_OF(link, const struct na_op, link)->quiet)
+        link = link->next;
+    if (link == &addr->lookups && !hg_list_is_empty(&addr->lookups) &&
+        hg_list_is_empty(&addr->sends))
+        return HG_LOG_LEVEL_INFO;
     return addr->dialled ? na_addr_name_level(addr->from_peer || addr->receives)
                          : HG_LOG_LEVEL_WARNING;
 }
@@ -16188,6 +16197,10 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
 /* ==== gen/na/lookup.c ==== */
 /* lookup: see lookup.h. */
 
+/* How long to wait between two tries of NA_Addr_lookup_listener, in ns. */
+#define NA_LOOKUP_PAUSE_MIN ((uint64_t) 5000000)
+#define NA_LOOKUP_PAUSE_MAX ((uint64_t) 160000000)
+
 /* Check the form of a name, given by the application or a peer. */
 static na_return_t na_lookup_check(const char *name, na_bool_t from_peer)
 {
@@ -16214,9 +16227,10 @@ static na_return_t na_lookup_refuse(
     return NA_PROTONOSUPPORT;
 }
 
-HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
+/* As na_lookup_start; `quiet`: see struct na_op. */
+static na_return_t na_lookup_begin(struct na_context *context,
     enum na_lane lane, na_cb_t callback, void *arg, const char *name,
-    na_op_id_t *op_id)
+    na_bool_t quiet, na_op_id_t *op_id)
 {
     struct na_class_core *core = na_class_core_of(context->na_class);
     struct na_class *part;
@@ -16243,6 +16257,7 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
     if (part != NULL) {
         na_op_set_part(op, part);
         op->pub.name = wanted;
+        op->pub.quiet = quiet;
         ret = na_class_ops(part)->addr_lookup(&op->pub);
     }
     hg_leave(core->lock);
@@ -16254,6 +16269,13 @@ HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
 put_op:
     na_op_put(op);
     return na_op_started(ret, op_id);
+}
+
+HG_PRIVATE na_return_t na_lookup_start(struct na_context *context,
+    enum na_lane lane, na_cb_t callback, void *arg, const char *name,
+    na_op_id_t *op_id)
+{
+    return na_lookup_begin(context, lane, callback, arg, name, NA_FALSE, op_id);
 }
 
 NA_EXPORT na_return_t NA_Addr_lookup(na_class_t *na_class,
@@ -16287,37 +16309,80 @@ static na_return_t na_lookup_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Look up a name in a new context and wait. *addr_p is passed to the
- * application. */
-static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
-    unsigned timeout_ms, struct na_addr **addr_p)
+/* Look up a name in a context, and wait. `waiter` gets the result. */
+static na_return_t na_lookup_try(struct na_context *context, const char *name,
+    na_bool_t quiet, uint64_t deadline, struct na_lookup_waiter *waiter)
 {
-    struct na_lookup_waiter waiter = {false, NA_SUCCESS, NULL};
+    struct na_context_core *core = na_context_core_of(context);
+    na_return_t ret;
+
+    memset(waiter, 0, sizeof(*waiter));
+    ret = na_lookup_begin(context, NA_LANE_DONE, na_lookup_done, waiter, name,
+        quiet, NA_OP_ID_IGNORE);
+    na_context_enter(core);
+    while (ret == NA_SUCCESS && !waiter->done) {
+        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
+        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
+    }
+    na_context_leave(core);
+    return waiter->done ? waiter->ret : ret;
+}
+
+/* Nobody listens yet: make progress for a while, longer each time. Returns
+ * NA_SUCCESS if there is time for another try, NA_TIMEOUT or NA_INTR. */
+static na_return_t na_lookup_pause(
+    struct na_context *context, uint64_t *pause, uint64_t deadline)
+{
+    uint64_t until = hg_clock_now() + *pause;
+    na_return_t ret;
+
+    if (until >= deadline)
+        until = deadline;
+    if (*pause < NA_LOOKUP_PAUSE_MAX)
+        *pause *= 2;
+    na_context_enter(na_context_core_of(context));
+    ret = na_progress(context, NA_LANES_ALL, NULL, until);
+    na_context_leave(na_context_core_of(context));
+    if (ret == NA_INTR)
+        return NA_INTR;
+    return hg_clock_is_past(deadline) ? NA_TIMEOUT : NA_SUCCESS;
+}
+
+/* Look up a name in a new context and wait; with `listener` also until somebody
+ * listens there. *addr_p is passed to the application. */
+static na_return_t na_lookup_wait(struct na_class *na_class, const char *name,
+    unsigned timeout_ms, na_bool_t listener, struct na_addr **addr_p)
+{
     uint64_t deadline = hg_clock_after_ms(timeout_ms);
+    uint64_t pause = NA_LOOKUP_PAUSE_MIN;
+    struct na_lookup_waiter waiter;
     struct na_context *context = NULL;
-    struct na_context_core *core;
+    unsigned tries = 1;
     na_return_t ret;
 
     ret = na_context_create(na_class, NA_CONTEXT_HELPER, &context);
     if (ret != NA_SUCCESS)
         return ret;
-    core = na_context_core_of(context);
-    ret = na_lookup_start(
-        context, NA_LANE_DONE, na_lookup_done, &waiter, name, NA_OP_ID_IGNORE);
-    na_context_enter(core);
-    while (ret == NA_SUCCESS && !waiter.done) {
-        ret = na_progress(context, NA_LANES_ALL, NULL, deadline);
-        (void) na_queue_run(&core->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER);
+    ret = na_lookup_try(context, name, listener, deadline, &waiter);
+    while (listener && ret == NA_HOSTUNREACH) {
+        ret = na_lookup_pause(context, &pause, deadline);
+        if (ret != NA_SUCCESS)
+            break;
+        tries++;
+        ret = na_lookup_try(context, name, listener, deadline, &waiter);
     }
-    na_context_leave(core);
-    if (waiter.done)
-        ret = waiter.ret;
+    if (ret == NA_TIMEOUT && listener)
+        hg_log_error("addr", "nobody listens at '%s': waited %u ms, tries: %u",
+            name, timeout_ms, tries);
     else if (ret == NA_TIMEOUT)
         hg_log_error("addr", "no response from '%s' in %u ms%s", name,
             timeout_ms,
             timeout_ms <= na_class->info->lookup_ms
                 ? ": a timeout longer than lookup_ms tells the cause"
                 : "");
+    else if (ret == NA_SUCCESS && tries > 1)
+        hg_log_info(
+            "addr", "waited until '%s' listened, tries: %u", name, tries);
     /* Destroying the context cancels a pending lookup. */
     (void) na_context_destroy(context, NA_CONTEXT_DRAIN_MS);
     if (ret == NA_SUCCESS)
@@ -16358,25 +16423,39 @@ HG_PRIVATE na_return_t na_lookup_resolve(struct na_class *na_class,
     return ret == NA_INVALID_ARG || ret == NA_PROTONOSUPPORT ? NA_NODEV : ret;
 }
 
-NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
-    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+/* The blocking lookups. */
+static na_return_t na_lookup_blocking(na_class_t *na_class, const char *name,
+    unsigned timeout_ms, na_bool_t listener, na_addr_t *addr,
+    const char *function)
 {
-    na_return_t ret = na_live_check(na_class, "NA_Addr_lookup_wait");
+    na_return_t ret = na_live_check(na_class, function);
 
     if (ret != NA_SUCCESS)
         return ret;
     if (name == NULL || addr == NULL)
-        return hg_log_misuse(
-            "addr", "NA_Addr_lookup_wait", "an argument is NULL");
-    hg_log_keep_errors("NA_Addr_lookup_wait");
-    ret = na_lookup_wait(na_class, name, timeout_ms, addr);
+        return hg_log_misuse("addr", function, "an argument is NULL");
+    hg_log_keep_errors(function);
+    ret = na_lookup_wait(na_class, name, timeout_ms, listener, addr);
     hg_log_keep_errors(NULL);
     if (ret == NA_SUCCESS)
         hg_log_forget_error();
     if (ret != NA_SUCCESS && HG_Get_last_error_text()[0] == '\0')
-        hg_log_keep_text(
-            "NA_Addr_lookup_wait: %s: %s", name, NA_Error_to_string(ret));
+        hg_log_keep_text("%s: %s: %s", function, name, NA_Error_to_string(ret));
     return ret;
+}
+
+NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+{
+    return na_lookup_blocking(
+        na_class, name, timeout_ms, NA_FALSE, addr, "NA_Addr_lookup_wait");
+}
+
+NA_EXPORT na_return_t NA_Addr_lookup_listener(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr)
+{
+    return na_lookup_blocking(
+        na_class, name, timeout_ms, NA_TRUE, addr, "NA_Addr_lookup_listener");
 }
 
 NA_EXPORT na_return_t NA_Addr_resolve(

@@ -162,6 +162,19 @@ static inline struct na_link *na_plug_list_pop(struct na_link *head)
     return first;
 }
 
+/* Whether nothing waits for an address but lookups that are tried again. */
+static inline bool na_plug_is_quiet(
+    const struct na_link *lookups, const struct na_link *sends)
+{
+    const struct na_link *link = lookups->next;
+
+    while (
+        link != lookups && ((const struct na_op *) (const void *) link)->quiet)
+        link = link->next;
+    return link == lookups && !na_plug_list_empty(lookups) &&
+        na_plug_list_empty(sends);
+}
+
 static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
 {
     struct na_link *link;
@@ -2203,7 +2216,9 @@ static void na_mpi_unreachable(
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+    core->log(na_plug_is_quiet(&end.lookups, &end.sends) ? HG_LOG_LEVEL_INFO
+            : from_peer || receives                      ? HG_LOG_LEVEL_WARNING
+                                                         : HG_LOG_LEVEL_ERROR,
         "mpi", "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
     na_mpi_complete_all(self, &end.closers, end.closed, NULL);

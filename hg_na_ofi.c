@@ -162,6 +162,19 @@ static inline struct na_link *na_plug_list_pop(struct na_link *head)
     return first;
 }
 
+/* Whether nothing waits for an address but lookups that are tried again. */
+static inline bool na_plug_is_quiet(
+    const struct na_link *lookups, const struct na_link *sends)
+{
+    const struct na_link *link = lookups->next;
+
+    while (
+        link != lookups && ((const struct na_op *) (const void *) link)->quiet)
+        link = link->next;
+    return link == lookups && !na_plug_list_empty(lookups) &&
+        na_plug_list_empty(sends);
+}
+
 static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
 {
     struct na_link *link;
@@ -5082,8 +5095,10 @@ static void na_ofi_lost(
     else if (failed && !asked && !receives) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
     if (failed)
-        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
-            "%s cannot be reached: %s", addr->base.name, why);
+        core->log(na_plug_is_quiet(&lookups, &sends) ? HG_LOG_LEVEL_INFO
+                : asked                              ? HG_LOG_LEVEL_ERROR
+                                                     : HG_LOG_LEVEL_WARNING,
+            "ofi", "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_offer(self, addr);
     (void) na_ofi_complete_all(self, &lookups, code, NULL);

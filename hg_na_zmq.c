@@ -162,6 +162,19 @@ static inline struct na_link *na_plug_list_pop(struct na_link *head)
     return first;
 }
 
+/* Whether nothing waits for an address but lookups that are tried again. */
+static inline bool na_plug_is_quiet(
+    const struct na_link *lookups, const struct na_link *sends)
+{
+    const struct na_link *link = lookups->next;
+
+    while (
+        link != lookups && ((const struct na_op *) (const void *) link)->quiet)
+        link = link->next;
+    return link == lookups && !na_plug_list_empty(lookups) &&
+        na_plug_list_empty(sends);
+}
+
 static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
 {
     struct na_link *link;
@@ -3868,10 +3881,9 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 }
 
 /* Log that a connection was lost or, with `why`, that an address cannot be
- * reached: an error if the application uses the address. */
+ * reached. */
 static void na_zmq_log_end(struct na_zmq_class *self,
-    const struct na_zmq_addr *addr, const char *why, bool from_peer,
-    bool receives)
+    const struct na_zmq_addr *addr, const char *why, bool from_peer, int level)
 {
     const struct na_core *core = self->base.core;
 
@@ -3882,8 +3894,7 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         return;
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        "zmq", "%s cannot be reached: %s", addr->base.name, why);
+    core->log(level, "zmq", "%s cannot be reached: %s", addr->base.name, why);
 }
 
 /* Whether the next number of a host name is dialled instead of ending an
@@ -4005,7 +4016,10 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_log_end(self, addr, why, from_peer, receives);
+    na_zmq_log_end(self, addr, why, from_peer,
+        na_plug_is_quiet(&lookups, &sends) ? HG_LOG_LEVEL_INFO
+            : from_peer || receives        ? HG_LOG_LEVEL_WARNING
+                                           : HG_LOG_LEVEL_ERROR);
     na_zmq_complete_all(self, &lookups, lookup_ret, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed && receives)

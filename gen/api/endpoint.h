@@ -356,6 +356,28 @@ NA_EXPORT na_return_t NA_Addr_lookup_wait(na_class_t *na_class,
     const char *name, unsigned int timeout_ms, na_addr_t *addr);
 
 /**
+ * Find a peer that may start later: wait until it listens.
+ *
+ * It is NA_Addr_lookup_wait() that tries again while nobody listens at the
+ * address, until timeout_ms is over: for programs that are started together.
+ * The first tries follow each other within milliseconds, later ones within
+ * 160 ms. They leave no error in the log: one line at the end, at the level
+ * `info`, says what was waited for; after NA_TIMEOUT it is an error. Only the
+ * codes that follow differ from those of NA_Addr_lookup_wait().
+ *
+ * @param na_class    the class.
+ * @param name        the address string of the peer; borrowed.
+ * @param timeout_ms  milliseconds.
+ * @param[out] addr   a reference, for NA_Addr_free().
+ * @retval NA_SUCCESS  the peer is connected.
+ * @retval NA_TIMEOUT  not within timeout_ms (logged): nobody listens there, the
+ *                     peer does not respond, or there is no such host. It is
+ *                     returned instead of NA_HOSTUNREACH.
+ */
+NA_EXPORT na_return_t NA_Addr_lookup_listener(na_class_t *na_class,
+    const char *name, unsigned int timeout_ms, na_addr_t *addr);
+
+/**
  * Make an address of a name, without connecting.
  *
  * The first use of the address connects. It fails with the code that

@@ -142,6 +142,8 @@ struct na_op {
     na_cb_type_t type;
     struct na_addr *addr; /**< destination, source or peer; a reference */
     const char *name;     /**< lookup */
+    na_bool_t quiet;      /**< lookup: it is tried again, so that the line
+                               about its failure has the level `info` */
     struct na_msg msg;    /**< send; its segments live as long as the op */
     void *buf;            /**< receive */
     na_size_t buf_size;

@@ -352,7 +352,9 @@ static void na_mpi_unreachable(
     na_mpi_unlock();
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
+    core->log(na_plug_is_quiet(&end.lookups, &end.sends) ? HG_LOG_LEVEL_INFO
+            : from_peer || receives                      ? HG_LOG_LEVEL_WARNING
+                                                         : HG_LOG_LEVEL_ERROR,
         "mpi", "%s cannot be reached: %s", addr->base.name, why);
     na_mpi_return(self, &end.bodies);
     na_mpi_complete_all(self, &end.closers, end.closed, NULL);

@@ -390,8 +390,10 @@ static void na_ofi_lost(
     else if (failed && !asked && !receives) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
     if (failed)
-        core->log(asked ? HG_LOG_LEVEL_ERROR : HG_LOG_LEVEL_WARNING, "ofi",
-            "%s cannot be reached: %s", addr->base.name, why);
+        core->log(na_plug_is_quiet(&lookups, &sends) ? HG_LOG_LEVEL_INFO
+                : asked                              ? HG_LOG_LEVEL_ERROR
+                                                     : HG_LOG_LEVEL_WARNING,
+            "ofi", "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_offer(self, addr);
     (void) na_ofi_complete_all(self, &lookups, code, NULL);

@@ -44,6 +44,19 @@ static inline struct na_link *na_plug_list_pop(struct na_link *head)
     return first;
 }
 
+/* Whether nothing waits for an address but lookups that are tried again. */
+static inline bool na_plug_is_quiet(
+    const struct na_link *lookups, const struct na_link *sends)
+{
+    const struct na_link *link = lookups->next;
+
+    while (
+        link != lookups && ((const struct na_op *) (const void *) link)->quiet)
+        link = link->next;
+    return link == lookups && !na_plug_list_empty(lookups) &&
+        na_plug_list_empty(sends);
+}
+
 static inline void na_plug_list_move(struct na_link *to, struct na_link *from)
 {
     struct na_link *link;

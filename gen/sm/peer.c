@@ -108,9 +108,18 @@ HG_PRIVATE na_return_t na_sm_peer_enter(
     return ret;
 }
 
-/* The level of a line about a peer: an error if the application looks it up. */
+/* The level of a line about a peer: an error if the application looks it up,
+ * information if only lookups wait for it that are tried again. */
 static int na_sm_peer_level(const struct na_sm_addr *addr)
 {
+    const struct na_link *link = addr->lookups.next;
+
+    while (link != &addr->lookups &&
+        HG_CONTAINER_OF(link, const struct na_op, link)->quiet)
+        link = link->next;
+    if (link == &addr->lookups && !hg_list_is_empty(&addr->lookups) &&
+        hg_list_is_empty(&addr->sends))
+        return HG_LOG_LEVEL_INFO;
     return addr->dialled ? na_addr_name_level(addr->from_peer || addr->receives)
                          : HG_LOG_LEVEL_WARNING;
 }

@@ -23,10 +23,9 @@ static struct na_zmq_addr *na_zmq_next_drained(struct na_zmq_class *self)
 }
 
 /* Log that a connection was lost or, with `why`, that an address cannot be
- * reached: an error if the application uses the address. */
+ * reached. */
 static void na_zmq_log_end(struct na_zmq_class *self,
-    const struct na_zmq_addr *addr, const char *why, bool from_peer,
-    bool receives)
+    const struct na_zmq_addr *addr, const char *why, bool from_peer, int level)
 {
     const struct na_core *core = self->base.core;
 
@@ -37,8 +36,7 @@ static void na_zmq_log_end(struct na_zmq_class *self,
         return;
     if (from_peer)
         core->count(&self->base, "bad_names", 1);
-    core->log(from_peer || receives ? HG_LOG_LEVEL_WARNING : HG_LOG_LEVEL_ERROR,
-        "zmq", "%s cannot be reached: %s", addr->base.name, why);
+    core->log(level, "zmq", "%s cannot be reached: %s", addr->base.name, why);
 }
 
 /* Whether the next number of a host name is dialled instead of ending an
@@ -160,7 +158,10 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
         core->addr_parted(&addr->base);
         return;
     }
-    na_zmq_log_end(self, addr, why, from_peer, receives);
+    na_zmq_log_end(self, addr, why, from_peer,
+        na_plug_is_quiet(&lookups, &sends) ? HG_LOG_LEVEL_INFO
+            : from_peer || receives        ? HG_LOG_LEVEL_WARNING
+                                           : HG_LOG_LEVEL_ERROR);
     na_zmq_complete_all(self, &lookups, lookup_ret, NULL);
     na_zmq_complete_all(self, &sends, ret, NULL);
     if (failed && receives)

@@ -5,6 +5,8 @@
  */
 #include "conform.h"
 
+#include <poll.h>
+
 #include <pthread.h>
 
 /* ---- Classes ---- */
@@ -669,6 +671,121 @@ HG_TEST(dead_address_is_unreachable)
     HG_CHECK_RET(
         NA_Addr_lookup_wait(end.na_class, name, 5000, &addr), NA_HOSTUNREACH);
     life_check_text(name);
+    HG_CHECK(addr == NA_ADDR_NULL);
+    conform_close(&end);
+}
+
+/* ---- A lookup that waits for its listener ---- */
+
+/* Open a listener at the address of a class that was closed, when told to. */
+HG_TEST_ROLE(late)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    struct pollfd channel = {hg_test_parent_fd(), POLLIN, 0};
+
+    (void) argc;
+    free(hg_test_read_parent());
+    conform_info(&info);
+    end.na_class = NA_Initialize_opt(argv[0], NA_TRUE, &info);
+    HG_CHECK(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    HG_CHECK(end.context != NULL);
+    HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
+    while (poll(&channel, 1, 0) == 0)
+        (void) conform_turn(end.na_class, end.context, 1);
+    conform_close(&end);
+}
+
+static _Atomic(struct hg_test_peer *) life_late;
+
+/* Count errors. The peer is told to listen once the lookup has failed. */
+static void life_on_line(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    struct hg_test_peer *late;
+
+    (void) subsys;
+    if (level <= HG_LOG_LEVEL_ERROR)
+        ++*(_Atomic unsigned *) arg;
+    if (level != HG_LOG_LEVEL_INFO || strstr(line, "cannot be reached") == NULL)
+        return;
+    late = atomic_exchange(&life_late, NULL);
+    if (late != NULL)
+        hg_test_write_peer(late, "now");
+}
+
+/* The address of a class that was closed. */
+static void life_free_name(char name[NA_MAX_ADDR_LEN])
+{
+    struct conform_end gone;
+
+    conform_open(&gone, NULL);
+    HG_CHECK_OK(
+        NA_Addr_to_string(gone.na_class, name, NA_MAX_ADDR_LEN, gone.self));
+    conform_close(&gone);
+}
+
+/* Ranks cannot be started later, nor can "self". */
+static bool life_starts_later(void)
+{
+    return hg_test_crosses_processes() && !hg_test_is_mpi();
+}
+
+HG_TEST_WHERE(lookup_waits_for_its_listener, life_starts_later)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    struct hg_test_peer *late;
+    _Atomic unsigned lines = 0;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN];
+
+    conform_info(&info);
+    info.lookup_ms = 200;
+    conform_open(&end, &info);
+    life_free_name(name);
+    late = hg_test_spawn("late", name, NULL);
+    atomic_store(&life_late, late);
+    HG_CHECK_OK(HG_Set_log_level("info"));
+    HG_Set_log_func(life_on_line, &lines);
+    HG_CHECK_OK(
+        NA_Addr_lookup_listener(end.na_class, name, CONFORM_TIMEOUT, &addr));
+    HG_CHECK(atomic_load(&life_late) == NULL);
+    HG_CHECK_EQ_INT(atomic_load(&lines), 0);
+    HG_Set_log_func(NULL, NULL);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    hg_test_stop(late);
+    conform_close(&end);
+}
+
+HG_TEST_WHERE(lookup_that_waits_ends_with_its_time, hg_test_crosses_processes)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN];
+
+    conform_info(&info);
+    info.lookup_ms = 50;
+    conform_open(&end, &info);
+    life_free_name(name);
+    hg_test_expect_log("nobody listens at");
+    HG_CHECK_RET(
+        NA_Addr_lookup_listener(end.na_class, name, 300, &addr), NA_TIMEOUT);
+    HG_CHECK(strstr(HG_Get_last_error_text(), name) != NULL);
+    HG_CHECK(strncmp(HG_Get_last_error_text(),
+                 "NA_Addr_lookup_listener: ", 25) == 0);
+    /* Other codes than that of a missing listener end it at once. */
+    hg_test_expect_log("pigeon://coop': this class was opened for");
+    HG_CHECK_RET(NA_Addr_lookup_listener(
+                     end.na_class, "carrier+pigeon://coop", 60000, &addr),
+        NA_PROTONOSUPPORT);
+    hg_test_expect_log("NA_Addr_lookup_listener: an argument is NULL");
+    HG_CHECK_RET(NA_Addr_lookup_listener(end.na_class, NULL, 60000, &addr),
+        NA_INVALID_ARG);
+    HG_CHECK_RET(NA_Addr_lookup_listener(end.na_class, name, 60000, NULL),
+        NA_INVALID_ARG);
     HG_CHECK(addr == NA_ADDR_NULL);
     conform_close(&end);
 }
