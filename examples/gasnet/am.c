@@ -520,7 +520,7 @@ int gasnet_hg_am_start(void)
 
 /* ---- Polling ---- */
 
-bool gasnet_hg_poll(unsigned timeout_ms)
+static inline bool am_poll(unsigned timeout_ms)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
     unsigned count = 0;
@@ -533,6 +533,11 @@ bool gasnet_hg_poll(unsigned timeout_ms)
     if (atomic_load_explicit(&gasnet_hg_barrier_active, memory_order_relaxed))
         gasnet_hg_barrier_kick();
     return count > 0;
+}
+
+bool gasnet_hg_poll(unsigned timeout_ms)
+{
+    return am_poll(timeout_ms);
 }
 
 int gasnet_AMPoll(void)
@@ -551,7 +556,7 @@ void gasnet_hg_wait(unsigned *tries)
 {
     bool sleeps = *tries >= AM_YIELDS;
 
-    if (gasnet_hg_poll(sleeps ? 1 : 0)) {
+    if (am_poll(sleeps ? 1 : 0)) {
         *tries = 0;
         return;
     }

@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include "gasnet_hg.h"
 
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +57,8 @@ void gasnet_hg_fatal(const char *format, ...)
     va_start(args, format);
     job_say(format, args);
     va_end(args);
+    /* Providers of libfabric may catch it, to end with another code. */
+    (void) signal(SIGABRT, SIG_DFL);
     abort();
 }
 
@@ -123,18 +124,16 @@ static bool job_is_near_wanted(void)
 }
 
 /* Nodes that spin on fewer processors would wait for each other's time slice.
- */
+ * All processors count, since each node may be bound to one of its own. */
 static int job_wait_mode(const struct gasnet_boot *boot)
 {
-    uint32_t here = 0, i;
-    cpu_set_t cpus;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    long here = 0;
+    uint32_t i;
 
     for (i = 0; i < boot->size; i++)
         here += boot->hosts[i] == boot->hosts[boot->rank];
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
-        return GASNET_WAIT_SPIN;
-    return here > (uint32_t) CPU_COUNT(&cpus) ? GASNET_WAIT_BLOCK
-                                              : GASNET_WAIT_SPIN;
+    return here > processors ? GASNET_WAIT_BLOCK : GASNET_WAIT_SPIN;
 }
 
 static int job_make_peers(void)
