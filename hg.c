@@ -5837,6 +5837,69 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
         segments, count, dest, tag, op_id, "NA_Msg_sendv_expected");
 }
 
+/* All public functions that send now or not at all call this. */
+static na_return_t na_msg_send_now(na_class_t *na_class, na_context_t *context,
+    uint8_t plane, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag, const char *function)
+{
+    struct na_msg msg;
+    na_return_t ret;
+
+    memset(&msg, 0, sizeof(msg));
+    msg.addr = dest;
+    msg.segments = segments;
+    msg.segment_count = count;
+    msg.tag = tag;
+    msg.plane = plane;
+    ret = na_msg_check_send(na_class, context, &msg, function);
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_context_enter(na_context_core_of(context));
+    ret = na_msg_try(context, &msg);
+    na_context_leave(na_context_core_of(context));
+    return ret;
+}
+
+NA_EXPORT na_return_t NA_Msg_try_send_unexpected(na_class_t *na_class,
+    na_context_t *context, const void *buf, na_size_t buf_size, na_addr_t dest,
+    na_tag_t tag)
+{
+    struct na_segment segment;
+
+    segment.address = (void *) (uintptr_t) buf;
+    segment.size = buf_size;
+    return na_msg_send_now(na_class, context, NA_MSG_UNEXPECTED, &segment, 1,
+        dest, tag, "NA_Msg_try_send_unexpected");
+}
+
+NA_EXPORT na_return_t NA_Msg_try_send_expected(na_class_t *na_class,
+    na_context_t *context, const void *buf, na_size_t buf_size, na_addr_t dest,
+    na_tag_t tag)
+{
+    struct na_segment segment;
+
+    segment.address = (void *) (uintptr_t) buf;
+    segment.size = buf_size;
+    return na_msg_send_now(na_class, context, NA_MSG_EXPECTED, &segment, 1,
+        dest, tag, "NA_Msg_try_send_expected");
+}
+
+NA_EXPORT na_return_t NA_Msg_try_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag)
+{
+    return na_msg_send_now(na_class, context, NA_MSG_UNEXPECTED, segments,
+        count, dest, tag, "NA_Msg_try_sendv_unexpected");
+}
+
+NA_EXPORT na_return_t NA_Msg_try_sendv_expected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag)
+{
+    return na_msg_send_now(na_class, context, NA_MSG_EXPECTED, segments, count,
+        dest, tag, "NA_Msg_try_sendv_expected");
+}
+
 /* ---- The NA interface: receives ---- */
 
 /* Complete a receive with a queued message, or post it. */

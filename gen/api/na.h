@@ -449,6 +449,100 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
     const struct na_segment *segments, na_size_t count, na_addr_t dest,
     na_tag_t tag, na_op_id_t *op_id);
 
+/**
+ * Send an unexpected message now, or not at all.
+ *
+ * After NA_SUCCESS the message has left `buf`: the memory may be used again at
+ * once, and the message arrives behind all sends to `dest` that were started
+ * before. No operation is started, and no callback runs.
+ *
+ * After NA_AGAIN nothing was sent: earlier sends to the peer wait, it has not
+ * taken enough of them, or its address is not connected. Make progress and try
+ * again, or call NA_Msg_send_unexpected(), which also connects an address of
+ * NA_Addr_resolve() and says why that fails: this function need not connect it.
+ *
+ * @param na_class  the class.
+ * @param context   the context that would complete a send.
+ * @param buf       the message; borrowed until the return.
+ * @param buf_size  bytes; at most NA_Msg_get_max_unexpected_size().
+ * @param dest      the receiver.
+ * @param tag       passed to the receiver; at most NA_Msg_get_max_tag().
+ * @retval NA_SUCCESS      the message was sent.
+ * @retval NA_AGAIN        not now; not logged.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large.
+ * @source Nemesis Network Module API, "iStartContigMsg"
+ */
+NA_EXPORT na_return_t NA_Msg_try_send_unexpected(na_class_t *na_class,
+    na_context_t *context, const void *buf, na_size_t buf_size, na_addr_t dest,
+    na_tag_t tag);
+
+/**
+ * Send an expected message now, or not at all.
+ *
+ * As NA_Msg_try_send_unexpected(), for a message of NA_Msg_send_expected().
+ *
+ * @param na_class  the class.
+ * @param context   the context that would complete a send.
+ * @param buf       the message; borrowed until the return.
+ * @param buf_size  bytes; at most NA_Msg_get_max_expected_size().
+ * @param dest      the receiver.
+ * @param tag       the tag of the receive; at most NA_Msg_get_max_tag().
+ * @retval NA_SUCCESS      the message was sent.
+ * @retval NA_AGAIN        not now; not logged.
+ * @retval NA_MSGSIZE      the message is too large.
+ * @retval NA_DISCONNECT   the peer was reached and is gone.
+ * @retval NA_HOSTUNREACH  the peer cannot be reached.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, of another class, or the tag is
+ *                         too large.
+ */
+NA_EXPORT na_return_t NA_Msg_try_send_expected(na_class_t *na_class,
+    na_context_t *context, const void *buf, na_size_t buf_size, na_addr_t dest,
+    na_tag_t tag);
+
+/**
+ * Send several segments as one unexpected message now, or not at all.
+ *
+ * The message is the concatenation of the segments. Everything else is as with
+ * NA_Msg_try_send_unexpected().
+ *
+ * @param na_class  the class.
+ * @param context   the context that would complete a send.
+ * @param segments  the array and its memory are borrowed until the return.
+ * @param count     segments in the array.
+ * @param dest      the receiver.
+ * @param tag       passed to the receiver.
+ * @retval NA_SUCCESS  the message was sent.
+ * @retval NA_AGAIN    not now; not logged.
+ */
+NA_EXPORT na_return_t NA_Msg_try_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag);
+
+/**
+ * Send several segments as one expected message now, or not at all.
+ *
+ * The message is the concatenation of the segments. Everything else is as with
+ * NA_Msg_try_send_expected().
+ *
+ * @param na_class  the class.
+ * @param context   the context that would complete a send.
+ * @param segments  the array and its memory are borrowed until the return.
+ * @param count     segments in the array.
+ * @param dest      the receiver.
+ * @param tag       the tag of the receive.
+ * @retval NA_SUCCESS  the message was sent.
+ * @retval NA_AGAIN    not now; not logged.
+ */
+NA_EXPORT na_return_t NA_Msg_try_sendv_expected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag);
+
 /* ---- Remote memory ---- */
 
 /**

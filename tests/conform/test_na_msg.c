@@ -716,6 +716,117 @@ HG_TEST_WHERE(sends_that_are_held_back_can_be_canceled, msg_waits_at_once)
     conform_close(&end);
 }
 
+/* ---- Sending now or not at all ---- */
+
+static na_return_t msg_try(
+    struct conform_end *end, bool expected, uint32_t number)
+{
+    static unsigned char bytes[4000];
+    struct na_segment parts[2] = {
+        {bytes, sizeof(number)}, {bytes + sizeof(number), 3996}};
+    na_return_t ret;
+
+    memcpy(bytes, &number, sizeof(number));
+    if (number % 2 == 0)
+        ret = (expected ? NA_Msg_try_send_expected
+                        : NA_Msg_try_send_unexpected)(
+            end->na_class, end->context, bytes, sizeof(bytes), end->self, 5);
+    else
+        ret = (expected ? NA_Msg_try_sendv_expected
+                        : NA_Msg_try_sendv_unexpected)(
+            end->na_class, end->context, parts, 2, end->self, 5);
+    memset(bytes, 0xff, sizeof(bytes)); /* the buffer is free again */
+    return ret;
+}
+
+static void msg_take_next(
+    struct conform_end *end, bool expected, uint32_t number)
+{
+    static unsigned char got[4000];
+    struct conform_call recv;
+
+    HG_CHECK_OK(conform_recv(end, &recv, expected, got, sizeof(got), 5));
+    HG_CHECK_OK(conform_wait(end, &recv));
+    HG_CHECK_EQ_U64(recv.size, sizeof(got));
+    HG_CHECK_EQ_MEM(got, &number, sizeof(number));
+    if (!expected)
+        conform_free_addr(end, &recv);
+}
+
+static void msg_try_all(bool expected)
+{
+    enum { MANY = 2000 };
+    static uint32_t queued[1000];
+    struct na_init_info info;
+    struct conform_end end;
+    struct conform_call call;
+    uint32_t sent = 0, next;
+    unsigned turns;
+
+    conform_info(&info);
+    info.max_queue_bytes = 1 << 17;
+    conform_open(&end, &info);
+    for (turns = 0; turns < 20; turns++) { /* until all is full */
+        while (msg_try(&end, expected, sent) == NA_SUCCESS) {
+            HG_CHECK(sent++ < MANY);
+            turns = 0;
+        }
+        (void) conform_turn(end.na_class, end.context, 1);
+    }
+    HG_CHECK(sent > 0);
+    HG_CHECK_RET(msg_try(&end, expected, sent), NA_AGAIN);
+    /* A send that waits goes first. */
+    queued[0] = sent;
+    HG_CHECK_OK(conform_send(&end, &call, expected, queued, sizeof(queued), 5));
+    HG_CHECK_RET(msg_try(&end, expected, sent + 1), NA_AGAIN);
+    for (next = 0; next <= sent; next++)
+        msg_take_next(&end, expected, next);
+    HG_CHECK_OK(conform_wait(&end, &call));
+    /* Nothing more was sent, and it can be tried again. */
+    conform_idle(&end);
+    HG_CHECK_OK(msg_try(&end, expected, 77));
+    msg_take_next(&end, expected, 77);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "msg_dropped"), 0);
+    conform_close(&end);
+}
+
+HG_TEST_WHERE(try_sends_unexpected_messages_now_or_not, hg_test_holds_back)
+{
+    msg_try_all(false);
+}
+
+HG_TEST_WHERE(try_sends_expected_messages_now_or_not, hg_test_holds_back)
+{
+    msg_try_all(true);
+}
+
+HG_TEST(try_checks_its_arguments)
+{
+    struct conform_end end;
+    na_size_t max;
+
+    conform_open(&end, NULL);
+    max = NA_Msg_get_max_unexpected_size(end.na_class);
+    hg_test_expect_log("NA_Msg_try_send_unexpected: the message is larger");
+    HG_CHECK_RET(NA_Msg_try_send_unexpected(
+                     end.na_class, end.context, "x", max + 1, end.self, 1),
+        NA_MSGSIZE);
+    hg_test_expect_log("NA_Msg_try_send_expected: a buffer is NULL");
+    HG_CHECK_RET(NA_Msg_try_send_expected(
+                     end.na_class, end.context, NULL, 1, end.self, 1),
+        NA_INVALID_ARG);
+    hg_test_expect_log("NA_Msg_try_sendv_unexpected: segments is NULL");
+    HG_CHECK_RET(NA_Msg_try_sendv_unexpected(
+                     end.na_class, end.context, NULL, 1, end.self, 1),
+        NA_INVALID_ARG);
+    hg_test_expect_log("NA_Msg_try_sendv_expected: the address is NULL");
+    HG_CHECK_RET(
+        NA_Msg_try_sendv_expected(end.na_class, end.context, NULL, 0, NULL, 1),
+        NA_INVALID_ARG);
+    conform_idle(&end);
+    conform_close(&end);
+}
+
 HG_TEST(class_closes_with_messages_and_sends_waiting)
 {
     struct na_init_info info;

@@ -305,6 +305,34 @@ HG_TEST_WHERE(stopped_process_delays_what_is_sent_to_it, peer_delays_sends)
     peer_close(&pair);
 }
 
+/* Messages are tried until they are sent: none is lost, and none is sent
+ * twice. */
+HG_TEST_WHERE(tried_messages_arrive_once, hg_test_crosses_processes)
+{
+    enum { COUNT = 1000 };
+    static const char bytes[4000] = {0};
+    struct peer_pair pair;
+    uint32_t counted = 0;
+    unsigned i, ms = 0;
+
+    peer_open(&pair, true);
+    for (i = 0; i < COUNT;) {
+        na_return_t ret = NA_Msg_try_send_unexpected(pair.end.na_class,
+            pair.end.context, bytes, sizeof(bytes), pair.target, 3);
+
+        i += ret == NA_SUCCESS;
+        if (ret == NA_SUCCESS)
+            continue;
+        HG_CHECK_RET(ret, NA_AGAIN);
+        HG_CHECK(ms++ < CONFORM_TIMEOUT);
+        (void) conform_turn(pair.end.na_class, pair.end.context, 1);
+    }
+    HG_CHECK_EQ_U64(peer_ask(&pair, "?", 1, 4, &counted, sizeof(counted)), 4);
+    HG_CHECK_EQ_U64(counted, COUNT);
+    hg_test_stop(pair.process);
+    peer_close(&pair);
+}
+
 /* Stop the process, and free its address. */
 static void peer_part(struct peer_pair *pair)
 {
