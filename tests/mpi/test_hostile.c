@@ -320,10 +320,11 @@ static void long_body(struct raw *raw)
 #endif
 
 /* The largest body that is allowed, for a message and for a frame. The
- * connection ends before it arrives. */
+ * connection ends before the frame arrives, and perhaps the message, for which
+ * there is no receive. */
 static void largest(struct raw *raw)
 {
-    struct packet packet = {.kind = MESSAGE, .size = 16 * MIB};
+    struct packet packet = {.kind = MESSAGE, .plane = 1, .size = 16 * MIB};
     int tags[2];
 
     raw_send(raw, &packet);
@@ -784,7 +785,7 @@ static void attack_open_class(struct attack *attack)
 
     if (attack->apart && attack->called)
         info.lookup_ms = SILENT_MS;
-    info.max_queue_bytes = 1000; /* less than the lowest limit of a queue */
+    info.max_queue_bytes = MIB; /* less than the lowest limit of a queue */
     attack->end.na_class = NA_Initialize_opt(
         attack->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
     HG_CHECK(attack->end.na_class != NULL);
