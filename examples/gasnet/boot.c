@@ -38,8 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BOOT_MS 60000u /* default of GASNET_HG_BOOT_MS */
-#define BOOT_LOOKUP_MS 5000u
+#define BOOT_MS 60000u     /* default of GASNET_HG_BOOT_MS */
+#define BOOT_READ_MS 1000u /* how often a file is read again */
 #define BOOT_RETRY_MS 50u
 #define BOOT_STEP_MS 100u /* one wait for progress */
 #define BOOT_MAX_NODES 65535u
@@ -374,26 +374,32 @@ static bool boot_read_file(const char *path, char address[NA_MAX_ADDR_LEN])
     return read;
 }
 
-/* Look node 0 up. While nobody listens there, and while the file is missing or
- * has the address of an earlier job, try again. */
+/* Look node 0 up. It may start later. A file may be missing, or may have the
+ * address of an earlier job, so it is read again and again. */
 static int boot_find(struct boot_run *run, const struct boot_root *root)
 {
     struct gasnet_boot *boot = run->boot;
     char address[NA_MAX_ADDR_LEN] = "";
     na_return_t ret = NA_TIMEOUT;
+    uint64_t now;
 
-    for (; boot_now_ms() < run->end_ms; boot_pause()) {
+    while (ret == NA_TIMEOUT && (now = boot_now_ms()) < run->end_ms) {
+        uint64_t wait_ms = run->end_ms - now;
+
         if (root->address != NULL)
             (void) snprintf(address, sizeof(address), "%s", root->address);
-        else if (!boot_read_file(root->path, address))
+        else if (!boot_read_file(root->path, address)) {
+            boot_pause();
             continue;
-        ret = NA_Addr_lookup_wait(
-            boot->na_class, address, BOOT_LOOKUP_MS, &boot->addrs[0]);
-        if (ret == NA_SUCCESS)
-            return GASNET_OK;
-        if (ret != NA_HOSTUNREACH && ret != NA_TIMEOUT && ret != NA_INTR)
-            break;
+        } else if (wait_ms > BOOT_READ_MS)
+            wait_ms = BOOT_READ_MS;
+        ret = NA_Addr_lookup_listener(
+            boot->na_class, address, (unsigned int) wait_ms, &boot->addrs[0]);
+        if (ret == NA_INTR)
+            ret = NA_TIMEOUT;
     }
+    if (ret == NA_SUCCESS)
+        return GASNET_OK;
     if (*address == '\0')
         return boot_fail(
             boot, "%s: node 0 did not write its address", root->path);
