@@ -328,6 +328,10 @@ static void run_set_environment(unsigned rank, int root_fd)
     (void) unsetenv("GASNET_HG_FILE");
     (void) unsetenv("GASNET_HG_ROOT");
     (void) unsetenv("GASNET_HG_FD");
+    /* Libraries of Omni-Path, which libfabric loads, catch the signals that end
+     * a program, and make them an exit with status 1. */
+    (void) setenv("IPATH_NO_BACKTRACE", "1", 0);
+    (void) setenv("HFI_NO_BACKTRACE", "1", 0);
     if (rank > 0)
         (void) setenv("GASNET_HG_ROOT", run.root, 1);
     else if (root_fd >= 0) {
