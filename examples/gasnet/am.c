@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * am: active messages over NA's unexpected messages, and polling.
+ * am: active messages over NA's unexpected messages.
  *
  *     offset  bytes
  *          0      1  kind
@@ -27,7 +27,6 @@
 #define _GNU_SOURCE
 #include "gasnet_hg.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #define AM_ALIGN 16u
@@ -36,8 +35,6 @@
 #define AM_SMALL 256u /* bytes of a small buffer */
 #define AM_CREDIT_BYTES 16384u
 #define AM_RETURN (GASNET_HG_CREDITS / 4)
-#define AM_BURST 16u   /* callbacks of one poll */
-#define AM_YIELDS 200u /* before a wait sleeps */
 
 enum {
     AM_SHORT = GASNET_HG_SHORT,
@@ -59,9 +56,10 @@ struct am_header {
     uint64_t dest;
 };
 
-/* A message while NA sends it. Free ones are on one of two lists. */
+/* A message while NA sends it. Free ones are on one of two lists. They are not
+ * freed; `older` keeps those in flight reachable, for leak checkers. */
 struct am_buffer {
-    struct am_buffer *next;
+    struct am_buffer *next, *older;
     struct am_buffer **list;
     unsigned char *bytes; /* aligned to AM_ALIGN */
 };
@@ -72,7 +70,7 @@ struct am_token {
     bool may_reply; /* a request that was not replied to */
 };
 
-static struct am_buffer *am_small, *am_large;
+static struct am_buffer *am_small, *am_large, *am_newest;
 static pthread_mutex_t am_lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t am_max; /* bytes of a message */
 static unsigned char *am_receives[AM_RECEIVES];
@@ -102,6 +100,21 @@ static unsigned char *am_alloc(size_t size)
     return bytes + (AM_ALIGN - (uintptr_t) bytes % AM_ALIGN) % AM_ALIGN;
 }
 
+static struct am_buffer *am_buffer_new(struct am_buffer **list)
+{
+    struct am_buffer *buffer = (struct am_buffer *) calloc(1, sizeof(*buffer));
+
+    if (buffer == NULL)
+        gasnet_hg_fatal("out of memory for a message");
+    buffer->list = list;
+    buffer->bytes = am_alloc(list == &am_small ? AM_SMALL : am_max);
+    (void) pthread_mutex_lock(&am_lock);
+    buffer->older = am_newest;
+    am_newest = buffer;
+    (void) pthread_mutex_unlock(&am_lock);
+    return buffer;
+}
+
 static struct am_buffer *am_buffer_get(size_t size)
 {
     struct am_buffer **list = size <= AM_SMALL ? &am_small : &am_large;
@@ -114,14 +127,7 @@ static struct am_buffer *am_buffer_get(size_t size)
         *list = buffer->next;
     if (gasnet_hg.threaded)
         (void) pthread_mutex_unlock(&am_lock);
-    if (buffer != NULL)
-        return buffer;
-    buffer = (struct am_buffer *) calloc(1, sizeof(*buffer));
-    if (buffer == NULL)
-        gasnet_hg_fatal("out of memory for a message");
-    buffer->list = list;
-    buffer->bytes = am_alloc(size <= AM_SMALL ? AM_SMALL : am_max);
-    return buffer;
+    return buffer != NULL ? buffer : am_buffer_new(list);
 }
 
 static void am_buffer_put(struct am_buffer *buffer)
@@ -206,55 +212,6 @@ void gasnet_hg_send_slot(gasnet_node_t node, unsigned round, uint32_t phase,
 
 /* ---- Running handlers ---- */
 
-/* A handler with M arguments. */
-#define AM_VALUES_0
-#define AM_VALUES_1 , args[0]
-#define AM_VALUES_2 AM_VALUES_1, args[1]
-#define AM_VALUES_3 AM_VALUES_2, args[2]
-#define AM_VALUES_4 AM_VALUES_3, args[3]
-#define AM_VALUES_5 AM_VALUES_4, args[4]
-#define AM_VALUES_6 AM_VALUES_5, args[5]
-#define AM_VALUES_7 AM_VALUES_6, args[6]
-#define AM_VALUES_8 AM_VALUES_7, args[7]
-#define AM_VALUES_9 AM_VALUES_8, args[8]
-#define AM_VALUES_10 AM_VALUES_9, args[9]
-#define AM_VALUES_11 AM_VALUES_10, args[10]
-#define AM_VALUES_12 AM_VALUES_11, args[11]
-#define AM_VALUES_13 AM_VALUES_12, args[12]
-#define AM_VALUES_14 AM_VALUES_13, args[13]
-#define AM_VALUES_15 AM_VALUES_14, args[14]
-#define AM_VALUES_16 AM_VALUES_15, args[15]
-#define AM_EACH(X) \
-    X(0) \
-    X(1) \
-    X(2) \
-    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
-#define AM_CALL_SHORT(M) \
-    case M: \
-        ((void (*)(gasnet_token_t t GASNET_HG_PARAMS_##M)) function)( \
-            token AM_VALUES_##M); \
-        break;
-#define AM_CALL_LONG(M) \
-    case M: \
-        ((void (*)(gasnet_token_t t, void *b, \
-            size_t n GASNET_HG_PARAMS_##M)) function)( \
-            token, payload, nbytes AM_VALUES_##M); \
-        break;
-
-static void am_call(void (*function)(void), struct am_token *token, int kind,
-    void *payload, size_t nbytes, unsigned nargs, const int32_t *args)
-{
-    if (kind == AM_SHORT) {
-        switch (nargs) {
-            AM_EACH(AM_CALL_SHORT)
-        }
-    } else {
-        switch (nargs) {
-            AM_EACH(AM_CALL_LONG)
-        }
-    }
-}
-
 /* Run the handler that a header names. */
 static void am_run(const struct am_header *header, void *payload,
     const int32_t *args, gasnet_node_t source)
@@ -270,8 +227,8 @@ static void am_run(const struct am_header *header, void *payload,
     if (gasnet_hg.checked)
         gasnet_hg_begin_handler(self);
     self->handlers++;
-    am_call(function, &token, header->kind, payload, header->length,
-        header->nargs, args);
+    gasnet_hg_call_handler(function, &token, header->kind == AM_SHORT, payload,
+        header->length, header->nargs, args);
     self->handlers--;
     if (gasnet_hg.checked)
         gasnet_hg_end_handler(self, header->handler);
@@ -516,54 +473,4 @@ int gasnet_hg_am_start(void)
         }
     }
     return GASNET_OK;
-}
-
-/* ---- Polling ---- */
-
-static inline bool am_poll(unsigned timeout_ms)
-{
-    struct gasnet_hg_thread *self = gasnet_hg_self();
-    unsigned count = 0;
-
-    gasnet_hg_enter(self);
-    if (NA_Progress(gasnet_hg.boot.na_class, gasnet_hg.boot.context,
-            timeout_ms) == NA_SUCCESS)
-        (void) NA_Trigger(gasnet_hg.boot.context, 0, AM_BURST, &count);
-    gasnet_hg_leave(self);
-    if (atomic_load_explicit(&gasnet_hg_barrier_active, memory_order_relaxed))
-        gasnet_hg_barrier_kick();
-    return count > 0;
-}
-
-bool gasnet_hg_poll(unsigned timeout_ms)
-{
-    return am_poll(timeout_ms);
-}
-
-int gasnet_AMPoll(void)
-{
-    if (!gasnet_hg.attached)
-        return GASNET_ERR_NOT_INIT;
-    if (gasnet_hg.checked)
-        gasnet_hg_check_call("gasnet_AMPoll");
-    (void) gasnet_hg_poll(0);
-    return GASNET_OK;
-}
-
-/* A peer on this host writes to memory without a message, so a thread yields
- * for some time before it sleeps, and sleeps for a millisecond only. */
-void gasnet_hg_wait(unsigned *tries)
-{
-    bool sleeps = *tries >= AM_YIELDS;
-
-    if (am_poll(sleeps ? 1 : 0)) {
-        *tries = 0;
-        return;
-    }
-    if (gasnet_hg.wait_mode == GASNET_WAIT_SPIN)
-        return;
-    if (!sleeps) {
-        (void) sched_yield();
-        ++*tries;
-    }
 }

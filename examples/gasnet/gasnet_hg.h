@@ -5,7 +5,9 @@
  *     boot     rank and size, the class, the addresses of all nodes
  *     job      init, attach, segments, handlers, queries
  *     exit     threads, signals, gasnet_exit()
- *     am       active messages, flow control, poll
+ *     call     runs a handler with any number of arguments
+ *     am       active messages, flow control
+ *     poll     progress, and waiting
  *     sync     handles of operations, and waiting for them
  *     rma      put, get and memset of nodes whose memory is not mapped here
  *     barrier  the split-phase barrier
@@ -251,18 +253,28 @@ void gasnet_hg_check_reply(bool may);
 void gasnet_hg_begin_handler(struct gasnet_hg_thread *self);
 void gasnet_hg_end_handler(struct gasnet_hg_thread *self, unsigned handler);
 
+/* ---- call ---- */
+
+/* Call a handler with its token, unless the message is short with the payload,
+ * and with `nargs` arguments, at most 16. */
+void gasnet_hg_call_handler(void (*function)(void), gasnet_token_t token,
+    bool is_short, void *payload, size_t nbytes, unsigned nargs,
+    const gasnet_handlerarg_t *args);
+
 /* ---- am ---- */
 
 /* Post the receives. After all nodes have attached. */
 int gasnet_hg_am_start(void);
 
-/* Move data, run handlers, advance the barrier. Returns whether anything
- * happened. `timeout_ms`: how long to sleep if not. */
-bool gasnet_hg_poll(unsigned timeout_ms);
-
 /* Write a slot of a barrier in the peer's page by a message. */
 void gasnet_hg_send_slot(gasnet_node_t node, unsigned round, uint32_t phase,
     int32_t id, uint32_t flags);
+
+/* ---- poll ---- */
+
+/* Move data, run handlers, advance the barrier. Returns whether anything
+ * happened. `timeout_ms`: how long to sleep if not. */
+bool gasnet_hg_poll(unsigned timeout_ms);
 
 /* Wait until `*pending` is 0. */
 static inline void gasnet_hg_wait_for(_Atomic uint32_t *pending)
