@@ -217,8 +217,10 @@ static void netmod_terminate(void)
         while (vc->terminated < round)
             nem_poll();
         HG_CHECK_EQ_INT(vc->state, MPIDI_VC_STATE_INACTIVE);
-        for (n = 0; n < LENGTH(sent); n++)
+        for (n = 0; n < LENGTH(sent); n++) {
+            HG_CHECK(sent[n].req == NULL || sent[n].req->is_complete);
             netmod_sent(&sent[n]);
+        }
         netmod_meet();
     }
     netmod_rows(0, 20);
@@ -253,11 +255,16 @@ static void netmod_checkpoint(void)
     netmod_close_and_end();
 }
 
+#define NETMOD_GROUP_SIZE 2000000
+
 /* Two VCs without a group, beside that of the group. */
 static void netmod_connect(void)
 {
     MPIDI_VC_t *group, *other[2];
     char port[NEM_CARD_MAX], *line;
+    unsigned char *out = netmod_memory(5, NETMOD_GROUP_SIZE, MPI_BYTE, true);
+    unsigned char *in = netmod_memory(5, NETMOD_GROUP_SIZE, MPI_BYTE, false);
+    MPID_Request *recv, *send;
     int i;
 
     netmod_begin("get", 0, 0);
@@ -272,12 +279,18 @@ static void netmod_connect(void)
     }
     for (i = 0; i < 2; i++) {
         vc = group;
-        netmod_rows(16, 16);
+        recv = nem_recv(vc, 2, in, NETMOD_GROUP_SIZE, MPI_BYTE);
+        send = nem_send(vc, 2, out, NETMOD_GROUP_SIZE, MPI_BYTE);
         nem_close(other[i]); /* the others stay open */
         nem_free(other[i]);
+        HG_CHECK_EQ_INT(nem_wait(recv), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(nem_wait(send), MPI_SUCCESS);
+        netmod_check(in, 5, NETMOD_GROUP_SIZE, MPI_BYTE, NETMOD_GROUP_SIZE);
         vc = i == 0 ? other[1] : group;
         netmod_rows(0, 16);
     }
+    free(out);
+    free(in);
     netmod_close_and_end();
 }
 
@@ -471,7 +484,7 @@ static void netmod_null(void)
 /* ---- N6: OnDataAvail ---- */
 
 struct netmod_pieces {
-    unsigned left;
+    unsigned left, nests; /* pieces, and where the handler sends */
     MPIDI_msg_sz_t size, at;
     unsigned char *buf;
     MPID_Request *nested; /* sent by the handler */
@@ -485,7 +498,7 @@ static int netmod_next_piece(MPIDI_VC_t *to, MPID_Request *req, int *complete)
     struct netmod_pieces *pieces = (struct netmod_pieces *) req->arg;
     MPIDI_msg_sz_t size = 1 + (pieces->at * 7) % 20000;
 
-    if (pieces->left == 20) {
+    if (pieces->left == pieces->nests) {
         pieces->nested_buf = netmod_memory(77, 5000, MPI_BYTE, true);
         pieces->nested = nem_start(to, 1, pieces->nested_buf, 5000);
         nem_poll();
@@ -505,26 +518,30 @@ static int netmod_next_piece(MPIDI_VC_t *to, MPID_Request *req, int *complete)
     return MPI_SUCCESS;
 }
 
-static void netmod_more(void)
+static void netmod_more_of(unsigned nests)
 {
     struct netmod_pieces pieces;
     struct netmod_sent sent[8];
     MPID_Request *req;
     unsigned n;
 
-    netmod_begin("get", 0, 0);
     memset(&pieces, 0, sizeof(pieces));
-    pieces.size = 500000;
+    pieces.size = 300000;
     pieces.left = 50;
+    pieces.nests = nests;
     pieces.buf = netmod_memory(0, pieces.size, MPI_BYTE, true);
     req = nem_send_by(vc, 1, pieces.size, netmod_next_piece, &pieces);
-    /* These follow the last piece. */
+    /* These follow the last piece. That of the handler is the first, or comes
+     * between them. */
     for (n = 0; n < LENGTH(sent); n++)
         sent[n] = netmod_send(n + 1, 100);
     netmod_receive(0, pieces.size);
+    if (nests == 49)
+        netmod_receive(77, 5000);
     for (n = 0; n < LENGTH(sent); n++)
         netmod_receive(n + 1, 100);
-    netmod_receive(77, 5000);
+    if (nests != 49)
+        netmod_receive(77, 5000);
     for (n = 0; n < LENGTH(sent); n++)
         netmod_sent(&sent[n]);
     HG_CHECK_EQ_INT(nem_wait(req), MPI_SUCCESS);
@@ -533,6 +550,15 @@ static void netmod_more(void)
         HG_CHECK_EQ_INT(nem_wait(pieces.nested), MPI_SUCCESS);
     free(pieces.nested_buf);
     free(pieces.buf);
+}
+
+/* First while the address is looked up: everything waits in the queue. Then the
+ * first pieces are copied at once, and the handler sends between them. */
+static void netmod_more(void)
+{
+    netmod_begin("get", 0, 0);
+    netmod_more_of(20);
+    netmod_more_of(49);
     netmod_close_and_end();
 }
 
@@ -669,15 +695,66 @@ static void netmod_hostile(void)
 struct netmod_cookie {
     uint32_t kind, handle_size;
     uint64_t offset, size;
-    char handle[16];
+    char handle[512];
 };
 
-static const struct netmod_cookie netmod_cookies[] = {
-    {0, 17, 0, 5000, {0}}, /* a longer handle than there is */
-    {0, 16, 9, 5000, {0}}, /* does not begin at 0 */
-    {0, 16, 0, 0, {0}},    /* an empty window */
-    {0, 16, 0, 5000, {0}}, /* the handle is malformed */
+static const struct {
+    uint32_t longer; /* by how much the handle is said to be longer */
+    uint64_t offset, size;
+    bool breaks; /* the handle */
+} netmod_cookies[] = {
+    {1, 0, 5000, false}, /* a longer handle than there is */
+    {0, 9, 5000, false}, /* does not begin at 0 */
+    {0, 0, 0, false},    /* an empty window */
+    {0, 0, 5000, true},
 };
+
+/* Write the handle of some memory; returns its size. */
+static uint32_t netmod_handle(char *buf, size_t size)
+{
+    static char memory[5000];
+    char scheme[64];
+    na_class_t *na_class;
+    na_mem_handle_t handle;
+    na_size_t length;
+
+    (void) snprintf(scheme, sizeof(scheme), "%s://", hg_test_transport());
+    na_class = NA_Initialize(scheme, NA_TRUE);
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        na_class, memory, sizeof(memory), NA_MEM_READ_ONLY, &handle));
+    HG_CHECK_OK(NA_Mem_register(na_class, handle));
+    length = NA_Mem_handle_get_serialize_size(na_class, handle);
+    HG_CHECK(length > 0 && length < size);
+    HG_CHECK_OK(NA_Mem_handle_serialize(na_class, buf, size, handle));
+    HG_CHECK_OK(NA_Mem_handle_free(na_class, handle));
+    HG_CHECK_OK(NA_Finalize(na_class));
+    return (uint32_t) length;
+}
+
+static void netmod_send_cookie(unsigned i)
+{
+    struct netmod_cookie cookie;
+    MPIDI_CH3_Pkt_t pkt;
+    uint32_t size;
+
+    memset(&cookie, 0, sizeof(cookie));
+    memset(&pkt, 0, sizeof(pkt));
+    size = netmod_handle(cookie.handle, sizeof(cookie.handle));
+    cookie.handle_size = size + netmod_cookies[i].longer;
+    cookie.offset = netmod_cookies[i].offset;
+    cookie.size = netmod_cookies[i].size;
+    if (netmod_cookies[i].breaks)
+        memset(cookie.handle, 0xff, size);
+    pkt.lmt_rts.type = MPIDI_NEM_PKT_LMT_RTS;
+    pkt.lmt_rts.tag = 2;
+    pkt.lmt_rts.data_sz = 5000;
+    HG_CHECK_EQ_INT(
+        nem_lmt_send_rts(vc, &pkt.lmt_rts, &cookie,
+            (MPIDI_msg_sz_t) offsetof(struct netmod_cookie, handle) +
+                (MPIDI_msg_sz_t) size),
+        MPI_SUCCESS);
+}
 
 static void netmod_bad_cookies(void)
 {
@@ -688,25 +765,14 @@ static void netmod_bad_cookies(void)
     netmod_rows(0, 2);
     hg_test_allow_log("");
     for (i = 0; i < LENGTH(netmod_cookies); i++) {
-        struct netmod_cookie cookie = netmod_cookies[i];
-        MPIDI_CH3_Pkt_t pkt;
-
-        if (rank == 0) {
+        if (rank == 0)
             (void) nem_recv(vc, 2, buf, sizeof(buf), MPI_BYTE);
-            netmod_meet();
+        netmod_meet();
+        if (rank == 0)
             netmod_await_error();
-            netmod_meet();
-        } else {
-            netmod_meet();
-            memset(&pkt, 0, sizeof(pkt));
-            pkt.lmt_rts.type = MPIDI_NEM_PKT_LMT_RTS;
-            pkt.lmt_rts.tag = 2;
-            pkt.lmt_rts.data_sz = sizeof(buf);
-            HG_CHECK_EQ_INT(
-                nem_lmt_send_rts(vc, &pkt.lmt_rts, &cookie, sizeof(cookie)),
-                MPI_SUCCESS);
-            netmod_meet();
-        }
+        else
+            netmod_send_cookie(i);
+        netmod_meet();
     }
     netmod_rows(0, 2);
     nem_close(vc);
