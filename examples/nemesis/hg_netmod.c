@@ -23,6 +23,7 @@
 #include "hg_netmod.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,9 @@
 #define NETMOD_COPY 16384 /* bytes that are copied */
 #define NETMOD_PARTS 32   /* messages of a VC that NA may have */
 #define NETMOD_PIECES (MPL_IOV_LIMIT + 2) /* pieces of memory of a send */
-#define NETMOD_LINGER 2     /* seconds that ending waits for sends */
+#define NETMOD_LINGER 2 /* seconds that ending waits for sends */
+/* Seconds that a peer may compute, without MPI, before it answers a lookup. */
+#define NETMOD_SILENCE 600
 #define NETMOD_IDLE_MAX 100 /* polls without an event before it yields */
 
 /* The `rank` of messages of a VC without a group: to the side that accepted, to
@@ -922,14 +925,19 @@ static int MPID_nem_net_module_get_business_card(
 /* Open the class, and post its receives. */
 static na_return_t netmod_open(void)
 {
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     const char *address = getenv("HG_NEMESIS_ADDRESS");
+    size_t silence = netmod_number("HG_NEMESIS_SILENCE");
     na_addr_t self = NA_ADDR_NULL;
     na_return_t ret = NA_SUCCESS;
     size_t max;
     unsigned i;
 
+    if (silence == 0 || silence > UINT_MAX / 1000)
+        silence = NETMOD_SILENCE;
+    info.lookup_ms = (unsigned) silence * 1000;
     hg_netmod.na_class =
-        NA_Initialize(address != NULL ? address : "sm://", NA_TRUE);
+        NA_Initialize_opt(address != NULL ? address : "sm://", NA_TRUE, &info);
     if (hg_netmod.na_class == NULL)
         return NA_FAULT; /* the log says why */
     hg_netmod.context = NA_Context_create(hg_netmod.na_class);
