@@ -9368,7 +9368,8 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
     /* Threads that poll yield from time to time. Now others may progress. */
     if (deadline == 0 && ret == NA_TIMEOUT && core->idle != 0 &&
-        core->idle % NA_PROGRESS_POLLS == 0 && !core->progressing)
+        core->idle % NA_PROGRESS_POLLS == 0 && !core->progressing &&
+        na_class_core_of(core->pub.na_class)->info.wait_mode != NA_WAIT_SPIN)
         na_progress_yield(core);
     return ret;
 }

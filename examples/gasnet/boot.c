@@ -763,7 +763,12 @@ static int boot_open(struct boot_run *run)
     if (boot->addrs == NULL || boot->hosts == NULL || run->table == NULL ||
         run->names == NULL || run->lookups == NULL)
         return boot_fail(boot, "out of memory");
-    info.wait_mode = NA_WAIT_ADAPTIVE;
+    /* As gasnet_set_waitmode(): a thread with a processor of its own need not
+     * yield it. */
+    info.wait_mode = !gasnet_hg.threaded &&
+            (long) boot->size <= sysconf(_SC_NPROCESSORS_ONLN)
+        ? NA_WAIT_SPIN
+        : NA_WAIT_ADAPTIVE;
     info.max_queue_bytes = (size_t) boot->size * BOOT_QUEUE_BYTES;
     boot->na_class = NA_Initialize_opt(run->listen, NA_TRUE, &info);
     if (boot->na_class == NULL)

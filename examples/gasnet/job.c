@@ -168,6 +168,7 @@ int gasnet_hg_init2(
         return GASNET_ERR_BAD_ARG;
     }
     gasnet_hg_catch_signals();
+    gasnet_hg.threaded = config->mode == 2;
     ret = gasnet_boot_start(&gasnet_hg.boot);
     if (ret != GASNET_OK)
         return ret;
@@ -175,7 +176,6 @@ int gasnet_hg_init2(
     gasnet_hg_size = gasnet_hg.boot.size;
     gasnet_hg.whole = config->segment == 2;
     gasnet_hg.checked = config->checked != 0;
-    gasnet_hg.threaded = config->mode == 2;
     gasnet_hg.strict = config->spec == 4;
     gasnet_hg.wait_mode = job_wait_mode(&gasnet_hg.boot);
     ret = job_make_peers();
