@@ -4369,7 +4369,9 @@ HG_EXPORT hg_return_t HG_Create(
  * returns instead. One additional HG_Destroy() of such a call does nothing and
  * returns HG_SUCCESS: in Mercury it has two references. After the function has
  * returned, this holds until 16 more calls of the context were destroyed
- * without a response. From then on it is a mistake, which may end another call.
+ * without a response, but not for a call that needs none
+ * (HG_Registered_disable_response()). From then on it is a mistake, which may
+ * end another call.
  *
  * @param handle  the handle; HG_HANDLE_NULL does nothing.
  * @retval HG_SUCCESS      the reference is dropped.

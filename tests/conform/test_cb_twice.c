@@ -11,6 +11,7 @@
 #define TWICE_LARGE ((size_t) 100 << 10) /* does not fit a message */
 
 static hg_id_t twice_keep_id, twice_release_id, twice_thread_id, twice_join_id;
+static hg_id_t twice_quiet_id, twice_end_quiet_id;
 
 /* ---- The functions of the target ---- */
 
@@ -19,6 +20,7 @@ static unsigned twice_kept_count;
 static unsigned twice_freed;
 static pthread_t twice_threads[TWICE_PARKED];
 static unsigned twice_thread_count;
+static hg_handle_t twice_quiet_kept;
 
 static void twice_free(void *data)
 {
@@ -93,6 +95,26 @@ static hg_return_t twice_join(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
+static hg_return_t twice_quiet(hg_handle_t handle)
+{
+    twice_quiet_kept = handle;
+    return HG_SUCCESS;
+}
+
+/* Destroy the kept one-way call, and once more. Returns whether there was
+ * one. */
+static hg_return_t twice_end_quiet(hg_handle_t handle)
+{
+    cb_one_t out = {twice_quiet_kept != NULL};
+
+    if (out.value) {
+        HG_CHECK_OK(HG_Destroy(twice_quiet_kept));
+        HG_CHECK_RET(HG_Destroy(twice_quiet_kept), HG_INVALID_ARG);
+    }
+    HG_CHECK_OK(HG_Respond(handle, NULL, NULL, &out));
+    return HG_Destroy(handle);
+}
+
 static void cb_register(hg_class_t *hg_class)
 {
     hg_class_t *c = hg_class;
@@ -105,6 +127,11 @@ static void cb_register(hg_class_t *hg_class)
     twice_thread_id =
         MERCURY_REGISTER(c, "twice thread", void, void, twice_thread);
     twice_join_id = MERCURY_REGISTER(c, "twice join", void, void, twice_join);
+    twice_quiet_id =
+        MERCURY_REGISTER(c, "twice quiet", void, void, twice_quiet);
+    HG_CHECK_OK(HG_Registered_disable_response(c, twice_quiet_id, HG_TRUE));
+    twice_end_quiet_id =
+        MERCURY_REGISTER(c, "twice end quiet", void, cb_one_t, twice_end_quiet);
 }
 
 /* ---- Cases ---- */
@@ -171,5 +198,23 @@ HG_TEST(call_without_a_response_may_be_destroyed_twice_in_a_thread)
         twice_await(&end, calls, TWICE_PARKED);
         HG_CHECK_OK(cb_call(&end, twice_join_id, NULL, NULL));
     }
+    cb_close(&end);
+}
+
+/* Its handle is not parked: the library ends such calls all the time. */
+HG_TEST(one_way_call_is_destroyed_once)
+{
+    struct cb_call call;
+    struct cb_end end;
+    cb_one_t ended = {0};
+
+    hg_test_allow_log("the handle was destroyed");
+    cb_open(&end);
+    HG_CHECK_OK(cb_forward(&call, cb_new_handle(&end, twice_quiet_id), NULL));
+    do
+        HG_CHECK_OK(cb_call(&end, twice_end_quiet_id, NULL, &ended));
+    while (!ended.value);
+    HG_CHECK_OK(cb_wait(&end, &call));
+    HG_CHECK_OK(HG_Destroy(call.handle));
     cb_close(&end);
 }
