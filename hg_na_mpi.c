@@ -489,6 +489,7 @@ struct na_mpi_channel {
     struct na_link link;      /* class->channels, of a connection */
     struct na_mpi_addr *peer; /* of a connection, or NULL */
     bool over;                /* the connection is no longer used here */
+    bool left;                /* GONE was sent */
     bool ended;               /* the peer has sent GONE, its last packet */
     bool canceled;            /* over and ended: its receives are canceled */
     MPI_Comm comm;
@@ -1066,6 +1067,8 @@ static na_return_t na_mpi_control(
         return NA_NOMEM;
     }
     memset(&header, 0, sizeof(header));
+    if (kind == NA_MPI_GONE)
+        addr->channel->left = true;
     header.kind = (uint8_t) kind;
     header.tag = addr->last_sent[NA_MPI_MESSAGES];
     header.id = addr->last_sent[NA_MPI_FRAMES];
@@ -3235,13 +3238,11 @@ static struct na_mpi_channel *na_mpi_channel_new(
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    bool gone = self->closing && addr->bye_sent; /* GONE was sent */
-
     if (addr->channel == NULL || addr->channel == &self->channel)
         return;
     assert(self->dynamic);
     assert(addr->channel->peer == addr || addr->channel->peer == NULL);
-    if (!gone && !addr->broken && !addr->channel->over)
+    if (!addr->channel->left && !addr->broken && !addr->channel->over)
         (void) na_mpi_control(self, addr, NA_MPI_GONE);
     addr->channel->over = true;
     addr->channel->peer = NULL;

@@ -630,13 +630,11 @@ static struct na_mpi_channel *na_mpi_channel_new(
 HG_PRIVATE void na_mpi_channel_leave(
     struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    bool gone = self->closing && addr->bye_sent; /* GONE was sent */
-
     if (addr->channel == NULL || addr->channel == &self->channel)
         return;
     assert(self->dynamic);
     assert(addr->channel->peer == addr || addr->channel->peer == NULL);
-    if (!gone && !addr->broken && !addr->channel->over)
+    if (!addr->channel->left && !addr->broken && !addr->channel->over)
         (void) na_mpi_control(self, addr, NA_MPI_GONE);
     addr->channel->over = true;
     addr->channel->peer = NULL;

@@ -168,6 +168,7 @@ struct na_mpi_channel {
     struct na_link link;      /* class->channels, of a connection */
     struct na_mpi_addr *peer; /* of a connection, or NULL */
     bool over;                /* the connection is no longer used here */
+    bool left;                /* GONE was sent */
     bool ended;               /* the peer has sent GONE, its last packet */
     bool canceled;            /* over and ended: its receives are canceled */
     MPI_Comm comm;

@@ -98,6 +98,8 @@ static na_return_t na_mpi_control(
         return NA_NOMEM;
     }
     memset(&header, 0, sizeof(header));
+    if (kind == NA_MPI_GONE)
+        addr->channel->left = true;
     header.kind = (uint8_t) kind;
     header.tag = addr->last_sent[NA_MPI_MESSAGES];
     header.id = addr->last_sent[NA_MPI_FRAMES];

@@ -168,6 +168,12 @@ static int raw_await(struct raw *raw, uint8_t kind)
     return tag;
 }
 
+static void raw_tell(void)
+{
+    HG_CHECK_EQ_INT(
+        MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD), MPI_SUCCESS);
+}
+
 /* Wait until rank 0 reports so. */
 static void raw_wait(void)
 {
@@ -196,13 +202,17 @@ static void raw_forward(struct raw *raw, const struct packet *packet)
         MPI_SUCCESS);
 }
 
-/* In dynamic mode: leave the former communicator. MPI may give its number to
- * the next one, so hg must not have freed its end: the packets would arrive at
- * the next connection. */
+/* In dynamic mode: leave the former communicator, as hg has done. MPI may give
+ * its number to the next one, so hg must not have freed its end: the packets
+ * would arrive at the next connection. */
 static void raw_leave(struct raw *raw)
 {
+    int none;
+
     if (!raw->apart || raw->comm == MPI_COMM_WORLD)
         return;
+    while (raw_next(raw, &none) != GONE)
+        continue;
     raw_say(raw, MESSAGE, GREETING);
     raw_say(raw, MESSAGE, GREETING);
     raw_say(raw, GONE, 0);
@@ -660,6 +670,20 @@ static void attack_go(void)
         MPI_Send(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD), MPI_SUCCESS);
 }
 
+/* Whether rank 1 has reported. */
+static bool attack_told(void)
+{
+    int flag = 0;
+
+    HG_CHECK_EQ_INT(MPI_Iprobe(1, GO, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+    if (flag)
+        HG_CHECK_EQ_INT(MPI_Recv(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD,
+                            MPI_STATUS_IGNORE),
+            MPI_SUCCESS);
+    return flag != 0;
+}
+
 /* A receive that ends with the connection. */
 static void attack_watch(
     struct attack *attack, struct conform_call *call, na_addr_t addr)
@@ -833,6 +857,25 @@ static void attack_silent(struct attack *attack)
     HG_CHECK_OK(NA_Addr_free(attack->end.na_class, addr));
 }
 
+/* hg closes a connection, and its class before rank 1 has answered. */
+static void attack_part(struct attack *attack)
+{
+    struct conform_call call;
+    na_op_id_t op_id;
+    na_addr_t addr;
+
+    attack_go();
+    addr = attack_connect(attack);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_terminate(attack->end.na_class, attack->end.context,
+        conform_ended, &call, addr, &op_id));
+    while (!attack_told())
+        (void) conform_turn(attack->end.na_class, attack->end.context, 1);
+    HG_CHECK_OK(NA_Cancel(attack->end.na_class, attack->end.context, op_id));
+    HG_CHECK_RET(conform_wait(&attack->end, &call), NA_CANCELED);
+    HG_CHECK_OK(NA_Addr_free(attack->end.na_class, addr));
+}
+
 /* Close the class while rank 1 has not received a body that it requested. */
 static void attack_end(struct attack *attack)
 {
@@ -882,6 +925,7 @@ static void rank_1_open(struct raw *raw)
 static void rank_1(bool apart, bool calls)
 {
     struct raw raw = {.apart = apart, .calls = calls, .from = 1000};
+    struct raw left = {.comm = MPI_COMM_WORLD};
     unsigned i;
 
     rank_1_open(&raw);
@@ -898,6 +942,14 @@ static void rank_1(bool apart, bool calls)
         raw_wait();
         raw.comm = MPI_COMM_WORLD; /* without leaving the former one */
         raw_connect(&raw, &wrongs[0]);
+        raw_wait();
+        raw_say(&raw, RESET, 0);
+        raw.from += 2;
+        raw_connect(&raw, &wrongs[0]);
+        (void) raw_await(&raw, BYE);
+        raw_tell();
+        left = raw;
+        raw.comm = MPI_COMM_WORLD;
     }
     raw_wait();
     raw.from += 2;
@@ -908,6 +960,7 @@ static void rank_1(bool apart, bool calls)
     (void) usleep(300000); /* hg closes meanwhile */
     receive(&raw);
     raw_leave(&raw);
+    raw_leave(&left);
     HG_CHECK_EQ_INT(
         MPI_Send(NULL, 0, MPI_BYTE, 2, FORWARD, MPI_COMM_WORLD), MPI_SUCCESS);
 }
@@ -967,8 +1020,10 @@ static void rank_0(bool apart, bool calls)
         fprintf(stderr, "%s\n", wrongs[i].what);
         attack_row(&attack, &wrongs[i], i);
     }
-    if (apart && calls)
+    if (apart && calls) {
         attack_silent(&attack);
+        attack_part(&attack);
+    }
     attack_end(&attack);
     attack_settle(&attack, blocks);
 }
@@ -1064,30 +1119,14 @@ static void kept_put(void)
     HG_CHECK_EQ_INT(
         MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw.comm), MPI_SUCCESS);
     tag = raw_await(&raw, PULL);
-    HG_CHECK_EQ_INT(
-        MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD), MPI_SUCCESS);
+    raw_tell();
     raw_wait();
     raw_send_body(&raw, tag, BODY);
-    HG_CHECK_EQ_INT(
-        MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD), MPI_SUCCESS);
+    raw_tell();
     raw_wait();
     raw_say(&raw, MESSAGE, GREETING);
     raw_wait();
     raw_say(&raw, RESET, 0);
-}
-
-/* Whether rank 1 reports that it was asked for the body, or has sent it. */
-static bool kept_asked(void)
-{
-    int flag = 0;
-
-    HG_CHECK_EQ_INT(MPI_Iprobe(1, GO, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE),
-        MPI_SUCCESS);
-    if (flag)
-        HG_CHECK_EQ_INT(MPI_Recv(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE),
-            MPI_SUCCESS);
-    return flag != 0;
 }
 
 static void kept_serve(void)
@@ -1109,10 +1148,10 @@ static void kept_serve(void)
         MPI_SUCCESS);
     peer = attack_receive(&attack, GREETING);
     attack_watch(&attack, &watch, peer);
-    while (!kept_asked())
+    while (!attack_told())
         (void) conform_turn(attack.end.na_class, attack.end.context, 1);
     attack_go();
-    while (!kept_asked())
+    while (!attack_told())
         continue; /* MPI receives the body */
     HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mem));
     attack_go();
