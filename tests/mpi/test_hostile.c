@@ -184,9 +184,10 @@ static void raw_wait(void)
 
 static void raw_send_body(struct raw *raw, int tag, size_t size)
 {
-    void *bytes = calloc(1, size);
+    void *bytes = malloc(size);
 
     HG_CHECK(bytes != NULL);
+    memset(bytes, 'b', size);
     HG_CHECK_EQ_INT(
         MPI_Send(bytes, (int) size, MPI_BYTE, 0, tag, raw->comm), MPI_SUCCESS);
     free(bytes);
@@ -1093,37 +1094,49 @@ HG_TEST(class_that_does_not_listen_takes_no_messages_of_strangers)
 
 /* ---- A body that is not delivered ---- */
 
-/* Rank 1 puts bytes into memory of rank 0, which asks for the body, and does
- * not poll when it arrives. */
-static void kept_put(void)
+/* Put bytes into memory of rank 0. Returns the tag of the body. */
+static int kept_put(struct raw *raw, const unsigned char handle[24], uint32_t n)
 {
     static const unsigned char head[8] = {0x68, 0x52, 2, 2}; /* PUT */
     const struct packet frame = {
-        .kind = FRAME, .tag = 48, .size = BODY, .id = 1, .head = 48};
-    struct raw raw = {.comm = MPI_COMM_WORLD, .from = 1000};
-    unsigned char handle[24], bytes[2 * PACKET];
-    size_t size;
-    int tag;
+        .kind = FRAME, .tag = 48, .size = BODY, .id = n, .head = 48};
+    unsigned char bytes[2 * PACKET];
+    size_t size = raw_make(raw, &frame, bytes);
 
-    HG_CHECK_EQ_INT(MPI_Recv(handle, sizeof(handle), MPI_BYTE, 0, PORT,
-                        MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-        MPI_SUCCESS);
-    raw_say(&raw, HELLO, 0);
-    (void) raw_await(&raw, WELCOME);
-    raw_say(&raw, MESSAGE, GREETING);
-    size = raw_make(&raw, &frame, bytes);
     memset(bytes + HEADER, 0, 48);
     memcpy(bytes + HEADER, head, sizeof(head));
     memcpy(bytes + HEADER + 16, handle + 8, 8); /* the key */
     put(bytes + HEADER + 32, BODY, 8);
     HG_CHECK_EQ_INT(
-        MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw.comm), MPI_SUCCESS);
-    tag = raw_await(&raw, PULL);
+        MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw->comm), MPI_SUCCESS);
+    return raw_await(raw, PULL);
+}
+
+/* Rank 1 puts into two memories of rank 0, which asks for the bodies, and does
+ * not poll when they arrive. */
+static void kept_send(void)
+{
+    struct raw raw = {.comm = MPI_COMM_WORLD, .from = 1000};
+    unsigned char handles[2][24];
+    int tags[2];
+    unsigned i;
+
+    HG_CHECK_EQ_INT(MPI_Recv(handles, sizeof(handles), MPI_BYTE, 0, PORT,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+    raw_say(&raw, HELLO, 0);
+    (void) raw_await(&raw, WELCOME);
+    raw_say(&raw, MESSAGE, GREETING);
+    for (i = 0; i < 2; i++)
+        tags[i] = kept_put(&raw, handles[i], i + 1);
     raw_tell();
     raw_wait();
-    raw_send_body(&raw, tag, BODY);
+    for (i = 0; i < 2; i++)
+        raw_send_body(&raw, tags[i], BODY);
     raw_tell();
     raw_wait();
+    for (i = 0; i < 2; i++)
+        (void) raw_await(&raw, FRAME); /* the answers */
     raw_say(&raw, MESSAGE, GREETING);
     raw_wait();
     raw_say(&raw, RESET, 0);
@@ -1131,20 +1144,24 @@ static void kept_put(void)
 
 static void kept_serve(void)
 {
-    static char memory[BODY];
+    static char memory[2][BODY];
     struct attack attack = {.apart = false, .called = true};
     struct conform_call watch, call;
-    unsigned char handle[24];
-    na_mem_handle_t mem;
+    unsigned char handles[2][24];
+    na_mem_handle_t mems[2];
     na_addr_t peer;
+    unsigned i;
 
     attack_open(&attack);
-    mem = conform_memory(&attack.end, memory, BODY, NA_MEM_READWRITE);
-    HG_CHECK_OK(NA_Mem_register(attack.end.na_class, mem));
-    HG_CHECK_OK(NA_Mem_handle_serialize(
-        attack.end.na_class, handle, sizeof(handle), mem));
+    for (i = 0; i < 2; i++) {
+        mems[i] =
+            conform_memory(&attack.end, memory[i], BODY, NA_MEM_READWRITE);
+        HG_CHECK_OK(NA_Mem_register(attack.end.na_class, mems[i]));
+        HG_CHECK_OK(NA_Mem_handle_serialize(
+            attack.end.na_class, handles[i], sizeof(handles[i]), mems[i]));
+    }
     HG_CHECK_EQ_INT(
-        MPI_Send(handle, sizeof(handle), MPI_BYTE, 1, PORT, MPI_COMM_WORLD),
+        MPI_Send(handles, sizeof(handles), MPI_BYTE, 1, PORT, MPI_COMM_WORLD),
         MPI_SUCCESS);
     peer = attack_receive(&attack, GREETING);
     attack_watch(&attack, &watch, peer);
@@ -1152,14 +1169,17 @@ static void kept_serve(void)
         (void) conform_turn(attack.end.na_class, attack.end.context, 1);
     attack_go();
     while (!attack_told())
-        continue; /* MPI receives the body */
-    HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mem));
+        continue; /* MPI receives the bodies */
+    HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mems[0]));
     attack_go();
     HG_CHECK_OK(conform_recv(&attack.end, &call, false, NULL, 0, 0));
     while (call.ends == 0) {
         HG_CHECK_EQ_INT(watch.ends, 0); /* the connection goes on */
         (void) conform_turn(attack.end.na_class, attack.end.context, 1);
     }
+    for (i = 0; i < BODY; i++) /* all bodies were copied */
+        HG_CHECK_EQ_INT(memory[1][i], 'b');
+    HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mems[1]));
     attack_go();
     HG_CHECK_RET(conform_wait(&attack.end, &watch), NA_DISCONNECT);
     HG_CHECK_OK(NA_Addr_free(attack.end.na_class, call.addr));
@@ -1177,7 +1197,7 @@ HG_TEST_ROLE(kept)
         MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
     HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
     if (rank == 1)
-        kept_put();
+        kept_send();
     else
         kept_serve();
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
