@@ -295,6 +295,28 @@ HG_TEST(send_error_of_an_earlier_call_ends_no_later_call)
     HG_CHECK_EQ_INT(reuse_now.ends, 2);
 }
 
+/* ---- A call without a response ---- */
+
+/* Its handle is kept for a second HG_Destroy(), but no CANCEL finds it. */
+HG_TEST(call_without_a_response_leaves_the_table_of_calls)
+{
+    struct hg_context *context;
+
+    reuse_begin(LOOP_PASS, HG_HEADER_REQUEST, 1);
+    reuse_create();
+    context = reuse_now.contexts[1];
+    HG_CHECK_OK(reuse_forward(REUSE_SMALL));
+    reuse_turn();
+    HG_CHECK(reuse_kept != HG_HANDLE_NULL);
+    HG_CHECK_OK(HG_Cancel(reuse_now.handle));
+    reuse_turn();
+    HG_CHECK_EQ_U64(context->by_call.count, 1); /* the CANCEL entered it */
+    reuse_drop_kept();
+    HG_CHECK_EQ_INT(context->parked_count, 1);
+    HG_CHECK_EQ_U64(context->by_call.count, 0);
+    reuse_end();
+}
+
 /* ---- The callback of a response ---- */
 
 static unsigned reuse_responses;
