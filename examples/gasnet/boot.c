@@ -763,9 +763,10 @@ static int boot_open(struct boot_run *run)
     if (boot->addrs == NULL || boot->hosts == NULL || run->table == NULL ||
         run->names == NULL || run->lookups == NULL)
         return boot_fail(boot, "out of memory");
-    /* As gasnet_set_waitmode(): a thread with a processor of its own need not
-     * yield it. */
+    /* A thread with a processor of its own need not yield it, unless a thread
+     * of a network's library needs it, too. */
     info.wait_mode = !gasnet_hg.threaded &&
+            strncmp(run->listen, "sm://", 5) == 0 &&
             (long) boot->size <= sysconf(_SC_NPROCESSORS_ONLN)
         ? NA_WAIT_SPIN
         : NA_WAIT_ADAPTIVE;

@@ -59,9 +59,9 @@ struct gasnet_boot {
  * default 60,000). A job of one node needs no environment. On failure it prints
  * one line to stderr: what failed, on what, why.
  *
- * The class has NA_WAIT_SPIN if gasnet_hg.threaded is not set and each node has
- * a processor, else NA_WAIT_ADAPTIVE; and a max_queue_bytes of 2 MiB for each
- * node.
+ * The class has NA_WAIT_SPIN over sm, if gasnet_hg.threaded is not set and each
+ * node has a processor, else NA_WAIT_ADAPTIVE; and a max_queue_bytes of 2 MiB
+ * for each node.
  *
  * Returns GASNET_OK; GASNET_ERR_RESOURCE on failure, and everything is closed.
  */
