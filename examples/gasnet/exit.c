@@ -20,6 +20,7 @@
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -154,7 +155,7 @@ static na_return_t exit_flushed(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Let accepted messages leave. Closing NA would do it, too, but it unmaps the
+/* Let accepted messages leave. Closing NA would do it, too, but it frees the
  * segments, which other threads may be using. Messages to mapped nodes need no
  * time. */
 static void exit_flush(void)
@@ -189,7 +190,9 @@ void gasnet_exit(int exitcode)
     atomic_store(&gasnet_hg.closing, true);
     if (!gasnet_hg.started || self->inside != 0 || !exit_others_left(self))
         _exit(exit_code);
-    if (gasnet_hg.threaded && gasnet_hg.some_near)
+    /* mpirun takes an end without MPI_Finalize for a failure. */
+    if (gasnet_hg.threaded &&
+        strcmp(NA_Get_class_name(gasnet_hg.boot.na_class), "mpi") != 0)
         exit_flush();
     else {
         gasnet_hg_detach();

@@ -165,7 +165,6 @@ struct gasnet_hg {
     bool threaded;        /* GASNET_PAR: several threads at a time */
     bool strict;          /* 0.4: hold and resume are never ignored */
     bool all_near;        /* every segment is mapped */
-    bool some_near;       /* the segment of a peer is mapped */
     int wait_mode;        /* GASNET_WAIT_... */
     _Atomic bool closing; /* gasnet_exit() runs: NA must not be entered */
 };

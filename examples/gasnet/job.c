@@ -369,7 +369,6 @@ static int job_exchange(const struct job_card *mine)
         near += job_shifts[i] != GASNET_HG_FAR;
     }
     gasnet_hg.all_near = near == gasnet_hg_size;
-    gasnet_hg.some_near = near > 1;
     if (ret == GASNET_OK &&
         gasnet_boot_exchange(&gasnet_hg.boot, read, sizeof(read), all) !=
             GASNET_OK)
