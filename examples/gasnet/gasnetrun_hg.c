@@ -22,7 +22,7 @@
  *         <-- stderr: whole lines
  *
  * The end of a job. A node that a signal has ended, ends the job at once; a
- * status other than 0 ends it after 0.2 s, and 0 after 2 s, for the others may
+ * status other than 0 ends it after 0.2 s, and 0 after 1.5 s: the others may
  * be about to end, too. Then the others get SIGQUIT, and SIGKILL 3 s later. The
  * exit code is the first that was not 0 before SIGQUIT.
  *
@@ -55,9 +55,10 @@
 
 #define RUN "gasnetrun_hg"
 #define RUN_MAX_NODES 65535u
-#define RUN_LINE 65536u        /* longest line that is kept whole */
-#define RUN_FAILED_MS 200u     /* from a failure to SIGQUIT */
-#define RUN_CLEAN_MS 2000u     /* from the first clean end to SIGQUIT */
+#define RUN_LINE 65536u    /* longest line that is kept whole */
+#define RUN_FAILED_MS 200u /* from a failure to SIGQUIT */
+/* From the first clean end to SIGQUIT. Nodes by themselves wait 2 s. */
+#define RUN_CLEAN_MS 1500u
 #define RUN_QUIT_MS 3000u      /* from SIGQUIT to SIGKILL */
 #define RUN_HOST_MS 2000u      /* more for the launchers of other hosts */
 #define RUN_FDS 4u             /* descriptors for each child */
