@@ -99,8 +99,8 @@ static unsigned na_progress_turn(struct na_context_core *context)
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
     unsigned n = 0;
 
-    core->inbox.retry = false;
     if (!core->polling) {
+        core->inbox.retry = false; /* a poll under way may be past them */
         core->polling = true;
         n = na_progress_poll(context);
         core->polling = false;

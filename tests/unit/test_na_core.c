@@ -1349,6 +1349,29 @@ static na_return_t core_count_success(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+/* A thread polls, and may be past the messages that wait: another one does not
+ * take back the request to offer them again. */
+HG_TEST(retry_stays_requested_while_another_thread_polls)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_class_core *core;
+    na_context_t *context;
+
+    HG_CHECK(na_class != NULL);
+    core = na_class_core_of(na_class);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    core->inbox.retry = true;
+    core->polling = true; /* as by a thread in another context */
+    HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
+    HG_CHECK(core->inbox.retry);
+    core->polling = false;
+    HG_CHECK_RET(NA_Progress(na_class, context, 0), NA_TIMEOUT);
+    HG_CHECK(!core->inbox.retry);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* The queue is full of other messages, and stays so: only the new receive lets
  * the message that is held back pass. */
 HG_TEST(receive_wakes_a_transport_that_retries)
