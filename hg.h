@@ -656,12 +656,13 @@ struct na_init_info {
     /** Bytes of messages that wait for a receive, and about 80 more for each.
      * Peers share it: one alone may use all of it, all together at most twice
      * as much. Beyond it the sender waits. The transport then keeps messages
-     * for each peer: up to 1 MiB over ZeroMQ and libfabric, 8 more messages
-     * over MPI. When a connection ends, these messages are added to the queue,
-     * past the limit by up to 64 MiB for all such peers. Messages past that are
-     * dropped, counted ("msg_dropped") and logged. If space is needed, expected
-     * messages of a dead peer are dropped in the same way if the application
-     * has no address of it: no receive can get them. Default: 64 MiB. */
+     * for each peer: 1 MiB and one message over ZeroMQ and libfabric, 8 more
+     * messages over MPI. When a connection ends, these messages are added to
+     * the queue, past the limit by up to 64 MiB for all such peers. Messages
+     * past that are dropped, counted ("msg_dropped") and logged. If space is
+     * needed, expected messages of a dead peer are dropped in the same way if
+     * the application has no address of it: no receive can get them. Default:
+     * 64 MiB. */
     size_t max_queue_bytes;
     /** Milliseconds until a silent peer is unreachable. Over most providers of
      * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted
@@ -6844,6 +6845,8 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
  * taken enough of them, or its address is not connected. Make progress and try
  * again, or call NA_Msg_send_unexpected(), which also connects an address of
  * NA_Addr_resolve() and says why that fails: this function need not connect it.
+ * NA_Progress() does not end its wait when the message could be sent: call it
+ * with a short timeout.
  *
  * @param na_class  the class.
  * @param context   the context that would complete a send.

@@ -460,6 +460,8 @@ NA_EXPORT na_return_t NA_Msg_sendv_expected(na_class_t *na_class,
  * taken enough of them, or its address is not connected. Make progress and try
  * again, or call NA_Msg_send_unexpected(), which also connects an address of
  * NA_Addr_resolve() and says why that fails: this function need not connect it.
+ * NA_Progress() does not end its wait when the message could be sent: call it
+ * with a short timeout.
  *
  * @param na_class  the class.
  * @param context   the context that would complete a send.
