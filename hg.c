@@ -9268,7 +9268,16 @@ static void na_progress_adapt(struct na_context_core *context, uint64_t idle)
     context->window = idle <= limit ? limit : context->window / 2;
 }
 
-/* Make progress and wait. Only one thread at a time does so in a context. */
+/* Whether a thread that only polls must yield now: it does so from time to
+ * time. */
+static bool na_progress_is_tired(const struct na_context_core *context)
+{
+    return context->idle % NA_PROGRESS_POLLS == 0 && context->idle != 0 &&
+        na_class_core_of(context->pub.na_class)->info.wait_mode != NA_WAIT_SPIN;
+}
+
+/* Make progress and wait. Only one thread at a time does so in a context.
+ * NA_AGAIN: the time is over, and the thread must yield. */
 static na_return_t na_progress_run(struct na_context_core *context,
     const struct na_progress_goal *goal, uint64_t deadline)
 {
@@ -9291,7 +9300,7 @@ static na_return_t na_progress_run(struct na_context_core *context,
             return NA_SUCCESS;
         if (deadline == 0) {
             (void) na_progress_obey(context);
-            return NA_TIMEOUT;
+            return na_progress_is_tired(context) ? NA_AGAIN : NA_TIMEOUT;
         }
         if (since == 0 || look || context->yielded)
             now = hg_clock_now();
@@ -9366,11 +9375,10 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     if (HG_UNLIKELY(!hg_list_is_empty(&core->queue.sleepers)) &&
         !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
-    /* Threads that poll yield from time to time. Now others may progress. */
-    if (deadline == 0 && ret == NA_TIMEOUT && core->idle != 0 &&
-        core->idle % NA_PROGRESS_POLLS == 0 && !core->progressing &&
-        na_class_core_of(core->pub.na_class)->info.wait_mode != NA_WAIT_SPIN)
-        na_progress_yield(core);
+    if (HG_UNLIKELY(ret == NA_AGAIN)) {
+        na_progress_yield(core); /* now other threads may make progress */
+        ret = NA_TIMEOUT;
+    }
     return ret;
 }
 
@@ -13579,9 +13587,12 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
         /* In the ring: the receiver copies it before checking it. */
-        return (addr->state == NA_SM_DYING ? na_msg_last : na_msg_arrived)(
-            &self->base, &addr->base, record->plane, record->target, tag,
-            payload + record->extra, size);
+        payload += record->extra;
+        if (HG_UNLIKELY(addr->state == NA_SM_DYING))
+            return na_msg_last(&self->base, &addr->base, record->plane,
+                record->target, tag, payload, size);
+        return na_msg_arrived(&self->base, &addr->base, record->plane,
+            record->target, tag, payload, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;

@@ -297,9 +297,12 @@ static na_return_t na_sm_flow_dispatch(struct na_sm_class *self,
         if (record->extra > 0)
             memcpy(&tag, payload, sizeof(tag));
         /* In the ring: the receiver copies it before checking it. */
-        return (addr->state == NA_SM_DYING ? na_msg_last : na_msg_arrived)(
-            &self->base, &addr->base, record->plane, record->target, tag,
-            payload + record->extra, size);
+        payload += record->extra;
+        if (HG_UNLIKELY(addr->state == NA_SM_DYING))
+            return na_msg_last(&self->base, &addr->base, record->plane,
+                record->target, tag, payload, size);
+        return na_msg_arrived(&self->base, &addr->base, record->plane,
+            record->target, tag, payload, size);
     case NA_SM_FRAME:
         if (record->extra > sizeof(header))
             return NA_PROTOCOL_ERROR;
