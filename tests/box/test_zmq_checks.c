@@ -484,12 +484,17 @@ HG_TEST(messages_past_the_limit_of_their_plane_are_refused)
     attacked_open_info(&server, "zmq+tcp://127.0.0.1", &info);
     raw_peer_init(&stranger, attacked_turn, &server);
     raw_peer_join(&stranger, server.name + 4);
-    for (plane = 0; plane <= PLANES; plane++) {
+    for (plane = 0; plane < PLANES; plane++) {
         (void) raw_peer_header(bytes, KIND_MESSAGE);
         bytes[4] = (unsigned char) plane;
         raw_peer_send(&stranger, bytes, 12 + (plane == 1 ? 3001 : 2001), false);
         checks_until_refused(&server, KIND_MESSAGE, plane + 1);
+        raw_peer_hang_up(&stranger); /* it ended the connection */
+        raw_peer_join(&stranger, server.name + 4);
     }
+    bytes[4] = PLANES;
+    raw_peer_send(&stranger, bytes, 12, false); /* the connection goes on */
+    checks_until_refused(&server, KIND_MESSAGE, PLANES + 1);
     HG_CHECK_OK(conform_recv(&server.end, &recv, false, got, sizeof(got), 0));
     bytes[4] = 0;
     raw_peer_send(&stranger, bytes, 12 + 2000, false);
