@@ -487,10 +487,14 @@ HG_TEST_WHERE(map_of_a_segment, map_can)
     HG_CHECK_RET(
         na_shared_unmap(pair.user.na_class, ptr, &pair.memory), NA_NOENTRY);
     HG_CHECK_OK(na_shared_unmap(pair.user.na_class, ptr, &pair));
+    slot = &na_sm_of(pair.owner.na_class)->public_page->slots[0];
+    atomic_store(&slot->width, 4); /* a process with other pointers */
+    HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 2, &pair, &ptr),
+        NA_OPNOTSUPPORT);
+    atomic_store(&slot->width, sizeof(void *));
     hg_test_expect_log("a handle of 10000 bytes of a peer is not mapped");
     HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 3, NULL, &ptr),
         NA_PROTOCOL_ERROR);
-    slot = &na_sm_of(pair.owner.na_class)->public_page->slots[0];
     atomic_store(&slot->size, 10001);
     HG_CHECK_RET(na_shared_map(pair.remote, pair.user.peer, 1, NULL, &ptr),
         NA_PROTOCOL_ERROR);
@@ -508,8 +512,49 @@ HG_TEST_WHERE(map_of_a_segment, map_can)
     map_close(&pair);
 }
 
-/* Memory of the application; a connection that was closed; and the ways of
- * HG_SM_RMA that map nothing. */
+struct map_hazard {
+    const struct map_pair *pair;
+    bool published;
+};
+
+/* A line of the map: whether its key is in a hazard word meanwhile. */
+static void map_on_line(
+    int level, const char *subsys, const char *line, void *arg)
+{
+    struct map_hazard *hazard = (struct map_hazard *) arg;
+    const struct map_pair *pair = hazard->pair;
+    const struct na_sm_control *control =
+        na_sm_own_control(na_sm_addr_of(pair->user.peer));
+
+    (void) level;
+    (void) subsys;
+    if (strstr(line, "is not mapped") != NULL)
+        hazard->published = atomic_load(&control->hazard[0]) == pair->mem->key;
+}
+
+/* The owner does not free the array of segments while it is read. */
+HG_TEST_WHERE(map_publishes_the_key_meanwhile, map_can)
+{
+    const struct na_sm_control *control;
+    struct map_hazard hazard = {NULL, false};
+    struct map_pair pair;
+    unsigned char *ptr;
+
+    map_open(&pair, 100, NA_MEM_READWRITE);
+    hazard.pair = &pair;
+    control = na_sm_own_control(na_sm_addr_of(pair.user.peer));
+    atomic_store(
+        &na_sm_of(pair.owner.na_class)->public_page->slots[0].size, 99);
+    HG_Set_log_func(map_on_line, &hazard);
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_OVERFLOW);
+    HG_Set_log_func(NULL, NULL);
+    HG_CHECK(hazard.published);
+    HG_CHECK_EQ_U64(atomic_load(&control->hazard[0]), 0);
+    map_close(&pair);
+}
+
+/* Memory of the application, or that has no slot; a connection that was closed;
+ * and the ways of HG_SM_RMA that map nothing. */
 HG_TEST(map_where_it_is_not_possible)
 {
     static const char *const ways[] = {"vm", "copy"};
@@ -523,6 +568,16 @@ HG_TEST(map_where_it_is_not_possible)
     map_forget(&pair);
     map_describe(&pair, &segment, 1, NA_MEM_READWRITE);
     HG_CHECK_RET(map_it(&pair, &ptr), NA_OPNOTSUPPORT);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, pair.remote));
+    HG_CHECK_EQ_INT(pair.wire[NA_EMUL_WIRE_HANDLE_SIZE + 8], 1);
+    pair.wire[NA_EMUL_WIRE_HANDLE_SIZE + 8] = 0; /* it has no slot */
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair.user.na_class, &pair.remote, pair.wire, sizeof(pair.wire)));
+    HG_CHECK_RET(map_it(&pair, &ptr), NA_OPNOTSUPPORT);
+    HG_CHECK_OK(NA_Mem_handle_free(pair.user.na_class, pair.remote));
+    pair.wire[NA_EMUL_WIRE_HANDLE_SIZE + 8] = 1;
+    HG_CHECK_OK(NA_Mem_handle_deserialize(
+        pair.user.na_class, &pair.remote, pair.wire, sizeof(pair.wire)));
     HG_CHECK_OK(NA_Addr_terminate(pair.user.na_class, pair.user.context, NULL,
         NULL, pair.user.peer, NA_OP_ID_IGNORE));
     do {
