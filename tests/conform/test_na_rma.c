@@ -889,6 +889,66 @@ HG_TEST(puts_with_messages_are_canceled)
     conform_close(&end);
 }
 
+/* Over libfabric a put to the own process ends later than its data arrives. */
+static bool rma_moves_own_at_once(void)
+{
+    return hg_test_holds_back() && !hg_test_is_ofi();
+}
+
+/* The data has arrived, and the message waits for its receiver: it is withdrawn
+ * like a send. */
+HG_TEST_WHERE(
+    message_of_a_put_is_canceled_while_it_waits, rma_moves_own_at_once)
+{
+    enum { MANY = 2000 };
+    static char bytes[4000], got[4000];
+    char from[64], to[64] = {0};
+    struct conform_call put, recv;
+    struct conform_end end;
+    struct na_init_info info;
+    na_mem_handle_t local, target, remote;
+    unsigned turns, sent = 0;
+
+    conform_info(&info);
+    info.max_queue_bytes = 1 << 17;
+    conform_open(&end, &info);
+    conform_fill(from, sizeof(from), 1);
+    local = conform_memory(&end, from, sizeof(from), NA_MEM_READ_ONLY);
+    target = conform_memory(&end, to, sizeof(to), NA_MEM_WRITE_ONLY);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, target));
+    remote = conform_remote(&end, target);
+    for (turns = 0; turns < 20; turns++) { /* until all is full */
+        while (NA_Msg_try_send_unexpected(end.na_class, end.context, bytes,
+                   sizeof(bytes), end.self, 5) == NA_SUCCESS) {
+            HG_CHECK(sent++ < MANY);
+            turns = 0;
+        }
+        (void) conform_turn(end.na_class, end.context, 1);
+    }
+    HG_CHECK_OK(
+        rma_notify(&end, &put, local, remote, sizeof(from), bytes, 4000));
+    conform_idle(&end);
+    HG_CHECK_EQ_MEM(to, from, sizeof(from));
+    HG_CHECK_EQ_INT(put.ends, 0);
+    HG_CHECK_OK(NA_Cancel(end.na_class, end.context, put.id));
+    HG_CHECK_RET(conform_wait(&end, &put), NA_CANCELED);
+    while (sent-- > 0) {
+        HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+        HG_CHECK_OK(conform_wait(&end, &recv));
+        HG_CHECK_EQ_INT(recv.tag, 5);
+        conform_free_addr(&end, &recv);
+    }
+    HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
+    conform_idle(&end);
+    HG_CHECK_EQ_INT(recv.ends, 0);
+    HG_CHECK_OK(NA_Cancel(end.na_class, end.context, recv.id));
+    HG_CHECK_RET(conform_wait(&end, &recv), NA_CANCELED);
+    rma_free(&end, remote);
+    rma_free(&end, target);
+    rma_free(&end, local);
+    conform_close(&end);
+}
+
 /* ---- Memory of the library, and pointers ---- */
 
 HG_TEST(library_memory_is_zeroed_aligned_and_moved)
