@@ -145,25 +145,32 @@ static void peer_meet(struct peer_pair *pair)
     HG_CHECK(NA_Addr_is_self(pair->end.na_class, pair->target) == NA_FALSE);
 }
 
-static void peer_open_with(
-    struct peer_pair *pair, bool listen, unsigned death_ms)
+static void peer_open_info(
+    struct peer_pair *pair, bool listen, struct na_init_info *info)
 {
-    struct na_init_info info;
     char scheme[64];
 
-    conform_info(&info);
-    info.death_ms = death_ms;
     if (listen) {
-        conform_open(&pair->end, &info);
+        conform_open(&pair->end, info);
     } else {
         (void) snprintf(scheme, sizeof(scheme), "%s://", hg_test_transport());
-        pair->end.na_class = NA_Initialize_opt(scheme, NA_FALSE, &info);
+        pair->end.na_class = NA_Initialize_opt(scheme, NA_FALSE, info);
         HG_CHECK(pair->end.na_class != NULL);
         pair->end.context = NA_Context_create(pair->end.na_class);
         HG_CHECK(pair->end.context != NULL);
         HG_CHECK_OK(NA_Addr_self(pair->end.na_class, &pair->end.self));
     }
     peer_meet(pair);
+}
+
+static void peer_open_with(
+    struct peer_pair *pair, bool listen, unsigned death_ms)
+{
+    struct na_init_info info;
+
+    conform_info(&info);
+    info.death_ms = death_ms;
+    peer_open_info(pair, listen, &info);
 }
 
 static void peer_open(struct peer_pair *pair, bool listen)
@@ -364,11 +371,13 @@ HG_TEST_WHERE(memory_moves_between_processes, hg_test_reports_death)
     peer_close(&pair);
 }
 
-/* When the message of a put is delivered, the data is there. */
+/* When the message of a put is delivered, the data is there, also where it
+ * needs several frames, and more than a window of them. */
 HG_TEST_WHERE(put_notify_delivers_the_message_last, hg_test_crosses_processes)
 {
     static const na_size_t sizes[] = {PEER_PIECE, 4096, 65536, 290000};
     static char mine[PEER_MEMORY];
+    struct na_init_info info;
     struct peer_pair pair;
     struct conform_end *end = &pair.end;
     struct conform_call put, recv;
@@ -377,7 +386,10 @@ HG_TEST_WHERE(put_notify_delivers_the_message_last, hg_test_crosses_processes)
     na_size_t size, i;
     uint32_t offset;
 
-    peer_open(&pair, true);
+    conform_info(&info);
+    info.rma_frame_size = 16384;
+    info.rma_window = 65536;
+    peer_open_info(&pair, true, &info);
     size = peer_ask(&pair, "?", 1, 2, bytes, sizeof(bytes));
     HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
     local = conform_memory(end, mine, PEER_MEMORY, NA_MEM_READWRITE);
