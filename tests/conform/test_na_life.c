@@ -759,6 +759,33 @@ HG_TEST_WHERE(lookup_waits_for_its_listener, life_starts_later)
     conform_close(&end);
 }
 
+/* A send to the same address fails with the first try of the lookup. That is an
+ * error of the application's, which a lookup alone would not log. */
+HG_TEST_WHERE(lookup_that_waits_hides_no_error_of_a_send, life_starts_later)
+{
+    struct na_init_info info;
+    struct conform_end end;
+    struct conform_call send;
+    na_addr_t addr, none = NA_ADDR_NULL;
+    char name[NA_MAX_ADDR_LEN];
+
+    conform_info(&info);
+    info.lookup_ms = 50;
+    conform_open(&end, &info);
+    life_free_name(name);
+    HG_CHECK_OK(NA_Addr_resolve(end.na_class, name, &addr));
+    hg_test_expect_log("cannot be reached");
+    hg_test_expect_log("nobody listens at");
+    memset(&send, 0, sizeof(send));
+    HG_CHECK_OK(NA_Msg_send_unexpected(end.na_class, end.context, conform_ended,
+        &send, "x", 1, addr, 1, &send.id));
+    HG_CHECK_RET(
+        NA_Addr_lookup_listener(end.na_class, name, 100, &none), NA_TIMEOUT);
+    HG_CHECK_RET(conform_wait(&end, &send), NA_HOSTUNREACH);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
+    conform_close(&end);
+}
+
 HG_TEST_WHERE(lookup_that_waits_ends_with_its_time, hg_test_crosses_processes)
 {
     struct na_init_info info;
