@@ -628,13 +628,27 @@ static na_return_t wait_set_flag(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+/* Run the callback that sets the flag, in this thread. */
+static void wait_trigger_flag(struct wait_flag *wait)
+{
+    struct conform_end *end = wait->end;
+    unsigned count;
+
+    HG_CHECK_OK(NA_Msg_send_expected(end->na_class, end->context, NULL, NULL,
+        "go", 3, end->self, 1, NA_OP_ID_IGNORE));
+    do {
+        (void) NA_Progress(end->na_class, end->context, 1);
+        (void) NA_Trigger(end->context, 0, 1, &count);
+    } while (count == 0);
+}
+
 /* A thread waits with a long timeout for what the callback of another thread
  * does. It returns at once: else the case takes longer than it may. */
 HG_TEST(callback_wakes_a_thread_that_waits_for_its_flag)
 {
     struct wait_flag wait;
     struct conform_end end;
-    unsigned round, count;
+    unsigned round;
     pthread_t thread;
     char got[4];
 
@@ -647,12 +661,7 @@ HG_TEST(callback_wakes_a_thread_that_waits_for_its_flag)
         HG_CHECK(!pthread_create(&thread, NULL, wait_until_set, &wait));
         while (round % 2 == 0 && atomic_load(&wait.begun) == 0)
             wait_nap(10);
-        HG_CHECK_OK(NA_Msg_send_expected(end.na_class, end.context, NULL, NULL,
-            "go", 3, end.self, 1, NA_OP_ID_IGNORE));
-        do {
-            (void) NA_Progress(end.na_class, end.context, 1);
-            (void) NA_Trigger(end.context, 0, 1, &count);
-        } while (count == 0);
+        wait_trigger_flag(&wait);
         HG_CHECK(!pthread_join(thread, NULL));
     }
     hg_test_expect_log("NA_Progress_until: ");
@@ -664,6 +673,37 @@ HG_TEST(callback_wakes_a_thread_that_waits_for_its_flag)
     wait.flag = NA_FALSE;
     HG_CHECK_RET(NA_Progress_until(end.na_class, end.context, &wait.flag, 1),
         NA_TIMEOUT);
+    conform_close(&end);
+}
+
+/* One of two threads makes progress, and the other one sleeps: each returns
+ * when its own flag is set. */
+HG_TEST(callback_wakes_the_one_of_two_threads_whose_flag_it_sets)
+{
+    struct wait_flag waits[2];
+    struct conform_end end;
+    pthread_t threads[2];
+    unsigned round, i;
+    char got[4];
+
+    conform_open(&end, NULL);
+    for (round = 0; round < 20; round++) {
+        memset(waits, 0, sizeof(waits));
+        for (i = 0; i < 2; i++) {
+            waits[i].end = &end;
+            HG_CHECK(
+                !pthread_create(&threads[i], NULL, wait_until_set, &waits[i]));
+            while (atomic_load(&waits[i].begun) == 0)
+                wait_nap(10);
+        }
+        for (i = 2; i-- > 0;) {
+            HG_CHECK_OK(
+                NA_Msg_recv_expected(end.na_class, end.context, wait_set_flag,
+                    &waits[i], got, 4, end.self, 1, NA_OP_ID_IGNORE));
+            wait_trigger_flag(&waits[i]);
+            HG_CHECK(!pthread_join(threads[i], NULL));
+        }
+    }
     conform_close(&end);
 }
 
