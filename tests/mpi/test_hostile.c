@@ -808,8 +808,8 @@ static void attack_open_class(struct attack *attack)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
-    if (attack->apart && attack->called)
-        info.lookup_ms = SILENT_MS;
+    if (attack->apart)
+        info.lookup_ms = attack->called ? SILENT_MS : CONFORM_TIMEOUT;
     info.max_queue_bytes = MIB; /* less than the lowest limit of a queue */
     attack->end.na_class = NA_Initialize_opt(
         attack->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
