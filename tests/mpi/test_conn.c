@@ -34,17 +34,25 @@ static void conn_barrier(void)
     HG_CHECK_EQ_INT(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
 }
 
-static void conn_open_as(struct conform_end *end, na_bool_t listen)
+static void conn_open_queue(
+    struct conform_end *end, na_bool_t listen, size_t max_queue_bytes)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
 
     info.max_unexpected_size = CONN_BIG;
     info.lookup_ms = 1000;
+    if (max_queue_bytes > 0)
+        info.max_queue_bytes = max_queue_bytes;
     end->na_class = NA_Initialize_opt("mpi+static://", listen, &info);
     HG_CHECK(end->na_class != NULL);
     end->context = NA_Context_create(end->na_class);
     HG_CHECK(end->context != NULL);
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
+}
+
+static void conn_open_as(struct conform_end *end, na_bool_t listen)
+{
+    conn_open_queue(end, listen, 0);
 }
 
 static void conn_open(struct conform_end *end)
@@ -294,6 +302,61 @@ HG_TEST_ROLE(later)
 HG_TEST(messages_without_memory_arrive_later_in_order)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "later"), 0);
+}
+
+/* Nothing receives the messages of rank 1 at first. Some are queued, the others
+ * are held back, and there is no memory for one of them, each in turn. */
+HG_TEST_ROLE(held)
+{
+    enum { COUNT = 12, SIZE = 600 };
+    static char bytes[SIZE], got[CONN_SIZE];
+    struct conform_end end;
+    struct conform_call call;
+    na_addr_t peer;
+    unsigned i, nth, ms = 0;
+
+    (void) argc;
+    (void) argv;
+    hg_test_alloc_install();
+    hg_test_allow_log("no memory to keep a packet");
+    conn_open_queue(&end, NA_TRUE, 4096);
+    if (conn_rank() == 0) {
+        HG_CHECK_EQ_U64(conn_receive(&end, got, &peer), 1);
+        conn_send(&end, true, peer, "x", 1, 7);
+    } else {
+        peer = conn_look(&end);
+        conn_send(&end, false, peer, got, CONN_SIZE, 1);
+        conn_await(&end, peer);
+    }
+    for (nth = 1; nth <= COUNT; nth++) {
+        conn_barrier(); /* from here on rank 0 does not poll */
+        for (i = 0; conn_rank() == 1 && i < COUNT; i++)
+            conn_send(&end, false, peer, bytes, SIZE, i);
+        conn_barrier();
+        if (conn_rank() == 0) {
+            hg_test_alloc_fail_at(nth);
+            while (!hg_test_alloc_failed()) {
+                HG_CHECK(ms++ < CONFORM_TIMEOUT);
+                (void) conform_turn(end.na_class, end.context, 1);
+            }
+            hg_test_alloc_fail_at(0);
+        }
+        for (i = 0; conn_rank() == 0 && i < COUNT; i++) {
+            HG_CHECK_OK(conform_recv(&end, &call, false, got, sizeof(got), 0));
+            HG_CHECK_OK(conform_wait(&end, &call));
+            HG_CHECK(call.tag == i && call.size == SIZE);
+            HG_CHECK_OK(NA_Addr_free(end.na_class, call.addr));
+        }
+        conn_meet(&end);
+    }
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "msg_dropped"), 0);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, peer));
+    conform_close(&end);
+}
+
+HG_TEST(messages_held_back_without_memory_arrive_later_in_order)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "held"), 0);
 }
 
 /* ---- A peer that does not receive ---- */
