@@ -852,7 +852,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
  * @retval NA_INTR            a signal ended the wait.
- * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol.
+ * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol,
+ *                            or claims to be this class.
  * @retval NA_AGAIN           one side has no file descriptor left, or 8,192
  *                            peers over sm, or the class has no context left.
  * @retval NA_ACCESS          the operating system denies access to the peer.
@@ -6517,10 +6518,10 @@ NA_EXPORT na_return_t NA_Context_destroy(
  *
  * The callback gets a reference of the address, or one of these codes:
  * NA_HOSTUNREACH, the peer refuses, or was silent for a little more than
- * `lookup_ms`; NA_PROTOCOL_ERROR, it speaks another version; NA_ACCESS, the
- * operating system denies it; NA_PERMISSION, over sm, one of the two users does
- * not allow the other; NA_AGAIN, one side has no descriptor left, or over sm
- * 8,192 peers.
+ * `lookup_ms`; NA_PROTOCOL_ERROR, it speaks another version, or claims to be
+ * this class; NA_ACCESS, the operating system denies it; NA_PERMISSION, over
+ * sm, one of the two users does not allow the other; NA_AGAIN, one side has no
+ * descriptor left, or over sm 8,192 peers.
  *
  * A peer that computes and makes no progress is silent. Most providers of
  * libfabric do not report a refusal: there the lookup of an address without a

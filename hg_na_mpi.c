@@ -71,6 +71,12 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
+/* An address whose process answers a HELLO with the number of this class is the
+ * class's own one, by another name, if this class has received that HELLO. Else
+ * the connection ends, and this is the reason in the log. */
+#define NA_PLUG_IMPOSTOR \
+    "it claims to be this class, which did not receive the connection"
+
 /* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
  * name of the transport. Returns NA_INVALID_ARG. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_bad_name(
@@ -3465,6 +3471,12 @@ static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
 
     na_mpi_end_init(&end);
     na_mpi_lock();
+    if (header->from == self->base.incarnation) {
+        addr->why = NA_PLUG_IMPOSTOR;
+        na_mpi_unlock();
+        na_mpi_unreachable(self, addr);
+        return;
+    }
     if (addr->state == NA_MPI_DIALLING || addr->state == NA_MPI_IDLE) {
         na_mpi_connected(self, addr, header->from, &end);
         na_mpi_flush(self, addr, &end);
@@ -3705,6 +3717,8 @@ static const char *na_mpi_dispatch_packet(
     else if (header->from == 0 || header->size != 0 ||
         (packet->head_size != 0 && !self->dynamic))
         why = "its size is wrong";
+    else if (header->from == self->base.incarnation)
+        why = NA_PLUG_IMPOSTOR;
     else if (!self->closing)
         why = na_mpi_hello(self, packet);
     return why;

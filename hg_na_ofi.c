@@ -71,6 +71,12 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
+/* An address whose process answers a HELLO with the number of this class is the
+ * class's own one, by another name, if this class has received that HELLO. Else
+ * the connection ends, and this is the reason in the log. */
+#define NA_PLUG_IMPOSTOR \
+    "it claims to be this class, which did not receive the connection"
+
 /* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
  * name of the transport. Returns NA_INVALID_ARG. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_bad_name(
@@ -1684,6 +1690,10 @@ HG_PRIVATE fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id);
  * may be called again. */
 HG_PRIVATE void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code);
+
+/* The same, with the reason for the log. */
+HG_PRIVATE void na_ofi_end_addr(struct na_ofi_class *self,
+    struct na_ofi_addr *addr, na_return_t code, const char *why);
 
 /* Something was added to endpoint->due: make the clock tick fast until nothing
  * is due. No lock is held. */
@@ -5019,11 +5029,9 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
     "a firewall or address translation in between? See hg-cluster(7)"
 
 /* Why an address cannot be reached; the lock is held. */
-static const char *na_ofi_why_lost(const struct na_ofi_class *self,
-    const struct na_ofi_addr *addr, na_return_t code)
+static const char *na_ofi_why_lost(
+    const struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
-    if (code == NA_PROTOCOL_ERROR)
-        return "it has another version of this transport's protocol";
     if (!na_plug_has_fds(1))
         return NA_PLUG_NO_FD;
     if (addr->greeted && na_ofi_is_tcp(self))
@@ -5035,9 +5043,10 @@ static const char *na_ofi_why_lost(const struct na_ofi_class *self,
         : NA_OFI_NO_ANSWER ". The host has IPv6, too, but " NA_PLUG_ONLY_V4;
 }
 
-/* An address that was never reached stays usable. */
-static void na_ofi_lost(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
+/* End the connection. An address that was never reached stays usable. `why`:
+ * for the log, or NULL. */
+static void na_ofi_end_addr(struct na_ofi_class *self, struct na_ofi_addr *addr,
+    na_return_t code, const char *why)
 {
     const struct na_core *core = self->base.core;
     na_return_t ret;
@@ -5050,13 +5059,13 @@ static void na_ofi_lost(
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
-    const char *why;
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
-    why = na_ofi_why_lost(self, addr, code);
+    if (why == NULL)
+        why = na_ofi_why_lost(self, addr);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
         (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT) ||
         na_ofi_tries_next(self, addr, code, &why)) {
@@ -5094,10 +5103,11 @@ static void na_ofi_lost(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
     else if (failed && !asked && !receives) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
-    if (failed)
-        core->log(na_plug_is_quiet(&lookups, &sends) ? HG_LOG_LEVEL_INFO
-                : asked                              ? HG_LOG_LEVEL_ERROR
-                                                     : HG_LOG_LEVEL_WARNING,
+    if (failed || code == NA_PROTOCOL_ERROR)
+        core->log(code == NA_HOSTUNREACH && na_plug_is_quiet(&lookups, &sends)
+                ? HG_LOG_LEVEL_INFO
+                : asked ? HG_LOG_LEVEL_ERROR
+                        : HG_LOG_LEVEL_WARNING,
             "ofi", "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_offer(self, addr);
@@ -5112,6 +5122,12 @@ static void na_ofi_lost(
         core->addr_dead(&addr->base, ret);
     if (adopted)
         core->addr_unref(&addr->base);
+}
+
+static void na_ofi_lost(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
+{
+    na_ofi_end_addr(self, addr, code, NULL);
 }
 
 /* The class's own address. Messages, puts and gets to it go through the
@@ -6165,6 +6181,16 @@ static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     return why;
 }
 
+/* Whether this class has sent this WELCOME, to itself. The lock is held. */
+static bool na_ofi_is_own(const struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
+{
+    const struct na_ofi_addr *peer = na_ofi_slot_find(self, intro->token);
+
+    return peer != NULL && peer->accepted &&
+        atomic_load(&peer->theirs) == addr->token;
+}
+
 /* A WELCOME: the answer to our HELLO, be that the first or a keep-alive; or an
  * acceptor's list of endpoints after it opened another. */
 static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
@@ -6174,6 +6200,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     struct na_link lookups;
     bool asked;
     bool other = false;
+    bool is_self = intro->incarnation == self->base.incarnation;
 
     if (addr == NULL || addr->accepted)
         return "it does not answer a HELLO of this class";
@@ -6181,6 +6208,11 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     na_plug_list_init(&lookups);
     na_ofi_lock(&self->lock);
     asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    if (asked && is_self && !na_ofi_is_own(self, addr, intro)) {
+        na_ofi_unlock(&self->lock);
+        na_ofi_end_addr(self, addr, NA_PROTOCOL_ERROR, NA_PLUG_IMPOSTOR);
+        return NULL;
+    }
     if (asked) {
         atomic_store(&addr->theirs, intro->token);
         atomic_store(&addr->incarnation, intro->incarnation);
@@ -6194,7 +6226,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         addr->hello = true; /* with the token, which proves this class */
         /* To send its messages, too, and open it. */
         na_ofi_push_due(self, addr);
-        if (intro->incarnation == self->base.incarnation)
+        if (is_self)
             result = self->base.self_addr; /* the own address by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)
         /* It was restarted, or has abandoned this class. */
@@ -6800,7 +6832,8 @@ static void na_ofi_handle_foreign(struct na_ofi_end *end,
 
     if (header->kind == NA_OFI_WELCOME && addr != NULL &&
         atomic_load(&addr->state) == NA_OFI_ASKED) {
-        na_ofi_lost(self, addr, NA_PROTOCOL_ERROR);
+        na_ofi_end_addr(self, addr, NA_PROTOCOL_ERROR,
+            "it has another version of this transport's protocol");
         return;
     }
     if (header->kind == NA_OFI_HELLO && addr == NULL &&

@@ -71,6 +71,12 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
+/* An address whose process answers a HELLO with the number of this class is the
+ * class's own one, by another name, if this class has received that HELLO. Else
+ * the connection ends, and this is the reason in the log. */
+#define NA_PLUG_IMPOSTOR \
+    "it claims to be this class, which did not receive the connection"
+
 /* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
  * name of the transport. Returns NA_INVALID_ARG. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_bad_name(
@@ -3454,6 +3460,21 @@ static void na_zmq_flush(
     }
 }
 
+/* Whether this class has sent a WELCOME with `nonce`. The lock is held. */
+static bool na_zmq_has_accepted(const struct na_zmq_class *self, uint64_t nonce)
+{
+    const struct na_link *link = self->addrs.next;
+
+    for (; link != &self->addrs; link = link->next) {
+        const struct na_zmq_addr *addr =
+            NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        if (addr->state == NA_ZMQ_ACCEPTED && addr->nonce == nonce)
+            return true;
+    }
+    return false;
+}
+
 /* WELCOME: the answer to HELLO. */
 static const char *na_zmq_welcome(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
@@ -3463,7 +3484,7 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     struct na_link lookups;
     struct na_link sent;
     unsigned char nonce[8];
-    bool good;
+    bool good, is_self;
 
     if (addr == NULL)
         return NA_ZMQ_NO_HELLO;
@@ -3476,11 +3497,17 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     good = addr->state == NA_ZMQ_DIALLING &&
         na_plug_get64(body + 8) == addr->nonce;
     assert(!good || (addr->dialled != NULL && addr->endpoint != NULL));
+    /* The own address by another name is connected, too. */
+    is_self = na_plug_get64(body) == self->base.incarnation;
+    if (good && is_self &&
+        !na_zmq_has_accepted(self, na_plug_get64(body + 16))) {
+        na_zmq_unlock(self);
+        return NA_PLUG_IMPOSTOR;
+    }
+    if (good && is_self)
+        result = self->base.self_addr;
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
-    /* The own address by another name is connected, too. */
-    if (good && na_plug_get64(body) == self->base.incarnation)
-        result = self->base.self_addr;
     if (good) {
         atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;

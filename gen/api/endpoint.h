@@ -346,7 +346,8 @@ NA_EXPORT int NA_Get_ordering(const na_class_t *na_class);
  * @retval NA_INVALID_ARG     the name is malformed, or an argument is NULL.
  * @retval NA_PROTONOSUPPORT  the name is for another transport.
  * @retval NA_INTR            a signal ended the wait.
- * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol.
+ * @retval NA_PROTOCOL_ERROR  the peer uses another version of the protocol,
+ *                            or claims to be this class.
  * @retval NA_AGAIN           one side has no file descriptor left, or 8,192
  *                            peers over sm, or the class has no context left.
  * @retval NA_ACCESS          the operating system denies access to the peer.

@@ -132,10 +132,10 @@ NA_EXPORT na_return_t NA_Context_destroy(
  *
  * The callback gets a reference of the address, or one of these codes:
  * NA_HOSTUNREACH, the peer refuses, or was silent for a little more than
- * `lookup_ms`; NA_PROTOCOL_ERROR, it speaks another version; NA_ACCESS, the
- * operating system denies it; NA_PERMISSION, over sm, one of the two users does
- * not allow the other; NA_AGAIN, one side has no descriptor left, or over sm
- * 8,192 peers.
+ * `lookup_ms`; NA_PROTOCOL_ERROR, it speaks another version, or claims to be
+ * this class; NA_ACCESS, the operating system denies it; NA_PERMISSION, over
+ * sm, one of the two users does not allow the other; NA_AGAIN, one side has no
+ * descriptor left, or over sm 8,192 peers.
  *
  * A peer that computes and makes no progress is silent. Most providers of
  * libfabric do not report a refusal: there the lookup of an address without a

@@ -103,6 +103,12 @@ static void na_mpi_welcome(struct na_mpi_class *self, struct na_mpi_addr *addr,
 
     na_mpi_end_init(&end);
     na_mpi_lock();
+    if (header->from == self->base.incarnation) {
+        addr->why = NA_PLUG_IMPOSTOR;
+        na_mpi_unlock();
+        na_mpi_unreachable(self, addr);
+        return;
+    }
     if (addr->state == NA_MPI_DIALLING || addr->state == NA_MPI_IDLE) {
         na_mpi_connected(self, addr, header->from, &end);
         na_mpi_flush(self, addr, &end);
@@ -343,6 +349,8 @@ static const char *na_mpi_dispatch_packet(
     else if (header->from == 0 || header->size != 0 ||
         (packet->head_size != 0 && !self->dynamic))
         why = "its size is wrong";
+    else if (header->from == self->base.incarnation)
+        why = NA_PLUG_IMPOSTOR;
     else if (!self->closing)
         why = na_mpi_hello(self, packet);
     return why;

@@ -314,11 +314,9 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
     "a firewall or address translation in between? See hg-cluster(7)"
 
 /* Why an address cannot be reached; the lock is held. */
-static const char *na_ofi_why_lost(const struct na_ofi_class *self,
-    const struct na_ofi_addr *addr, na_return_t code)
+static const char *na_ofi_why_lost(
+    const struct na_ofi_class *self, const struct na_ofi_addr *addr)
 {
-    if (code == NA_PROTOCOL_ERROR)
-        return "it has another version of this transport's protocol";
     if (!na_plug_has_fds(1))
         return NA_PLUG_NO_FD;
     if (addr->greeted && na_ofi_is_tcp(self))
@@ -330,9 +328,10 @@ static const char *na_ofi_why_lost(const struct na_ofi_class *self,
         : NA_OFI_NO_ANSWER ". The host has IPv6, too, but " NA_PLUG_ONLY_V4;
 }
 
-/* An address that was never reached stays usable. */
-static void na_ofi_lost(
-    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
+/* End the connection. An address that was never reached stays usable. `why`:
+ * for the log, or NULL. */
+static void na_ofi_end_addr(struct na_ofi_class *self, struct na_ofi_addr *addr,
+    na_return_t code, const char *why)
 {
     const struct na_core *core = self->base.core;
     na_return_t ret;
@@ -345,13 +344,13 @@ static void na_ofi_lost(
     struct na_link lookups;
     struct na_link sends;
     struct na_link closers;
-    const char *why;
 
     na_plug_list_init(&lookups);
     na_plug_list_init(&sends);
     na_plug_list_init(&closers);
     na_ofi_lock(&self->lock);
-    why = na_ofi_why_lost(self, addr, code);
+    if (why == NULL)
+        why = na_ofi_why_lost(self, addr);
     if (addr->base.self || atomic_load(&addr->state) == NA_OFI_DEAD ||
         (atomic_load(&addr->state) == NA_OFI_IDLE && code != NA_DISCONNECT) ||
         na_ofi_tries_next(self, addr, code, &why)) {
@@ -389,10 +388,11 @@ static void na_ofi_lost(
             HG_LOG_LEVEL_INFO, "ofi", "lost the peer %s", addr->base.name);
     else if (failed && !asked && !receives) /* only a peer sent the address */
         core->count(&self->base, "bad_names", 1);
-    if (failed)
-        core->log(na_plug_is_quiet(&lookups, &sends) ? HG_LOG_LEVEL_INFO
-                : asked                              ? HG_LOG_LEVEL_ERROR
-                                                     : HG_LOG_LEVEL_WARNING,
+    if (failed || code == NA_PROTOCOL_ERROR)
+        core->log(code == NA_HOSTUNREACH && na_plug_is_quiet(&lookups, &sends)
+                ? HG_LOG_LEVEL_INFO
+                : asked ? HG_LOG_LEVEL_ERROR
+                        : HG_LOG_LEVEL_WARNING,
             "ofi", "%s cannot be reached: %s", addr->base.name, why);
     ret = reached ? NA_DISCONNECT : code;
     (void) na_ofi_offer(self, addr);
@@ -407,6 +407,12 @@ static void na_ofi_lost(
         core->addr_dead(&addr->base, ret);
     if (adopted)
         core->addr_unref(&addr->base);
+}
+
+static void na_ofi_lost(
+    struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code)
+{
+    na_ofi_end_addr(self, addr, code, NULL);
 }
 
 /* The class's own address. Messages, puts and gets to it go through the

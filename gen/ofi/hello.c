@@ -367,6 +367,16 @@ static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     return why;
 }
 
+/* Whether this class has sent this WELCOME, to itself. The lock is held. */
+static bool na_ofi_is_own(const struct na_ofi_class *self,
+    const struct na_ofi_addr *addr, const struct na_ofi_intro *intro)
+{
+    const struct na_ofi_addr *peer = na_ofi_slot_find(self, intro->token);
+
+    return peer != NULL && peer->accepted &&
+        atomic_load(&peer->theirs) == addr->token;
+}
+
 /* A WELCOME: the answer to our HELLO, be that the first or a keep-alive; or an
  * acceptor's list of endpoints after it opened another. */
 static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
@@ -376,6 +386,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     struct na_link lookups;
     bool asked;
     bool other = false;
+    bool is_self = intro->incarnation == self->base.incarnation;
 
     if (addr == NULL || addr->accepted)
         return "it does not answer a HELLO of this class";
@@ -383,6 +394,11 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
     na_plug_list_init(&lookups);
     na_ofi_lock(&self->lock);
     asked = atomic_load(&addr->state) == NA_OFI_ASKED;
+    if (asked && is_self && !na_ofi_is_own(self, addr, intro)) {
+        na_ofi_unlock(&self->lock);
+        na_ofi_end_addr(self, addr, NA_PROTOCOL_ERROR, NA_PLUG_IMPOSTOR);
+        return NULL;
+    }
     if (asked) {
         atomic_store(&addr->theirs, intro->token);
         atomic_store(&addr->incarnation, intro->incarnation);
@@ -396,7 +412,7 @@ static const char *na_ofi_handle_welcome(struct na_ofi_class *self,
         addr->hello = true; /* with the token, which proves this class */
         /* To send its messages, too, and open it. */
         na_ofi_push_due(self, addr);
-        if (intro->incarnation == self->base.incarnation)
+        if (is_self)
             result = self->base.self_addr; /* the own address by another name */
     } else if (atomic_load(&addr->state) == NA_OFI_READY)
         /* It was restarted, or has abandoned this class. */

@@ -466,7 +466,8 @@ static void na_ofi_handle_foreign(struct na_ofi_end *end,
 
     if (header->kind == NA_OFI_WELCOME && addr != NULL &&
         atomic_load(&addr->state) == NA_OFI_ASKED) {
-        na_ofi_lost(self, addr, NA_PROTOCOL_ERROR);
+        na_ofi_end_addr(self, addr, NA_PROTOCOL_ERROR,
+            "it has another version of this transport's protocol");
         return;
     }
     if (header->kind == NA_OFI_HELLO && addr == NULL &&

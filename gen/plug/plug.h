@@ -64,6 +64,12 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 /* For functions of these files that not every transport calls. */
 #define NA_PLUG_PERHAPS __attribute__((unused))
 
+/* An address whose process answers a HELLO with the number of this class is the
+ * class's own one, by another name, if this class has received that HELLO. Else
+ * the connection ends, and this is the reason in the log. */
+#define NA_PLUG_IMPOSTOR \
+    "it claims to be this class, which did not receive the connection"
+
 /* Log what is wrong with `rest`, the part behind "://". `subsys` is also the
  * name of the transport. Returns NA_INVALID_ARG. */
 static inline NA_PLUG_PERHAPS na_return_t na_plug_bad_name(

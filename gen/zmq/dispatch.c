@@ -195,6 +195,21 @@ static void na_zmq_flush(
     }
 }
 
+/* Whether this class has sent a WELCOME with `nonce`. The lock is held. */
+static bool na_zmq_has_accepted(const struct na_zmq_class *self, uint64_t nonce)
+{
+    const struct na_link *link = self->addrs.next;
+
+    for (; link != &self->addrs; link = link->next) {
+        const struct na_zmq_addr *addr =
+            NA_ZMQ_OF(link, struct na_zmq_addr, link);
+
+        if (addr->state == NA_ZMQ_ACCEPTED && addr->nonce == nonce)
+            return true;
+    }
+    return false;
+}
+
 /* WELCOME: the answer to HELLO. */
 static const char *na_zmq_welcome(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
@@ -204,7 +219,7 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     struct na_link lookups;
     struct na_link sent;
     unsigned char nonce[8];
-    bool good;
+    bool good, is_self;
 
     if (addr == NULL)
         return NA_ZMQ_NO_HELLO;
@@ -217,11 +232,17 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     good = addr->state == NA_ZMQ_DIALLING &&
         na_plug_get64(body + 8) == addr->nonce;
     assert(!good || (addr->dialled != NULL && addr->endpoint != NULL));
+    /* The own address by another name is connected, too. */
+    is_self = na_plug_get64(body) == self->base.incarnation;
+    if (good && is_self &&
+        !na_zmq_has_accepted(self, na_plug_get64(body + 16))) {
+        na_zmq_unlock(self);
+        return NA_PLUG_IMPOSTOR;
+    }
+    if (good && is_self)
+        result = self->base.self_addr;
     if (good)
         na_plug_list_move(&lookups, &addr->lookups);
-    /* The own address by another name is connected, too. */
-    if (good && na_plug_get64(body) == self->base.incarnation)
-        result = self->base.self_addr;
     if (good) {
         atomic_store(&addr->incarnation, na_plug_get64(body));
         addr->state = NA_ZMQ_READY;

@@ -649,6 +649,19 @@ HG_TEST(answer_of_another_version_is_a_protocol_error)
     asked_close(&asked);
 }
 
+HG_TEST(answer_that_claims_to_be_the_class_is_a_protocol_error)
+{
+    struct asked asked;
+
+    hg_test_expect_log("it claims to be this class");
+    asked_open(&asked);
+    asked.stranger.incarnation = raw_peer_get(asked.hello + HEADER, 8);
+    raw_peer_say(&asked.stranger, KIND_WELCOME);
+    HG_CHECK_RET(asked_wait(&asked, &asked.lookup), NA_PROTOCOL_ERROR);
+    HG_CHECK_EQ_INT(hg_test_log_count("it claims to be this class"), 1);
+    asked_close(&asked);
+}
+
 /* Two peers look each other up at once. That the peer has proved itself does
  * not end our lookup, which waits for its own answer. */
 HG_TEST(peer_that_looks_us_up_does_not_end_our_lookup_of_it)

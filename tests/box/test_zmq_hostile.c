@@ -278,12 +278,13 @@ struct hostile_listener {
     void *context;
     char name[128];
     unsigned version; /* version in the answer; 0: none */
+    bool lies;        /* it answers with the nonce and number of the caller */
     pthread_t thread;
     _Atomic bool stop;
 };
 
-/* A ROUTER that answers every HELLO with a REFUSE of a version, or with a
- * WELCOME with a wrong nonce. */
+/* A ROUTER that answers every HELLO with a REFUSE of a version, with a WELCOME
+ * with a wrong nonce, or with one that claims to be the caller. */
 static void *hostile_answer(void *arg)
 {
     struct hostile_listener *listener = (struct hostile_listener *) arg;
@@ -299,17 +300,20 @@ static void *hostile_answer(void *arg)
         zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, listener->name, &size) == 0);
     atomic_store(&listener->stop, false);
     while (!atomic_load(&listener->stop)) {
-        unsigned char id[64], bytes[256];
+        unsigned char id[64], bytes[256], hello[16];
         int id_size = zmq_recv(socket, id, sizeof(id), 0);
         size_t answer;
 
         if (id_size < 0)
             continue;
         (void) zmq_recv(socket, bytes, sizeof(bytes), 0);
+        memcpy(hello, bytes + 12, sizeof(hello)); /* number, nonce */
         answer = raw_peer_header(
             bytes, listener->version == 2 ? KIND_WELCOME : KIND_REFUSE);
         bytes[2] = (unsigned char) listener->version;
         memset(bytes + answer, 0x11, 24);
+        if (listener->lies)
+            memcpy(bytes + answer, hello, sizeof(hello));
         answer += listener->version == 2 ? 24 : 0;
         (void) zmq_send(socket, id, (size_t) id_size, ZMQ_SNDMORE);
         (void) zmq_send(socket, bytes, answer, 0);
@@ -318,9 +322,11 @@ static void *hostile_answer(void *arg)
     return NULL;
 }
 
-static void hostile_listen(struct hostile_listener *listener, unsigned version)
+static void hostile_listen(
+    struct hostile_listener *listener, unsigned version, bool lies)
 {
     memset(listener->name, 0, sizeof(listener->name));
+    listener->lies = lies;
     listener->context = zmq_ctx_new();
     listener->version = version;
     atomic_init(&listener->stop, true);
@@ -344,7 +350,7 @@ HG_TEST(listener_of_another_version_is_a_protocol_error)
     na_addr_t addr = NA_ADDR_NULL;
 
     hg_test_expect_log("has version 9");
-    hostile_listen(&listener, 9);
+    hostile_listen(&listener, 9, false);
     endpoint_open(&end, "zmq+tcp://", 1000);
     HG_CHECK_RET(NA_Addr_lookup_wait(
                      end.na_class, listener.name, CONFORM_TIMEOUT, &addr),
@@ -361,10 +367,28 @@ HG_TEST(welcome_with_a_wrong_nonce_is_a_protocol_error)
     struct conform_end end;
     na_addr_t addr = NA_ADDR_NULL;
 
-    hostile_listen(&listener, 2);
+    hostile_listen(&listener, 2, false);
     endpoint_open(&end, "zmq+tcp://", 1000);
     HG_CHECK_RET(
         endpoint_lookup(&end, listener.name, &addr), NA_PROTOCOL_ERROR);
+    HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "zmq_bad_welcome"), 1);
+    conform_close(&end);
+    hostile_end_listening(&listener);
+}
+
+/* The caller could have connected to itself, since it listens. */
+HG_TEST(listener_that_claims_to_be_the_class_is_a_protocol_error)
+{
+    struct hostile_listener listener;
+    struct conform_end end;
+    na_addr_t addr = NA_ADDR_NULL;
+
+    hg_test_expect_log("it claims to be this class");
+    hostile_listen(&listener, 2, true);
+    endpoint_open(&end, "zmq+tcp://127.0.0.1", 1000);
+    HG_CHECK_RET(
+        endpoint_lookup(&end, listener.name, &addr), NA_PROTOCOL_ERROR);
+    HG_CHECK_EQ_INT(hg_test_log_count("it claims to be this class"), 1);
     HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "zmq_bad_welcome"), 1);
     conform_close(&end);
     hostile_end_listening(&listener);

@@ -747,3 +747,56 @@ HG_TEST(packet_that_is_too_long_is_refused)
 {
     HG_CHECK_EQ_INT(ranks_run(2, "too_long"), 0);
 }
+
+/* ---- A rank that claims to be the class ---- */
+
+/* Rank 1 sends the HELLO back, as if rank 0 had called itself, and answers it
+ * with the number of rank 0. */
+static void conn_claim(void)
+{
+    enum { HELLO_SIZE = 40, KIND_AT = 3, TO_AT = 24, FROM_AT = 32 };
+    unsigned char bytes[HELLO_SIZE];
+    unsigned char kind;
+
+    HG_CHECK_EQ_INT(MPI_Recv(bytes, HELLO_SIZE, MPI_BYTE, 0, CONN_PACKETS,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+        MPI_SUCCESS);
+    for (kind = 1; kind <= 2; kind++) { /* HELLO, WELCOME */
+        HG_CHECK_EQ_INT(MPI_Send(bytes, HELLO_SIZE, MPI_BYTE, 0, CONN_PACKETS,
+                            MPI_COMM_WORLD),
+            MPI_SUCCESS);
+        bytes[KIND_AT]++;
+        memcpy(bytes + TO_AT, bytes + FROM_AT, 8);
+    }
+}
+
+HG_TEST_ROLE(impostor)
+{
+    struct conform_end end;
+    struct conform_call call;
+    int level;
+
+    (void) argc;
+    (void) argv;
+    HG_CHECK_EQ_INT(
+        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
+    if (conn_rank() == 1) {
+        conn_claim();
+    } else {
+        hg_test_expect_log("from rank 1: it claims to be this class");
+        hg_test_expect_log("cannot be reached: it claims to be this class");
+        conn_open(&end);
+        memset(&call, 0, sizeof(call));
+        HG_CHECK_OK(NA_Addr_lookup(end.na_class, end.context, conform_ended,
+            &call, "mpi+static://1", NA_OP_ID_IGNORE));
+        HG_CHECK_RET(conform_wait(&end, &call), NA_HOSTUNREACH);
+        HG_CHECK_EQ_U64(NA_Get_counter(end.na_class, "mpi_malformed"), 1);
+        conform_close(&end);
+    }
+    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
+}
+
+HG_TEST(rank_that_claims_to_be_the_class_is_refused)
+{
+    HG_CHECK_EQ_INT(ranks_run(2, "impostor"), 0);
+}
