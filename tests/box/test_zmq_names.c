@@ -1181,5 +1181,9 @@ HG_TEST_SECONDS(no_wakeup_is_lost_by_transfers, 60)
 {
     names_transfer("zmq+tcp://127.0.0.1");
     names_transfer("zmq+ipc://*");
+#if !defined(__SANITIZE_THREAD__)
+    /* libzmq passes the memory of a message from one thread to the other. The
+     * thread sanitizer does not see how, and reports each access to it. */
     names_transfer("zmq+inproc://*");
+#endif
 }
