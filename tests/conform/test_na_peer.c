@@ -340,6 +340,44 @@ HG_TEST_WHERE(tried_messages_arrive_once, hg_test_crosses_processes)
     peer_close(&pair);
 }
 
+/* A context ends although the data of puts with messages is still in the
+ * network, where it cannot be taken back: each step of them ends. */
+HG_TEST_WHERE(context_ends_with_puts_to_a_stopped_process, peer_delays_sends)
+{
+    enum { COUNT = 100 };
+    static struct conform_call puts[COUNT];
+    static char mine[PEER_MEMORY];
+    struct peer_pair pair;
+    struct conform_end *end = &pair.end;
+    na_mem_handle_t local, remote;
+    char bytes[256];
+    na_size_t size;
+    unsigned i;
+
+    if (getenv("HG_TEST_FULL") == NULL)
+        hg_test_skip("takes 4 s; set HG_TEST_FULL");
+    peer_open_with(&pair, true, 20000);
+    hg_test_allow_log("closing the connection to");
+    size = peer_ask(&pair, "?", 1, 2, bytes, sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(end->na_class, &remote, bytes, size));
+    local = conform_memory(end, mine, PEER_MEMORY, NA_MEM_READWRITE);
+    hg_test_freeze(pair.process);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(NA_Put_notify(end->na_class, end->context, conform_ended,
+            &puts[i], local, 0, remote, 0, PEER_MEMORY, pair.target, "x", 2, 3,
+            &puts[i].id));
+    for (i = 0; i < 50; i++)
+        (void) conform_turn(end->na_class, end->context, 1);
+    HG_CHECK_OK(NA_Context_destroy(end->na_class, end->context));
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
+    hg_test_signal(pair.process, SIGCONT);
+    hg_test_stop(pair.process);
+    peer_close(&pair);
+}
+
 /* Stop the process, and free its address. */
 static void peer_part(struct peer_pair *pair)
 {
