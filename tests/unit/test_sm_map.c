@@ -598,6 +598,53 @@ HG_TEST(map_where_it_is_not_possible)
     HG_CHECK(unsetenv("HG_SM_RMA") == 0);
 }
 
+static void map_open_list(struct sm_endpoint *end)
+{
+    memset(end, 0, sizeof(*end));
+    end->na_class = NA_Initialize("self://;sm://", NA_TRUE);
+    HG_CHECK(end->na_class != NULL);
+    end->context = NA_Context_create(end->na_class);
+    HG_CHECK(end->context != NULL);
+}
+
+/* A class of two transports allocates so that sm can map, and maps by the part
+ * that reaches the owner, or, without an address, by any part. */
+HG_TEST(map_in_a_class_of_two_transports)
+{
+    struct sm_endpoint owner, user;
+    na_mem_handle_t mem, remote;
+    void *memory, *ptr = NULL;
+    unsigned char wire[256];
+    na_size_t size;
+
+    if (hg_test_is_valgrind())
+        hg_test_skip("valgrind refuses the system call");
+    map_open_list(&owner);
+    map_open_list(&user);
+    sm_endpoint_meet(&user, &owner);
+    memory = NA_Mem_alloc(owner.na_class, 100);
+    HG_CHECK(memory != NULL);
+    memset(memory, 5, 100);
+    HG_CHECK_OK(NA_Mem_handle_create(
+        owner.na_class, memory, 100, NA_MEM_READWRITE, &mem));
+    HG_CHECK_OK(NA_Mem_register(owner.na_class, mem));
+    size = NA_Mem_handle_get_serialize_size(owner.na_class, mem);
+    HG_CHECK(size <= sizeof(wire));
+    HG_CHECK_OK(NA_Mem_handle_serialize(owner.na_class, wire, size, mem));
+    HG_CHECK_OK(NA_Mem_handle_deserialize(user.na_class, &remote, wire, size));
+    HG_CHECK_OK(NA_Mem_map(user.na_class, remote, user.peer, &ptr));
+    HG_CHECK(((unsigned char *) ptr)[99] == 5);
+    HG_CHECK_OK(NA_Mem_unmap(user.na_class, ptr));
+    HG_CHECK_OK(na_shared_map(remote, NULL, 0, NULL, &ptr));
+    HG_CHECK(((unsigned char *) ptr)[99] == 5);
+    HG_CHECK_OK(NA_Mem_unmap(user.na_class, ptr));
+    HG_CHECK_OK(NA_Mem_handle_free(user.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(owner.na_class, mem));
+    HG_CHECK_OK(NA_Mem_free(owner.na_class, memory));
+    sm_endpoint_close(&user);
+    sm_endpoint_close(&owner);
+}
+
 HG_TEST(map_is_released_with_the_class)
 {
     struct map_pair pair;
