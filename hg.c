@@ -3603,7 +3603,7 @@ struct na_context_core {
     bool own;            /* created by the library */
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
-    unsigned flags;      /* threads in NA_Progress_until */
+    unsigned flags;      /* threads in NA_Progress_until, or that yield */
     _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
@@ -3635,6 +3635,7 @@ struct na_inbox {
     struct na_link receives[NA_INBOX_LISTS];
     uint64_t queued_bytes; /* total weight of queued messages */
     bool has_dead;         /* some may be from dead peers */
+    bool unexpected;       /* the application receives unexpected messages */
     bool held;             /* a message was refused with NA_AGAIN */
     bool retry; /* ... and may be accepted now; cleared by progress */
 };
@@ -5042,8 +5043,9 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
  *   na_msg_last. Their sender cannot be held back any more, so these messages
  *   may exceed its share.
  * - A queued message can be received after its sender died. If space is needed,
- *   those messages of dead peers are dropped that nothing can receive: calls,
- *   and expected messages of a peer of which the application has no address.
+ *   those messages of dead peers are dropped that nothing can receive: calls;
+ *   unexpected messages, if the application has never posted a receive for
+ *   such; and expected messages of a peer of which it has no address.
  *
  * Locking: the lock of the class is held around all functions here except for
  * the NA interface, which takes it.
@@ -5202,14 +5204,21 @@ static void na_msg_free(struct na_msg_kept *kept)
 }
 
 /* Whether nothing can receive a queued message: its sender is dead, and the
- * message is a call, or the application has no address of its sender. */
-static bool na_msg_is_orphan(const struct na_msg_kept *kept)
+ * message is a call; or an unexpected one, and the application has never
+ * received such; or the application has no address of its sender. */
+static bool na_msg_is_orphan(
+    const struct na_inbox *inbox, const struct na_msg_kept *kept)
 {
     struct na_addr *source = kept->in.source;
 
-    return na_addr_is_dead(source) && kept->in.plane != NA_MSG_UNEXPECTED &&
-        (kept->in.plane == NA_MSG_RPC ||
-            atomic_load(&na_addr_core_of(source)->given) == 0);
+    if (!na_addr_is_dead(source))
+        return false;
+    switch (kept->in.plane) {
+    case NA_MSG_UNEXPECTED: return !inbox->unexpected;
+    case NA_MSG_EXPECTED:
+        return atomic_load(&na_addr_core_of(source)->given) == 0;
+    default: return true;
+    }
 }
 
 /* Drop queued messages that nothing can receive, or all. Returns their
@@ -5227,7 +5236,7 @@ static unsigned na_msg_drop_kept(struct na_inbox *inbox, bool all)
             struct na_msg_kept *kept = na_msg_kept_of(link);
 
             link = link->next;
-            if (!all && !na_msg_is_orphan(kept))
+            if (!all && !na_msg_is_orphan(inbox, kept))
                 continue;
             na_msg_take(inbox, kept);
             na_msg_free(kept);
@@ -5913,6 +5922,8 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     assert(hg_list_is_empty(&op->link));
     if (op->addr != NULL)
         (void) na_msg_connect(core, op->addr);
+    else
+        inbox->unexpected = true;
     if (na_msg_match_kept(inbox, list, op)) {
         /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
@@ -9376,7 +9387,9 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
     if (HG_UNLIKELY(ret == NA_AGAIN)) {
+        core->flags++;           /* the context is in use */
         na_progress_yield(core); /* now other threads may make progress */
+        core->flags--;
         ret = NA_TIMEOUT;
     }
     return ret;
@@ -9767,7 +9780,8 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context)
     bool busy;
 
     na_context_enter(core);
-    busy = core->progressing || na_queue_is_running(&core->queue) ||
+    busy = core->progressing || core->flags > 0 ||
+        na_queue_is_running(&core->queue) ||
         !hg_list_is_empty(&core->queue.sleepers);
     na_context_leave(core);
     return busy;

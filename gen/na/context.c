@@ -205,7 +205,8 @@ HG_PRIVATE bool na_context_is_busy(struct na_context *context)
     bool busy;
 
     na_context_enter(core);
-    busy = core->progressing || na_queue_is_running(&core->queue) ||
+    busy = core->progressing || core->flags > 0 ||
+        na_queue_is_running(&core->queue) ||
         !hg_list_is_empty(&core->queue.sleepers);
     na_context_leave(core);
     return busy;

@@ -153,7 +153,7 @@ struct na_context_core {
     bool own;            /* created by the library */
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
-    unsigned flags;      /* threads in NA_Progress_until */
+    unsigned flags;      /* threads in NA_Progress_until, or that yield */
     _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
@@ -185,6 +185,7 @@ struct na_inbox {
     struct na_link receives[NA_INBOX_LISTS];
     uint64_t queued_bytes; /* total weight of queued messages */
     bool has_dead;         /* some may be from dead peers */
+    bool unexpected;       /* the application receives unexpected messages */
     bool held;             /* a message was refused with NA_AGAIN */
     bool retry; /* ... and may be accepted now; cleared by progress */
 };

@@ -85,14 +85,21 @@ static void na_msg_free(struct na_msg_kept *kept)
 }
 
 /* Whether nothing can receive a queued message: its sender is dead, and the
- * message is a call, or the application has no address of its sender. */
-static bool na_msg_is_orphan(const struct na_msg_kept *kept)
+ * message is a call; or an unexpected one, and the application has never
+ * received such; or the application has no address of its sender. */
+static bool na_msg_is_orphan(
+    const struct na_inbox *inbox, const struct na_msg_kept *kept)
 {
     struct na_addr *source = kept->in.source;
 
-    return na_addr_is_dead(source) && kept->in.plane != NA_MSG_UNEXPECTED &&
-        (kept->in.plane == NA_MSG_RPC ||
-            atomic_load(&na_addr_core_of(source)->given) == 0);
+    if (!na_addr_is_dead(source))
+        return false;
+    switch (kept->in.plane) {
+    case NA_MSG_UNEXPECTED: return !inbox->unexpected;
+    case NA_MSG_EXPECTED:
+        return atomic_load(&na_addr_core_of(source)->given) == 0;
+    default: return true;
+    }
 }
 
 /* Drop queued messages that nothing can receive, or all. Returns their
@@ -110,7 +117,7 @@ static unsigned na_msg_drop_kept(struct na_inbox *inbox, bool all)
             struct na_msg_kept *kept = na_msg_kept_of(link);
 
             link = link->next;
-            if (!all && !na_msg_is_orphan(kept))
+            if (!all && !na_msg_is_orphan(inbox, kept))
                 continue;
             na_msg_take(inbox, kept);
             na_msg_free(kept);
@@ -796,6 +803,8 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     assert(hg_list_is_empty(&op->link));
     if (op->addr != NULL)
         (void) na_msg_connect(core, op->addr);
+    else
+        inbox->unexpected = true;
     if (na_msg_match_kept(inbox, list, op)) {
         /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {

@@ -27,8 +27,9 @@
  *   na_msg_last. Their sender cannot be held back any more, so these messages
  *   may exceed its share.
  * - A queued message can be received after its sender died. If space is needed,
- *   those messages of dead peers are dropped that nothing can receive: calls,
- *   and expected messages of a peer of which the application has no address.
+ *   those messages of dead peers are dropped that nothing can receive: calls;
+ *   unexpected messages, if the application has never posted a receive for
+ *   such; and expected messages of a peer of which it has no address.
  *
  * Locking: the lock of the class is held around all functions here except for
  * the NA interface, which takes it.

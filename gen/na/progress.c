@@ -361,7 +361,9 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
         !core->progressing)
         na_queue_wake_one(&core->queue, NA_LANES_DRIVER);
     if (HG_UNLIKELY(ret == NA_AGAIN)) {
+        core->flags++;           /* the context is in use */
         na_progress_yield(core); /* now other threads may make progress */
+        core->flags--;
         ret = NA_TIMEOUT;
     }
     return ret;

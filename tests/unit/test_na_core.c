@@ -825,6 +825,11 @@ HG_TEST(messages_of_a_dead_peer_that_can_be_received_stay)
     HG_CHECK(context != NULL && dead != NULL && alive != NULL);
     na_addr_ref(dead);
     na_addr_give(dead); /* to the application */
+    HG_CHECK_OK(NA_Msg_recv_unexpected(
+        na_class, context, NULL, NULL, got[1], 8, NA_OP_ID_IGNORE));
+    HG_CHECK_OK(
+        na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "a", 2));
+    HG_CHECK_EQ_STR(got[1], "a");
     HG_CHECK_OK(na_msg_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 1, "e", 2));
     HG_CHECK_OK(na_msg_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 2, "f", 2));
     HG_CHECK_OK(
@@ -847,6 +852,25 @@ HG_TEST(messages_of_a_dead_peer_that_can_be_received_stay)
     na_addr_unref(dead);
     na_addr_unref(alive);
     HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
+/* Else strangers could fill the queue of a class that nobody reads, for good.
+ */
+HG_TEST(unexpected_messages_of_a_dead_peer_go_if_nobody_receives_such)
+{
+    na_class_t *na_class = core_open_short();
+    struct na_addr *dead = na_addr_create(na_class, "self://dead", NA_FALSE);
+    struct na_addr *alive = na_addr_create(na_class, "self://alive", NA_FALSE);
+
+    HG_CHECK(dead != NULL && alive != NULL);
+    HG_CHECK_OK(
+        na_msg_arrived(na_class, dead, NA_MSG_UNEXPECTED, 0, 1, "u", 2));
+    na_class->core->addr_dead(dead, NA_DISCONNECT);
+    HG_CHECK(core_fill(na_class, alive, true, UINT_MAX) > 10);
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
+    na_addr_unref(dead);
+    na_addr_unref(alive);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
