@@ -26549,7 +26549,7 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context)
     hg_leave(context->lock);
 }
 
-/* What is missing before a handle that is left can be free. */
+/* Why a handle that is left is not free, for the log. */
 static const char *hg_context_why_left(const struct hg_handle *handle)
 {
     enum hg_handle_state state = atomic_load(&handle->state);

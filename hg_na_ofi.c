@@ -1691,7 +1691,7 @@ HG_PRIVATE fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id);
 HG_PRIVATE void na_ofi_lost(
     struct na_ofi_class *self, struct na_ofi_addr *addr, na_return_t code);
 
-/* The same, with the reason for the log. */
+/* As na_ofi_lost; `why` is logged. */
 HG_PRIVATE void na_ofi_end_addr(struct na_ofi_class *self,
     struct na_ofi_addr *addr, na_return_t code, const char *why);
 

@@ -64,7 +64,7 @@ struct am_buffer {
     unsigned char *bytes; /* aligned to AM_ALIGN */
 };
 
-/* What a handler gets as its token. */
+/* The token of a handler. */
 struct am_token {
     gasnet_node_t source;
     bool may_reply; /* a request that was not replied to */

@@ -26,7 +26,7 @@
 _Atomic bool gasnet_hg_barrier_active;
 
 static struct {
-    _Atomic bool busy;      /* the lock of what follows */
+    _Atomic bool busy;      /* a thread uses the members below */
     _Atomic uint32_t ended; /* the last barrier that all nodes have reached */
     uint32_t phase;         /* the last barrier that this node has reached */
     _Atomic unsigned round; /* the slot of this round is waited for */

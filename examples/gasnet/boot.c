@@ -46,7 +46,7 @@
 #define BOOT_QUEUE_BYTES (2u << 20) /* for each node */
 #define BOOT_NODE_FDS 4u            /* descriptors that a peer takes */
 
-/* What a node sends to node 0. All numbers are little endian. */
+/* The card that a node sends to node 0. All numbers are little endian. */
 #define BOOT_MAGIC "GHB1"
 #define BOOT_CARD_HEADER 12u /* magic, rank, size; the address follows */
 #define BOOT_CARD_SIZE (BOOT_CARD_HEADER + NA_MAX_ADDR_LEN)

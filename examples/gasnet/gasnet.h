@@ -143,7 +143,7 @@ extern "C" {
     "THREADMODEL=" GASNET_HG_THREADS_TEXT ",SEGMENT=" GASNET_HG_SEGMENT_TEXT \
     ",PTR=64bit,noalign," GASNET_HG_CHECKS
 
-/* What gasnet_init() tells the library of the object that calls it. */
+/* How the object that calls gasnet_init() was compiled. */
 struct gasnet_hg_config {
     uint32_t size;    /* of this struct */
     uint32_t mode;    /* 0 SEQ, 1 PARSYNC, 2 PAR */

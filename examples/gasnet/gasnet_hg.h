@@ -177,7 +177,7 @@ extern struct gasnet_hg gasnet_hg;
 void gasnet_hg_fatal(const char *format, ...)
     __attribute__((noreturn, format(printf, 1, 2)));
 
-/* The same as a warning. */
+/* Print a warning, in the form of gasnet_hg_fatal(). */
 void gasnet_hg_warn(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
@@ -245,8 +245,8 @@ static inline bool gasnet_hg_has(
  * handler, holds a lock, or is in a no-interrupt section. */
 void gasnet_hg_check_call(const char *what);
 
-/* The same for a reply; `may`: the token is that of a request that was not
- * replied to. */
+/* As gasnet_hg_check_call(), for a reply. `may`: the token is that of a request
+ * that was not replied to. */
 void gasnet_hg_check_reply(bool may);
 
 /* With GASNET_DEBUG, before and after a handler: it begins without locks and

@@ -38,7 +38,7 @@ static char *perf_there; /* the segment of node 1 */
 static char *perf_here;  /* memory of this node */
 static volatile int perf_replies;
 static volatile int perf_command, perf_count, perf_bytes;
-static size_t perf_size; /* bytes of what is measured */
+static size_t perf_size; /* bytes of an operation */
 static na_mem_handle_t perf_local;
 static volatile int perf_pending; /* operations of NA */
 

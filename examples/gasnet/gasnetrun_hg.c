@@ -773,7 +773,7 @@ static void run_catch_signals(void)
         RUN_FATAL("signalfd: %s", strerror(errno));
 }
 
-/* What one descriptor of the loop is for. */
+/* The purpose of a descriptor of the loop. */
 enum run_kind { RUN_SIGNALS, RUN_STDIN, RUN_ROOT, RUN_OUT, RUN_ERR, RUN_PART };
 
 struct run_source {

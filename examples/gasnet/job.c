@@ -24,7 +24,7 @@
 #define JOB_ALL_START 1u
 #define JOB_ALL_SIZE (UINT64_MAX - 1)
 
-/* What the nodes tell each other in gasnet_attach(). */
+/* The card of a node, which it sends to all others in gasnet_attach(). */
 struct job_card {
     uint64_t start; /* of the handle's memory */
     uint64_t base;  /* of the segment */

@@ -121,7 +121,7 @@ static inline void rma_start(rma_start_t start, gasnet_node_t node,
         rma_failed(start, node, remote, nbytes, ret);
 }
 
-/* The same, and wait. */
+/* Start the move of some bytes, and wait for its end. */
 static inline void rma_move(rma_start_t start, gasnet_node_t node,
     const void *local, const void *remote, size_t nbytes)
 {

@@ -161,7 +161,8 @@ struct netmod_link *hg_netmod_ref(struct netmod_link *link)
 
 /* ---- Sending ---- */
 
-/* The connection has failed. What runs now goes on: the next poll ends it. */
+/* The connection has failed. The functions that are running go on: the next
+ * poll ends it. */
 static void netmod_break(struct netmod_link *link)
 {
     link->broken = hg_netmod.stalled = true;
@@ -175,9 +176,9 @@ static void netmod_complete(
     hg_netmod_note(MPID_Request_complete(sreq));
 }
 
-/* What a request described was sent. Returns whether it has more data, which
- * its iov describes now; else it is complete. The handler may send on the VC:
- * what it sends waits. */
+/* The data that a request described was sent. Returns whether it has more data,
+ * which its iov describes now; else it is complete. The handler may send on the
+ * VC: those sends wait. */
 static bool netmod_more(struct netmod_link *link, MPID_Request *sreq)
 {
     int complete = 0;
@@ -702,8 +703,8 @@ static void netmod_settle(struct netmod_link *link)
     netmod_closed(link);
 }
 
-/* End the connection of a VC: its requests fail. What NA still uses ends when
- * NA has finished with it. */
+/* End the connection of a VC: its requests fail. An operation that NA still
+ * has ends when NA has finished with it. */
 static void netmod_fail(struct netmod_link *link)
 {
     struct netmod_send *send = link->head, *next;
@@ -1094,7 +1095,7 @@ static int MPID_nem_net_module_vc_init(
     return MPI_SUCCESS;
 }
 
-/* What is still sent fails; the link goes when NA has finished with it. */
+/* Sends in progress fail; the link is freed when NA has finished with it. */
 static int MPID_nem_net_module_vc_destroy(MPIDI_VC_t *vc)
 {
     struct netmod_link *link = hg_netmod_link_of(vc);

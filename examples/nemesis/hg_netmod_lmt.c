@@ -27,7 +27,7 @@
 #define NETMOD_BUFFER ((size_t) 1 << 20) /* a window of packed data */
 #define NETMOD_COOKIE_MAX 2048
 
-/* What a COOKIE of ours, or that of an RTS or a CTS, begins with. */
+/* The kind of a cookie, which begins it: in a COOKIE, an RTS or a CTS. */
 enum netmod_kind {
     NETMOD_WINDOW, /* exposes `size` bytes from `offset` on; a handle follows */
     NETMOD_SHARED, /* the same, in the mode Cooperative */

@@ -30,7 +30,7 @@ static char peer_memory[PEER_MEMORY];
 struct peer_mems {
     na_mem_handle_t own;
     na_mem_handle_t shared;
-    char *library;
+    char *allocated;
 };
 
 static na_size_t peer_handle(
@@ -66,7 +66,7 @@ static void peer_answer(struct conform_end *end, const struct peer_mems *mems,
         size = PEER_PIECE;
     }
     if (recv->tag == 6) {
-        answer = mems->library;
+        answer = mems->allocated;
         size = PEER_SHARED;
     }
     counted += recv->tag == 3;
@@ -101,11 +101,11 @@ HG_TEST_ROLE(target)
     conform_fill(peer_memory, PEER_MEMORY, 77);
     mems.own = conform_memory(&end, peer_memory, PEER_MEMORY, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, mems.own));
-    mems.library = (char *) NA_Mem_alloc(end.na_class, PEER_SHARED);
-    HG_CHECK(mems.library != NULL);
-    conform_fill(mems.library, PEER_SHARED, 88);
+    mems.allocated = (char *) NA_Mem_alloc(end.na_class, PEER_SHARED);
+    HG_CHECK(mems.allocated != NULL);
+    conform_fill(mems.allocated, PEER_SHARED, 88);
     mems.shared =
-        conform_memory(&end, mems.library, PEER_SHARED, NA_MEM_READWRITE);
+        conform_memory(&end, mems.allocated, PEER_SHARED, NA_MEM_READWRITE);
     HG_CHECK_OK(NA_Mem_register(end.na_class, mems.shared));
     HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
@@ -120,7 +120,7 @@ HG_TEST_ROLE(target)
     }
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mems.own));
     HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mems.shared));
-    HG_CHECK_OK(NA_Mem_free(end.na_class, mems.library));
+    HG_CHECK_OK(NA_Mem_free(end.na_class, mems.allocated));
     conform_close(&end);
 }
 
