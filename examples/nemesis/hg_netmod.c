@@ -13,8 +13,9 @@
  *   gap is an error instead of a stream that is shifted.
  * - A VC sends to an address that it looked up itself, from the business card.
  *   The lookup starts with the first send, and sends wait for it in a queue.
- * - Up to NETMOD_COPY bytes are copied, so that no request is needed. Other
- *   sends borrow the memory of the request until NA has sent it.
+ * - NA sends a message at once, or refuses it: then the rest of the send waits
+ *   in a queue. It borrows the memory of its request. Up to NETMOD_COPY bytes
+ *   of a send without a request are copied.
  * - A request with OnDataAvail may have more data, which must follow at once.
  *   So later sends of its VC wait until it is complete.
  * - CH3 calls the module by one thread at a time. Callbacks of NA run in
@@ -32,9 +33,8 @@
 
 #define NETMOD_KEY "hg" /* of the address in a business card */
 #define NETMOD_CARD_MAX 4096
-#define NETMOD_RECVS 32   /* receives posted */
-#define NETMOD_COPY 16384 /* bytes that are copied */
-#define NETMOD_PARTS 32   /* messages of a VC that NA may have */
+#define NETMOD_RECVS 32                   /* receives posted */
+#define NETMOD_COPY 16384                 /* bytes that are copied */
 #define NETMOD_PIECES (MPL_IOV_LIMIT + 2) /* pieces of memory of a send */
 #define NETMOD_LINGER 2 /* seconds that ending waits for sends */
 /* Seconds that a peer may compute, without MPI, before it answers a lookup. */
@@ -47,24 +47,14 @@
 #define NETMOD_TO_CLIENT (UINT32_MAX - 1)
 #define NETMOD_CONNECT (UINT32_MAX - 2)
 
-/* A send that NA does not have yet, or not whole. */
+/* A send that waits, whole or in part. */
 struct netmod_send {
     struct netmod_send *next;
     MPID_Request *sreq;                    /* NULL: nobody waits for it */
-    struct na_segment rest[NETMOD_PIECES]; /* what is not posted */
+    struct na_segment rest[NETMOD_PIECES]; /* what was not sent */
     unsigned first, count;
-    unsigned parts; /* messages that NA has */
-    bool failed;
+    bool failed; /* while its OnDataAvail runs */
     char copy[]; /* what was copied */
-};
-
-/* A message that NA has. */
-struct netmod_part {
-    struct netmod_link *link;
-    struct netmod_send *send; /* NULL: the message was copied */
-    unsigned round;
-    struct netmod_header header;
-    char copy[];
 };
 
 struct hg_netmod hg_netmod;
@@ -207,29 +197,54 @@ static unsigned netmod_load(
     return (unsigned) i;
 }
 
-static size_t netmod_size(const struct na_segment *pieces, unsigned count)
+/* Send a message of the pieces from *first on, and remove what it contains from
+ * them. NA_AGAIN: not now. */
+static na_return_t netmod_send_part(struct netmod_link *link,
+    struct na_segment *pieces, unsigned *first, unsigned count)
 {
+    struct netmod_header header = link->header;
+    struct na_segment all[NETMOD_PIECES + 1];
+    unsigned i = *first, n = 1;
     size_t size = 0;
+    na_return_t ret;
 
-    while (count > 0)
-        size += (size_t) pieces[--count].size;
-    return size;
-}
-
-static char *netmod_copy(
-    char *to, const struct na_segment *pieces, unsigned count)
-{
-    unsigned i;
-
-    for (i = 0; i < count; i++) {
-        if (pieces[i].size > 0)
-            memcpy(to, pieces[i].address, (size_t) pieces[i].size);
-        to += pieces[i].size;
+    if (link->connects && header.number == 0)
+        header.rank = NETMOD_CONNECT;
+    all[0].address = &header;
+    all[0].size = sizeof(header);
+    for (; i < count && size < hg_netmod.part_max; i++, n++) {
+        all[n] = pieces[i];
+        if (all[n].size > hg_netmod.part_max - size)
+            all[n].size = hg_netmod.part_max - size;
+        size += (size_t) all[n].size;
     }
-    return to;
+    ret = NA_Msg_try_sendv_unexpected(
+        hg_netmod.na_class, hg_netmod.context, all, n, link->addr, 0);
+    if (ret != NA_SUCCESS)
+        return ret;
+    i--; /* the last piece may be left in part */
+    pieces[i].address = (char *) pieces[i].address + all[n - 1].size;
+    pieces[i].size -= all[n - 1].size;
+    *first = i + (pieces[i].size == 0);
+    link->header.number++;
+    hg_netmod.count.messages++;
+    hg_netmod.count.bytes += size;
+    return NA_SUCCESS;
 }
 
-/* All parts of a send were sent, or have failed. */
+/* Send all pieces from *first on. NA_AGAIN: the rest waits. */
+static na_return_t netmod_send_pieces(struct netmod_link *link,
+    struct na_segment *pieces, unsigned *first, unsigned count)
+{
+    na_return_t ret = NA_SUCCESS;
+
+    while (*first < count && ret == NA_SUCCESS)
+        ret = netmod_send_part(link, pieces, first, count);
+    return ret;
+}
+
+/* The pieces of a send were sent, or it has failed. It ends, unless it has more
+ * data. */
 static void netmod_send_end(struct netmod_link *link, struct netmod_send *send)
 {
     bool more = false;
@@ -239,7 +254,7 @@ static void netmod_send_end(struct netmod_link *link, struct netmod_send *send)
         if (!more)
             send->sreq = NULL; /* it is complete */
     }
-    if (more && !send->failed) { /* netmod_pump() posts it */
+    if (more && !send->failed) {
         send->first = 0;
         send->count = netmod_load(send->sreq, send->rest);
         return;
@@ -251,110 +266,7 @@ static void netmod_send_end(struct netmod_link *link, struct netmod_send *send)
     free(send);
 }
 
-static na_return_t netmod_part_sent(const struct na_cb_info *info)
-{
-    struct netmod_part *part = (struct netmod_part *) info->arg;
-    struct netmod_link *link = part->link;
-    struct netmod_send *send = part->send;
-
-    hg_netmod.parts--;
-    link->parts--;
-    if (send != NULL) {
-        send->parts--;
-        send->failed |= info->ret != NA_SUCCESS;
-        if (send->parts == 0 && (send->failed || send->first == send->count))
-            netmod_send_end(link, send);
-    }
-    if (info->ret != NA_SUCCESS && part->round == link->round)
-        netmod_break(link);
-    free(part);
-    netmod_pump(link);
-    netmod_settle(link);
-    hg_netmod_unref(link);
-    return NA_SUCCESS;
-}
-
-/* Post a message of `size` bytes: copied if `send` is NULL, else borrowed from
- * `send`. NA_AGAIN: later. */
-static na_return_t netmod_post(struct netmod_link *link,
-    struct netmod_send *send, const struct na_segment *pieces, unsigned count,
-    size_t size)
-{
-    struct na_segment all[NETMOD_PIECES + 1];
-    struct netmod_part *part = (struct netmod_part *) malloc(
-        sizeof(*part) + (send == NULL ? size : 0));
-    na_return_t ret;
-
-    if (part == NULL)
-        return NA_NOMEM;
-    part->link = link;
-    part->send = send;
-    part->round = link->round;
-    part->header = link->header;
-    if (send == NULL) {
-        (void) netmod_copy(part->copy, pieces, count);
-        count = 0; /* the copy follows the header */
-    } else {
-        memcpy(all + 1, pieces, count * sizeof(*all));
-    }
-    all[0].address = &part->header;
-    all[0].size = sizeof(part->header) + (send == NULL ? size : 0);
-    ret = count > 0
-        ? NA_Msg_sendv_unexpected(hg_netmod.na_class, hg_netmod.context,
-              netmod_part_sent, part, all, count + 1, link->addr, 0,
-              NA_OP_ID_IGNORE)
-        : NA_Msg_send_unexpected(hg_netmod.na_class, hg_netmod.context,
-              netmod_part_sent, part, all[0].address, all[0].size, link->addr,
-              0, NA_OP_ID_IGNORE);
-    if (ret != NA_SUCCESS) {
-        free(part);
-        hg_netmod.stalled |= ret == NA_AGAIN;
-        return ret;
-    }
-    (void) hg_netmod_ref(link);
-    link->header.number++;
-    link->parts++;
-    hg_netmod.parts++;
-    hg_netmod.count.messages++;
-    hg_netmod.count.bytes += size;
-    hg_netmod.count.copied += send == NULL;
-    if (send != NULL)
-        send->parts++;
-    return NA_SUCCESS;
-}
-
-/* Post what is left of a send. NA_AGAIN: not all of it. */
-static na_return_t netmod_post_rest(
-    struct netmod_link *link, struct netmod_send *send)
-{
-    na_return_t ret = NA_SUCCESS;
-
-    while (send->first < send->count && ret == NA_SUCCESS) {
-        struct na_segment pieces[NETMOD_PIECES];
-        unsigned n = 0, at = send->first;
-        size_t size = 0;
-
-        if (link->parts >= NETMOD_PARTS)
-            return NA_AGAIN; /* the end of a part continues */
-        for (; at + n < send->count && size < hg_netmod.part_max; n++) {
-            pieces[n] = send->rest[at + n];
-            if (pieces[n].size > hg_netmod.part_max - size)
-                pieces[n].size = hg_netmod.part_max - size;
-            size += (size_t) pieces[n].size;
-        }
-        ret = netmod_post(link, send, pieces, n, size);
-        if (ret != NA_SUCCESS)
-            break;
-        at += n - 1; /* the last piece may be left in part */
-        send->rest[at].address =
-            (char *) send->rest[at].address + pieces[n - 1].size;
-        send->rest[at].size -= pieces[n - 1].size;
-        send->first = at + (send->rest[at].size == 0);
-    }
-    return ret;
-}
-
-/* Post the sends of a link as far as that is possible. */
+/* Send what waits, as far as that is possible. */
 static void netmod_pump(struct netmod_link *link)
 {
     while (link->head != NULL && !link->busy && !link->broken) {
@@ -366,54 +278,52 @@ static void netmod_pump(struct netmod_link *link)
                 hg_netmod_resolve(link);
             return;
         }
-        ret = netmod_post_rest(link, send);
-        if (ret == NA_AGAIN)
+        ret = netmod_send_pieces(link, send->rest, &send->first, send->count);
+        if (ret == NA_AGAIN) {
+            hg_netmod.stalled = true;
             return;
+        }
         if (ret != NA_SUCCESS) {
             netmod_break(link);
             return;
         }
-        if (send->sreq != NULL && send->sreq->dev.OnDataAvail != NULL)
-            return; /* it may have more data */
-        link->head = send->next;
+        netmod_send_end(link, send);
     }
 }
 
-/* Copy a small send into a message. False: it must wait, or is too large. */
-static bool netmod_send_now(
-    struct netmod_link *link, const struct na_segment *pieces, unsigned count)
+/* Send without a queue. False: the rest of the pieces must wait. */
+static bool netmod_send_now(struct netmod_link *link, struct na_segment *pieces,
+    unsigned *first, unsigned count)
 {
-    size_t size = netmod_size(pieces, count);
-
     return link->state == NETMOD_READY && link->head == NULL && !link->busy &&
-        !link->broken && link->parts < NETMOD_PARTS && size <= NETMOD_COPY &&
-        size <= hg_netmod.part_max &&
-        netmod_post(link, NULL, pieces, count, size) == NA_SUCCESS;
+        !link->broken &&
+        netmod_send_pieces(link, pieces, first, count) == NA_SUCCESS;
 }
 
-/* Queue a send: with `first`, the rest of one that has begun. Small ones are
- * copied if nobody knows when their memory may be used again (`copy`). */
+/* Queue a send; with `front`, the rest of one that has begun. A small one is
+ * copied if nobody knows when its memory may be used again (`copy`). */
 static int netmod_enqueue(struct netmod_link *link, MPID_Request *sreq,
-    const struct na_segment *pieces, unsigned count, bool copy, bool first)
+    const struct na_segment *pieces, unsigned count, bool copy, bool front)
 {
-    size_t size = netmod_size(pieces, count);
     struct netmod_send *send;
+    size_t size = 0;
+    unsigned i;
 
+    for (i = 0; i < count; i++)
+        size += (size_t) pieces[i].size;
     copy = copy && size <= NETMOD_COPY;
     send = (struct netmod_send *) calloc(1, sizeof(*send) + (copy ? size : 0));
     if (send == NULL)
         return hg_netmod_error("no memory for a send");
     send->sreq = sreq;
-    if (copy) {
-        (void) netmod_copy(send->copy, pieces, count);
-        send->rest[0].address = send->copy;
-        send->rest[0].size = size;
-        send->count = 1;
-    } else {
-        memcpy(send->rest, pieces, count * sizeof(*pieces));
-        send->count = count;
+    send->count = count;
+    memcpy(send->rest, pieces, count * sizeof(*pieces));
+    for (i = 0, size = 0; copy && i < count; i++) {
+        memcpy(send->copy + size, pieces[i].address, (size_t) pieces[i].size);
+        send->rest[i].address = send->copy + size;
+        size += (size_t) pieces[i].size;
     }
-    if (link->head == NULL || first) {
+    if (link->head == NULL || front) {
         send->next = link->head;
         link->head = send;
         if (send->next == NULL)
@@ -430,17 +340,20 @@ static int netmod_enqueue(struct netmod_link *link, MPID_Request *sreq,
 static int netmod_send(struct netmod_link *link, MPID_Request *sreq,
     struct na_segment pieces[NETMOD_PIECES], unsigned count)
 {
+    unsigned first = 0;
     bool begun = false;
 
-    while (netmod_send_now(link, pieces, count)) {
+    while (netmod_send_now(link, pieces, &first, count)) {
         if (!netmod_more(link, sreq)) {
             netmod_pump(link); /* what the handler sent */
             return MPI_SUCCESS;
         }
         count = netmod_load(sreq, pieces);
+        first = 0;
         begun = true;
     }
-    return netmod_enqueue(link, sreq, pieces, count, false, begun);
+    return netmod_enqueue(
+        link, sreq, pieces + first, count - first, false, begun);
 }
 
 /* The header of a send, which all have the same size, in the request. */
@@ -486,7 +399,7 @@ static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
     struct netmod_link *link = hg_netmod_link_of(vc);
     struct na_segment pieces[NETMOD_PIECES];
     MPIDI_CH3_Pkt_t pkt;
-    unsigned count = 1;
+    unsigned first = 0, count = 1;
     MPID_Request *sreq;
 
     *sreq_ptr = NULL;
@@ -495,7 +408,7 @@ static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
     pieces[0].address = &pkt;
     pieces[0].size = sizeof(pkt);
     netmod_add(pieces, &count, data, data_sz);
-    if (netmod_send_now(link, pieces, count))
+    if (netmod_send_now(link, pieces, &first, count))
         return MPI_SUCCESS;
     sreq = MPID_Request_create();
     if (sreq == NULL)
@@ -504,10 +417,12 @@ static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
     sreq->kind = MPID_REQUEST_SEND;
     sreq->dev.OnDataAvail = NULL;
     sreq->ch.vc = vc;
-    pieces[0] = netmod_header_of(sreq, hdr, hdr_sz);
+    sreq->dev.pending_pkt = pkt;
+    pieces[0].address = (char *) (&sreq->dev.pending_pkt + 1) - pieces[0].size;
     hg_netmod.count.requests++;
     *sreq_ptr = sreq;
-    return netmod_enqueue(link, sreq, pieces, count, true, false);
+    return netmod_enqueue(
+        link, sreq, pieces + first, count - first, true, false);
 }
 
 static int SendNoncontig(
@@ -543,21 +458,16 @@ static int netmod_read_card(const char *card, char name[NA_MAX_ADDR_LEN])
 }
 
 /* Tell the root who connects: the tag of its port and the own address. */
-static na_return_t netmod_greet(struct netmod_link *link)
+static int netmod_greet(struct netmod_link *link)
 {
-    uint32_t rank = link->header.rank;
     int32_t tag = link->vc->port_name_tag;
     struct na_segment pieces[2];
-    na_return_t ret;
 
     pieces[0].address = &tag;
     pieces[0].size = sizeof(tag);
     pieces[1].address = hg_netmod.name;
     pieces[1].size = strlen(hg_netmod.name) + 1;
-    link->header.rank = NETMOD_CONNECT;
-    ret = netmod_post(link, NULL, pieces, 2, netmod_size(pieces, 2));
-    link->header.rank = rank;
-    return ret;
+    return netmod_enqueue(link, NULL, pieces, 2, true, true);
 }
 
 /* NA reports the end of a peer to a receive from it. Nothing is sent to this
@@ -618,9 +528,8 @@ static na_return_t netmod_found(const struct na_cb_info *info)
         link->state = NETMOD_READY;
         link->addr = info->info.lookup.addr;
         netmod_watch(link);
-        if (link->connects && link->vc != NULL &&
-            netmod_greet(link) != NA_SUCCESS)
-            netmod_break(link);
+        if (link->connects && link->header.number == 0 && link->vc != NULL)
+            hg_netmod_note(netmod_greet(link));
         netmod_pump(link);
         hg_netmod_lmt_continue(link);
     }
@@ -683,7 +592,7 @@ static void netmod_settle(struct netmod_link *link)
 {
     const struct netmod_link *other = hg_netmod.links;
 
-    if (!link->terminating || link->head != NULL || link->parts > 0 ||
+    if (!link->terminating || link->head != NULL ||
         link->state == NETMOD_LOOKUP)
         return;
     link->terminating = false;
@@ -713,12 +622,11 @@ static void netmod_fail(struct netmod_link *link)
     link->terminating = false;
     link->head = NULL;
     for (; send != NULL; send = next) {
-        bool in_use = send->parts > 0 ||
-            (link->busy && send->first == send->count); /* in netmod_more() */
+        bool in_use = link->busy && send->first == send->count;
 
         next = send->next;
         send->failed = true;
-        if (!in_use)
+        if (!in_use) /* netmod_send_end() runs */
             netmod_send_end(link, send);
     }
     hg_netmod_lmt_fail(link);
@@ -842,8 +750,7 @@ static na_return_t netmod_post_recv(char *buf)
 
 /* ---- Progress ---- */
 
-/* Try again what NA refused, and end the connections that have failed. All else
- * goes on when a message was sent. */
+/* Try again what NA refused, and end the connections that have failed. */
 static void netmod_push(void)
 {
     struct netmod_link *link, *next;
@@ -856,6 +763,7 @@ static void netmod_push(void)
         if (link->broken)
             netmod_fail(link);
         netmod_pump(link);
+        netmod_settle(link);
         hg_netmod_lmt_continue(link);
         next = link->next;
         hg_netmod_unref(link);
@@ -867,15 +775,15 @@ static void netmod_push(void)
 static void netmod_progress(bool waits)
 {
     bool idle = hg_netmod.idle > NETMOD_IDLE_MAX;
+    bool sleeps = idle && waits && !hg_netmod.stalled;
     unsigned count = 0;
 
     hg_netmod.progressing = true;
-    (void) NA_Progress(
-        hg_netmod.na_class, hg_netmod.context, idle && waits ? 1 : 0);
+    (void) NA_Progress(hg_netmod.na_class, hg_netmod.context, sleeps ? 1 : 0);
     (void) NA_Trigger(hg_netmod.context, 0, NETMOD_RECVS, &count);
     hg_netmod.progressing = false;
     hg_netmod.idle = count > 0 ? 0 : hg_netmod.idle + 1;
-    if (idle && !waits)
+    if (idle && !sleeps)
         (void) sched_yield(); /* libzmq's threads may need the processor */
 }
 
@@ -966,9 +874,18 @@ static na_return_t netmod_open(void)
     return ret;
 }
 
-/* Close the network, after what NA has was sent, but wait at most
- * NETMOD_LINGER. Each VC is as after vc_init, and keeps the sends that it did
- * not post. MPID_nem_net_module_init() opens the network again. */
+static bool netmod_has_sends(void)
+{
+    const struct netmod_link *link = hg_netmod.links;
+
+    while (link != NULL && link->head == NULL)
+        link = link->next;
+    return link != NULL;
+}
+
+/* Close the network when all is sent, but wait at most NETMOD_LINGER: then they
+ * fail. Each VC is as after vc_init. MPID_nem_net_module_init() opens the
+ * network again. */
 static int MPID_nem_net_module_ckpt_shutdown(void)
 {
     time_t end = time(NULL) + NETMOD_LINGER;
@@ -976,11 +893,13 @@ static int MPID_nem_net_module_ckpt_shutdown(void)
     na_return_t ret = NA_SUCCESS;
     unsigned i;
 
-    while (hg_netmod.parts > 0 && time(NULL) < end)
+    while (netmod_has_sends() && time(NULL) < end)
         (void) netmod_poll(MPID_NEM_POLL_OUT, true);
     for (link = hg_netmod.links; link != NULL; link = next) {
         next = link->next;
         (void) hg_netmod_ref(link);
+        if (link->head != NULL)
+            netmod_fail(link);
         netmod_free_addr(link);
         link->state = NETMOD_IDLE;
         link->header.number = 0;
@@ -1033,17 +952,15 @@ static void netmod_write_stats(void)
         return;
     (void) fprintf(file,
         "hg_netmod: rank %d: %s: sent %" PRIu64 " messages, %" PRIu64
-        " bytes, %" PRIu64 " copied, %" PRIu64 " requests, %" PRIu64
-        " more; received %" PRIu64 " messages, %" PRIu64
-        " bytes; moved %" PRIu64 " bytes, %" PRIu64 " gets, %" PRIu64
-        " puts, %" PRIu64 " cookies, %" PRIu64 " done; %" PRIu64
-        " lookups, %" PRIu64 " terminated\n",
+        " bytes, %" PRIu64 " requests, %" PRIu64 " more; received %" PRIu64
+        " messages, %" PRIu64 " bytes; moved %" PRIu64 " bytes, %" PRIu64
+        " gets, %" PRIu64 " puts, %" PRIu64 " cookies, %" PRIu64
+        " done; %" PRIu64 " lookups, %" PRIu64 " terminated\n",
         hg_netmod.rank, hg_netmod.name, hg_netmod.count.messages,
-        hg_netmod.count.bytes, hg_netmod.count.copied, hg_netmod.count.requests,
-        hg_netmod.count.more, hg_netmod.count.received,
-        hg_netmod.count.received_bytes, hg_netmod.count.moved,
-        hg_netmod.count.gets, hg_netmod.count.puts, hg_netmod.count.cookies,
-        hg_netmod.count.done, hg_netmod.count.lookups,
+        hg_netmod.count.bytes, hg_netmod.count.requests, hg_netmod.count.more,
+        hg_netmod.count.received, hg_netmod.count.received_bytes,
+        hg_netmod.count.moved, hg_netmod.count.gets, hg_netmod.count.puts,
+        hg_netmod.count.cookies, hg_netmod.count.done, hg_netmod.count.lookups,
         hg_netmod.count.terminated);
     (void) fclose(file);
 }

@@ -48,8 +48,7 @@ struct netmod_link {
     uint64_t from;               /* the id of messages to a VC without group */
     uint32_t from_rank;
     uint32_t expected;               /* the number of the next message */
-    struct netmod_send *head, *tail; /* sends that are not posted whole */
-    unsigned parts;                  /* messages that NA has */
+    struct netmod_send *head, *tail; /* sends that wait */
     struct netmod_lmt *lmts;         /* large transfers */
 };
 
@@ -66,14 +65,13 @@ extern struct hg_netmod {
     size_t section;       /* HG_NEMESIS_SECTION, or 0 */
     char mode;            /* 'n'ull, 'g'et, 'p'ut, 'c'ooperative */
     struct netmod_link *links;
-    unsigned parts;   /* of all links */
     bool progressing; /* callbacks of NA run */
     bool stalled;     /* NA refused something: it is tried again */
     unsigned idle;    /* polls without an event */
     int mpi_errno;    /* the first error of a callback */
     char **bufs;      /* of the receives */
     struct {
-        uint64_t lookups, terminated, messages, bytes, copied, requests, more;
+        uint64_t lookups, terminated, messages, bytes, requests, more;
         uint64_t received, received_bytes, gets, puts, moved, cookies, done;
     } count;
 } hg_netmod;
