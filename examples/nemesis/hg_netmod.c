@@ -1012,11 +1012,14 @@ static int MPID_nem_net_module_vc_init(
     return MPI_SUCCESS;
 }
 
-/* Sends in progress fail; the link is freed when NA has finished with it. */
+/* Sends in progress fail; the link is freed when NA has finished with it. There
+ * was no vc_init for a process that shares memory with this one. */
 static int MPID_nem_net_module_vc_destroy(MPIDI_VC_t *vc)
 {
     struct netmod_link *link = hg_netmod_link_of(vc);
 
+    if (vc->ch.is_local)
+        return MPI_SUCCESS;
     link->vc = NULL;
     if (link->head != NULL || link->lmts != NULL)
         netmod_fail(link);

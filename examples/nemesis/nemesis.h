@@ -242,6 +242,7 @@ typedef struct MPIDI_VC {
     int (*sendNoncontig_fn)(struct MPIDI_VC *vc, MPID_Request *sreq,
         void *header, MPIDI_msg_sz_t hdr_sz);
     struct {
+        int is_local; /* another part of CH3 sends, through shared memory */
         /* Either a request, or a part of a header, waits for data. */
         MPID_Request *recv_active;
         MPIDI_CH3_Pkt_t *pending_pkt;

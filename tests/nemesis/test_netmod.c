@@ -311,6 +311,9 @@ static void netmod_bad_cards(void)
     HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.connect_to_root(nem_card, &lost),
         MPI_ERR_OTHER); /* no tag */
     HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(&lost), MPI_SUCCESS);
+    memset(&lost, 0xee, sizeof(lost)); /* without vc_init, as a local one is */
+    lost.ch.is_local = 1;
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(&lost), MPI_SUCCESS);
     netmod_rows(0, 4);
     netmod_close_and_end();
 }
