@@ -28,7 +28,8 @@
  * Repeated calls. If a connection ends, the client cannot know whether a call
  * was executed. It sends the call again with `again` set. The server then takes
  * the state that the call would have left, such as EEXIST after fwd.make, for
- * its success.
+ * its success. Nodes have a mark of the call that has made them, so that a call
+ * does not take the node of another one for its own.
  */
 #ifndef HG_EXAMPLES_FORWARD_H
 #define HG_EXAMPLES_FORWARD_H

@@ -59,7 +59,7 @@ static const char forwardd_help[] =
     "  hg_forwardd sm://files --export /srv/files\n"
     "  hg_forwardd zmq+tcp://10.0.0.1:7000 --export /srv/files --read-only\n";
 
-struct server server = {NULL, -1, false, false, 0};
+struct server server = {NULL, -1, false, false, 0, 0};
 
 /* ---- Options ---- */
 
@@ -174,6 +174,11 @@ static int forwardd_open_folder(const char *folder)
 
 static int forwardd_prepare(const char *folder)
 {
+    struct timespec now = {0, 0};
+
+    (void) clock_gettime(CLOCK_REALTIME, &now);
+    server.started =
+        (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
     server.is_root = geteuid() == 0;
     (void) umask(0);                 /* the client's kernel applies umasks */
     (void) signal(SIGXFSZ, SIG_IGN); /* a write gets EFBIG */

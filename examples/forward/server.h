@@ -36,6 +36,7 @@ struct server {
     bool read_only;
     bool is_root;         /* new files belong to the caller's uid and gid */
     uint64_t descriptors; /* that all sessions together may hold */
+    uint64_t started;     /* when, in nanoseconds of the time of day */
 };
 
 extern struct server server;

@@ -283,6 +283,15 @@ static int files_make_marked(
     return -error;
 }
 
+/* If the server was killed before it had marked the file, mark it now. */
+static void files_claim(const fwd_create_in_t *in, const struct node *parent)
+{
+    fwd_make_in_t make = {in->session, in->parent, in->name, NULL, 0,
+        S_IFREG | (in->mode & 07777), in->uid, in->gid, in->mark, in->again};
+
+    (void) names_claim(parent, &make);
+}
+
 /* Make the file and open it. Returns a descriptor or a negative errno. */
 static int files_make(const fwd_create_in_t *in, const struct node *parent)
 {
@@ -300,6 +309,8 @@ static int files_make(const fwd_create_in_t *in, const struct node *parent)
     (void) names_become(0, 0);
     if (fd >= 0)
         path_set_mark(fd, NULL, in->mark);
+    else if (fd == -EEXIST && in->again != 0)
+        files_claim(in, parent);
     return fd;
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -127,11 +128,56 @@ static int names_make_as(const struct node *parent, const fwd_make_in_t *in)
     }
 }
 
-/* Whether the call that comes again has made this node before. */
-static bool names_is_made(const fwd_make_in_t *in, const fwd_entry_t *entry)
+static uint64_t names_time(const fwd_time_t *time)
 {
-    return ((entry->attr.mode ^ in->mode) & S_IFMT) == 0 &&
-        entry->attr.atime.nanoseconds == in->mark;
+    return (uint64_t) time->seconds * 1000000000u +
+        (uint64_t) time->nanoseconds;
+}
+
+static bool names_has_target(const struct node *parent, const fwd_make_in_t *in)
+{
+    char *target = (char *) workers_buffer();
+    ssize_t size =
+        readlinkat(parent->fd, in->name, target, WORKERS_BUFFER_SIZE);
+
+    return in->target != NULL && size == (ssize_t) strlen(in->target) &&
+        memcmp(target, in->target, (size_t) size) == 0;
+}
+
+/* Whether a server that was killed before it set the mark can have made this
+ * node for the call. It is older than this server, is what the call makes, and
+ * nothing has used or changed it since: its times are equal. A node of another
+ * call has a mark, but another program can have made such a node. */
+static bool names_is_left(
+    const struct node *parent, const fwd_make_in_t *in, const fwd_attr_t *attr)
+{
+    uint64_t changed = names_time(&attr->ctime);
+
+    return changed <= server.started && names_time(&attr->atime) == changed &&
+        names_time(&attr->mtime) == changed &&
+        ((attr->mode ^ in->mode) & (S_IFMT | S_ISVTX | 0777)) == 0 &&
+        attr->uid == (server.is_root ? in->uid : (uint32_t) geteuid()) &&
+        attr->rdev == in->rdev && (!S_ISREG(attr->mode) || attr->size == 0) &&
+        (!S_ISLNK(attr->mode) || names_has_target(parent, in));
+}
+
+bool names_claim(const struct node *parent, const fwd_make_in_t *in)
+{
+    static pthread_mutex_t claims = PTHREAD_MUTEX_INITIALIZER;
+    fwd_attr_t attr;
+    bool made = false;
+
+    (void) pthread_mutex_lock(&claims);
+    if (path_status(parent->fd, in->name, &attr, NULL) == 0) {
+        made = ((attr.mode ^ in->mode) & S_IFMT) == 0 &&
+            attr.atime.nanoseconds == in->mark;
+        if (!made && names_is_left(parent, in, &attr)) {
+            path_set_mark(parent->fd, in->name, in->mark);
+            made = true;
+        }
+    }
+    (void) pthread_mutex_unlock(&claims);
+    return made;
 }
 
 /* 0 or an errno. */
@@ -155,7 +201,6 @@ int32_t names_make(struct job *job)
     const fwd_make_in_t *in = &job->in.make;
     fwd_entry_t *entry = &job->out.make.entry;
     struct node *parent;
-    bool again;
     int error = -path_check(in->name);
 
     if (error == 0 && in->mark > FWD_MARK_MAX)
@@ -166,13 +211,10 @@ int32_t names_make(struct job *job)
     if (parent == NULL)
         return FWD_FORGOTTEN;
     error = names_make_in(parent, in);
-    again = error == EEXIST && in->again != 0;
-    if (error == 0 || again)
+    if (error == EEXIST && in->again != 0 && names_claim(parent, in))
+        error = 0;
+    if (error == 0)
         error = names_enter(job->session, parent, in->name, entry);
-    if (error == 0 && again && !names_is_made(in, entry)) {
-        nodes_forget(job->session, entry->node, 1);
-        error = EEXIST;
-    }
     if (error == 0)
         (void) path_status(parent->fd, "", &job->out.make.parent, NULL);
     nodes_put(job->session, parent);

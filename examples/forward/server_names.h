@@ -15,6 +15,11 @@ int names_enter(struct session *session, const struct node *parent,
  * here. */
 int names_become(uint32_t uid, uint32_t gid);
 
+/* Whether a repeated call, which finds its name, has made the node before. The
+ * node then has the mark of the call. If the server was killed before it set
+ * the mark, this function sets it: no other call can claim the node then. */
+bool names_claim(const struct node *parent, const fwd_make_in_t *in);
+
 int32_t names_lookup(struct job *job);
 int32_t names_find(struct job *job);
 int32_t names_forget(struct job *job);

@@ -7,6 +7,7 @@
 #include <grp.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 #include "forward_client.h"
 
@@ -464,6 +465,120 @@ static fwd_entry_t repeat_create(struct forward_client *client)
     FORWARD_CALL(client, "create", create, &create, create, &created);
     HG_CHECK_EQ_INT(created.error, EINVAL);
     return entry;
+}
+
+/* Make a node in the folder, without the server. */
+static void leave(struct forward *both, const char *name, mode_t mode)
+{
+    char *path = forward_path(&both->server, name);
+
+    (void) umask(0);
+    HG_CHECK((S_ISDIR(mode)          ? mkdir(path, mode & 07777)
+                     : S_ISLNK(mode) ? symlink("target", path)
+                                     : mknod(path, mode, 0)) == 0);
+    free(path);
+}
+
+/* Make nodes such as a server leaves that is killed before it sets marks, and
+ * some that differ. */
+static void leave_nodes(struct forward *both)
+{
+    struct timespec times[2] = {{1, 0}, {0, UTIME_OMIT}};
+    char *path = forward_path(&both->server, "used");
+
+    leave(both, "dir", S_IFDIR | 0750);
+    leave(both, "link", S_IFLNK);
+    leave(both, "another", S_IFLNK);
+    leave(both, "fifo", S_IFIFO | 0600);
+    leave(both, "empty", S_IFREG | 0400);
+    leave(both, "lock", S_IFREG | 0600);
+    leave(both, "used", S_IFDIR | 0750);
+    HG_CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
+    free(path);
+    forward_put(&both->server, "full", "x", 1);
+}
+
+/* Make a folder without the server, after it was started. */
+static void leave_later(struct forward *both, const char *name)
+{
+    char *path = forward_path(&both->server, name);
+    struct timespec now, made;
+
+    (void) clock_gettime(CLOCK_REALTIME, &now);
+    for (;;) {
+        leave(both, name, S_IFDIR | 0750);
+        made = local_status(both, name).st_ctim;
+        if (made.tv_sec > now.tv_sec ||
+            (made.tv_sec == now.tv_sec && made.tv_nsec > now.tv_nsec))
+            break;
+        HG_CHECK(rmdir(path) == 0); /* the file system's clock ticks slowly */
+    }
+    free(path);
+}
+
+static int make_again(struct forward *both, const char *name, uint32_t mode,
+    const char *target, uint32_t mark)
+{
+    fwd_make_in_t in = {both->client.session, both->client.root, name, target,
+        0, mode, geteuid(), getegid(), mark, 1};
+    fwd_make_out_t out;
+
+    FORWARD_CALL(&both->client, "make", make, &in, make, &out);
+    return out.error;
+}
+
+static int create_again(
+    struct forward *both, const char *name, uint32_t flags, uint32_t mode)
+{
+    fwd_create_in_t in = {both->client.session, both->client.root, name,
+        flags | O_EXCL, mode, geteuid(), getegid(), 5, 1};
+    fwd_create_out_t out;
+
+    FORWARD_CALL(&both->client, "create", create, &in, create, &out);
+    return out.error;
+}
+
+/* A call that comes again takes the node that the killed server has made for
+ * it. Only one call does so, and only if the node is what it makes. */
+HG_TEST(a_repeated_call_finds_its_node_without_a_mark)
+{
+    struct forward both;
+    fwd_make_in_t make;
+    fwd_make_out_t made;
+    int fd;
+
+    memset(&both, 0, sizeof(both));
+    forward_make_folder(&both.server);
+    leave_nodes(&both);
+    forward_start_at(&both.server, "sm://forward-left", NULL);
+    forward_open(&both.client, &both.server);
+    leave_later(&both, "later");
+
+    make = (fwd_make_in_t){both.client.session, both.client.root, "dir", "", 0,
+        S_IFDIR | 0750, geteuid(), getegid(), 1, 0};
+    FORWARD_CALL(&both.client, "make", make, &make, make, &made);
+    HG_CHECK_EQ_INT(made.error, EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "dir", S_IFDIR | 0700, "", 1), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "dir", S_IFREG | 0750, "", 1), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "dir", S_IFDIR | 0750, "", 1), 0);
+    HG_CHECK_EQ_INT(make_again(&both, "dir", S_IFDIR | 0750, "", 2), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "dir", S_IFDIR | 0750, "", 1), 0);
+    HG_CHECK_EQ_INT(make_again(&both, "later", S_IFDIR | 0750, "", 1), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "used", S_IFDIR | 0750, "", 1), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "full", S_IFREG | 0644, "", 1), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "fifo", S_IFIFO | 0600, "", 1), 0);
+    HG_CHECK_EQ_INT(
+        make_again(&both, "another", S_IFLNK | 0777, "other", 1), EEXIST);
+    HG_CHECK_EQ_INT(make_again(&both, "link", S_IFLNK | 0777, "target", 1), 0);
+
+    HG_CHECK_EQ_INT(create_again(&both, "empty", O_RDONLY, 0400), 0);
+    /* A file that is opened for writing has its mark before its name. */
+    fd = open(both.server.folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    HG_CHECK_EQ_INT(
+        create_again(&both, "lock", O_RDWR, 0600), fd < 0 ? 0 : EEXIST);
+    if (fd >= 0)
+        (void) close(fd);
+    forward_end_both(&both);
 }
 
 /* A call that comes again finds the state that it left before. */

@@ -70,7 +70,7 @@ static struct {
     unsigned node_count, file_count;
 } fuzz;
 
-struct server server = {NULL, -1, false, false, 0};
+struct server server = {NULL, -1, false, false, 0, 0};
 
 /* The handlers run in this thread. */
 static struct worker fuzz_worker;
