@@ -174,8 +174,10 @@ static hg_return_t client_close(struct client *client, uint64_t file, bool keep)
     ret = HG_Forward(client->peer.addr, client->close_id, &in, &out, &request);
     if (ret != HG_SUCCESS)
         return peer_report("close", ret);
-    ret = peer_report(
-        "close", HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE));
+    ret = peer_wait(request);
+    if (ret == HG_CANCELED && peer_is_stopped())
+        ret = HG_Wait(request, CLIENT_CLOSE_MS, HG_STATUS_IGNORE);
+    ret = peer_report("close", ret);
     (void) HG_Request_free(request);
     return ret != HG_SUCCESS ? ret : client_check("close", out.error);
 }
