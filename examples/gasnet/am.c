@@ -444,7 +444,10 @@ static na_return_t am_received(const struct na_cb_info *info)
     if (ret == NA_SUCCESS) {
         (void) NA_Addr_free(
             gasnet_hg.boot.na_class, info->info.recv_unexpected.source);
-        am_deliver(bytes, (size_t) info->info.recv_unexpected.actual_buf_size);
+        /* A handler in gasnet_exit() could not reply. */
+        if (!atomic_load_explicit(&gasnet_hg.closing, memory_order_relaxed))
+            am_deliver(
+                bytes, (size_t) info->info.recv_unexpected.actual_buf_size);
     } else
         gasnet_hg_warn("a message is lost: %s", NA_Error_to_string(ret));
     ret = am_post(bytes);

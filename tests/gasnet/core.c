@@ -174,6 +174,38 @@ static void core_flood(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+/* ---- Exit ---- */
+
+static void core_echo(gasnet_token_t token)
+{
+    core_count++;
+    CHECK(gasnet_AMReplyShort0(token, 201) == GASNET_OK);
+}
+
+static void core_print_left(void)
+{
+    (void) printf("left\n");
+}
+
+/* The last node calls gasnet_exit() while requests arrive. */
+static void core_leaves(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {
+        HANDLER(200, core_echo), HANDLER(201, core_other)};
+    gasnet_node_t last;
+
+    START(table, 2, 0);
+    last = gasnet_nodes() - 1;
+    BARRIER();
+    if (gasnet_mynode() == last) {
+        CHECK(atexit(core_print_left) == 0);
+        GASNET_BLOCKUNTIL(core_count > 0);
+        gasnet_exit(7);
+    }
+    for (;;)
+        CHECK(gasnet_AMRequestShort0(last, 200) == GASNET_OK);
+}
+
 /* ---- Barriers ---- */
 
 static void *core_wait(void *arg)
@@ -216,4 +248,4 @@ static void core_barriers(int argc, char *argv[])
 
 const struct jobs_case jobs_core[] = {{"codes", core_codes},
     {"unregistered", core_unregistered}, {"flood", core_flood},
-    {"barriers", core_barriers}, {NULL, NULL}};
+    {"leaves", core_leaves}, {"barriers", core_barriers}, {NULL, NULL}};
