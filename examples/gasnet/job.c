@@ -206,11 +206,12 @@ char *gasnet_getenv(const char *name)
 /* ---- Handlers ---- */
 
 /* Enter the handlers with an index first: the others get what is free, from the
- * top, in the order of the table. */
-static bool job_enter_handlers(gasnet_handlerentry_t *table, int numentries)
+ * top, in the order of the table. Those of a call that failed are removed. */
+static int job_register(gasnet_handlerentry_t *table, int numentries)
 {
     int i, next = GASNET_HG_HANDLERS - 1;
 
+    memset(gasnet_hg.handlers, 0, sizeof(gasnet_hg.handlers));
     for (i = 0; i < numentries; i++) {
         unsigned index = table[i].index;
 
@@ -218,7 +219,7 @@ static bool job_enter_handlers(gasnet_handlerentry_t *table, int numentries)
             (index != 0 &&
                 (index < GASNET_HG_CLIENT_HANDLERS ||
                     gasnet_hg.handlers[index] != NULL)))
-            return false;
+            return GASNET_ERR_BAD_ARG;
         if (index != 0)
             gasnet_hg.handlers[index] = (void (*)(void)) table[i].fnptr;
     }
@@ -229,20 +230,11 @@ static bool job_enter_handlers(gasnet_handlerentry_t *table, int numentries)
             gasnet_hg.handlers[next] != NULL)
             next--;
         if (next < GASNET_HG_CLIENT_HANDLERS)
-            return false;
+            return GASNET_ERR_BAD_ARG;
         gasnet_hg.handlers[next] = (void (*)(void)) table[i].fnptr;
         table[i].index = (gasnet_handler_t) next;
     }
-    return true;
-}
-
-/* After a wrong table the client may try again. */
-static int job_register(gasnet_handlerentry_t *table, int numentries)
-{
-    if (job_enter_handlers(table, numentries))
-        return GASNET_OK;
-    memset(gasnet_hg.handlers, 0, sizeof(gasnet_hg.handlers));
-    return GASNET_ERR_BAD_ARG;
+    return GASNET_OK;
 }
 
 /* ---- The segment ---- */

@@ -140,6 +140,31 @@ static void core_codes(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+/* A segment that is too large; a client may then ask for a smaller one. */
+static void core_too_large(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {HANDLER(200, core_short)};
+
+    CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
+    CHECK(gasnet_attach(table, 1, (uintptr_t) 1 << 62, 0) ==
+        GASNET_ERR_RESOURCE);
+    CHECK(gasnet_attach(table, 1, (uintptr_t) 0 - GASNET_PAGESIZE, 0) ==
+        GASNET_ERR_RESOURCE);
+    CHECK(gasnet_attach(table, 1, GASNET_PAGESIZE, 0) == GASNET_OK);
+    BARRIER();
+    gasnet_exit(0);
+}
+
+/* The library has another gasnet.h than the program. */
+static void core_version(int argc, char *argv[])
+{
+    struct gasnet_hg_config other = gasnet_hg_config;
+
+    other.size++;
+    CHECK(gasnet_hg_init2(&other, &argc, &argv) == GASNET_ERR_BAD_ARG);
+    gasnet_exit(0);
+}
+
 /* ---- Handlers ---- */
 
 /* Node 0 uses an index that nobody has registered. */
@@ -247,5 +272,6 @@ static void core_barriers(int argc, char *argv[])
 }
 
 const struct jobs_case jobs_core[] = {{"codes", core_codes},
+    {"too_large", core_too_large}, {"version", core_version},
     {"unregistered", core_unregistered}, {"flood", core_flood},
     {"leaves", core_leaves}, {"barriers", core_barriers}, {NULL, NULL}};
