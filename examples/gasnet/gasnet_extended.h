@@ -239,7 +239,7 @@ gasnet_register_value_t gasnet_wait_syncnb_valget(
 
 /* ---- Synchronization ---- */
 
-/* Each of them polls, also if there is nothing to wait for: a program may spin
+/* gasnet_try_... poll, also if there is nothing to wait for: a program may spin
  * on one of them until a peer has written to its memory. */
 void gasnet_wait_syncnb(gasnet_handle_t handle);
 int gasnet_try_syncnb(gasnet_handle_t handle);

@@ -241,8 +241,9 @@ static inline bool gasnet_hg_has(
 
 /* ---- lock ---- */
 
-/* With GASNET_DEBUG: end the job if this thread must not communicate: it runs a
- * handler, holds a lock, or is in a no-interrupt section. */
+/* With GASNET_DEBUG: end the job if this thread must not communicate: the node
+ * has not attached, or the thread runs a handler, holds a lock, or is in a
+ * no-interrupt section. */
 void gasnet_hg_check_call(const char *what);
 
 /* As gasnet_hg_check_call(), for a reply. `may`: the token is that of a request

@@ -17,7 +17,10 @@
  *     with version 0.4: the begin or end of such a section in a handler, or
  *     while a lock is held; version 1.8 ignores these
  *
- * A lock that is initialized or destroyed twice ends the job always.
+ *     a lock is initialized twice
+ *     a call comes before gasnet_attach(), or an address is outside a segment
+ *
+ * A lock that is destroyed twice, or while it is locked, ends the job always.
  */
 #define _GNU_SOURCE
 #include "gasnet_hg.h"
@@ -187,6 +190,8 @@ void gasnet_hg_check_call(const char *what)
 {
     const struct gasnet_hg_thread *self = gasnet_hg_self();
 
+    if (!gasnet_hg.attached)
+        gasnet_hg_fatal("%s: called before gasnet_attach()", what);
     if (self->handlers > 0)
         gasnet_hg_fatal("%s: called in a handler", what);
     if (self->innermost != NULL)
@@ -200,8 +205,6 @@ void gasnet_hg_check(gasnet_node_t node, const void *remote, size_t nbytes)
 {
     if (!gasnet_hg.checked)
         return;
-    if (!gasnet_hg.attached)
-        gasnet_hg_fatal("a put or get before gasnet_attach()");
     gasnet_hg_check_call("a put, get or long message");
     if (node >= gasnet_hg_size)
         gasnet_hg_fatal("a put or get of node %u, but the job has %u nodes",

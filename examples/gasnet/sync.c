@@ -124,15 +124,23 @@ void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles)
 
 /* ---- Implicit handles ---- */
 
+/* The operations of a region are waited for by its handle. */
+static void sync_check_nbi(const char *what)
+{
+    sync_check(what);
+    if (gasnet_hg.checked && gasnet_hg_self()->region != NULL)
+        gasnet_hg_fatal("%s: called in an access region", what);
+}
+
 void gasnet_wait_syncnbi_gets(void)
 {
-    sync_check("gasnet_wait_syncnbi_gets");
+    sync_check_nbi("gasnet_wait_syncnbi_gets");
     gasnet_hg_wait_for(&gasnet_hg_self()->gets.pending);
 }
 
 void gasnet_wait_syncnbi_puts(void)
 {
-    sync_check("gasnet_wait_syncnbi_puts");
+    sync_check_nbi("gasnet_wait_syncnbi_puts");
     gasnet_hg_wait_for(&gasnet_hg_self()->puts.pending);
 }
 
@@ -146,7 +154,7 @@ static int sync_try(bool gets, bool puts)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
 
-    sync_check("gasnet_try_syncnbi");
+    sync_check_nbi("gasnet_try_syncnbi");
     (void) gasnet_hg_poll(0);
     return (!gets || sync_is_done(&self->gets)) &&
             (!puts || sync_is_done(&self->puts))
@@ -199,9 +207,11 @@ gasnet_handle_t gasnet_end_nbi_accessregion(void)
 gasnet_valget_handle_t gasnet_get_nb_val(
     gasnet_node_t node, const void *src, size_t nbytes)
 {
-    struct gasnet_hg_op *op = gasnet_hg_op_get(gasnet_hg_self());
+    struct gasnet_hg_op *op;
     gasnet_handle_t parts;
 
+    gasnet_hg_check(node, src, nbytes);
+    op = gasnet_hg_op_get(gasnet_hg_self());
     op->value = 0;
     parts = gasnet_get_nb(gasnet_hg_low(&op->value, nbytes), node, src, nbytes);
     op->next = parts;

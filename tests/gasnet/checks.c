@@ -115,6 +115,14 @@ CHECKS_CASE(put_outside,
     gasnet_put_val(0, (char *) checks_segments[0].addr + GASNET_PAGESIZE, 1, 1))
 CHECKS_CASE(get_before,
     (void) gasnet_get_val(0, (char *) checks_segments[0].addr - 1, 2))
+CHECKS_CASE(value_outside,
+    (void) gasnet_get_nb_val(
+        0, (char *) checks_segments[0].addr + GASNET_PAGESIZE - 1, 2))
+CHECKS_CASE(memset_outside,
+    gasnet_memset(0, checks_segments[0].addr, 0, GASNET_PAGESIZE + 1))
+CHECKS_CASE(long_outside,
+    (void) gasnet_AMRequestLong0(0, 205, checks_segments, 8,
+        (char *) checks_segments[0].addr + GASNET_PAGESIZE - 7))
 CHECKS_CASE(put_node, gasnet_put_val(99, checks_segments[0].addr, 1, 1))
 CHECKS_CASE(wait_alone, (void) gasnet_barrier_wait(0, 0))
 CHECKS_CASE(notify_twice, gasnet_barrier_notify(0, 0);
@@ -122,6 +130,16 @@ CHECKS_CASE(notify_twice, gasnet_barrier_notify(0, 0);
 CHECKS_CASE(regions_nest, gasnet_begin_nbi_accessregion();
             gasnet_begin_nbi_accessregion())
 CHECKS_CASE(region_ends, (void) gasnet_end_nbi_accessregion())
+CHECKS_CASE(region_waits, gasnet_begin_nbi_accessregion();
+            gasnet_wait_syncnbi_all())
+CHECKS_CASE(region_tries, gasnet_begin_nbi_accessregion();
+            (void) gasnet_try_syncnbi_puts())
+
+static void checks_early(int argc, char *argv[])
+{
+    CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
+    gasnet_barrier_notify(0, 0);
+}
 
 const struct jobs_case jobs_checks[] = {{"lock_twice", checks_lock_twice},
     {"try_twice", checks_try_twice}, {"unlock_order", checks_unlock_order},
@@ -139,6 +157,11 @@ const struct jobs_case jobs_checks[] = {{"lock_twice", checks_lock_twice},
     {"resume_free", checks_resume_free},
     {"request_locked", checks_request_locked},
     {"request_held", checks_request_held}, {"put_locked", checks_put_locked},
+    {"value_outside", checks_value_outside},
+    {"memset_outside", checks_memset_outside},
+    {"long_outside", checks_long_outside},
+    {"region_waits", checks_region_waits},
+    {"region_tries", checks_region_tries}, {"early", checks_early},
     {"put_outside", checks_put_outside}, {"get_before", checks_get_before},
     {"put_node", checks_put_node}, {"wait_alone", checks_wait_alone},
     {"notify_twice", checks_notify_twice},

@@ -146,8 +146,8 @@ static void core_too_large(int argc, char *argv[])
     gasnet_handlerentry_t table[] = {HANDLER(200, core_short)};
 
     CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
-    CHECK(gasnet_attach(table, 1, (uintptr_t) 1 << 62, 0) ==
-        GASNET_ERR_RESOURCE);
+    CHECK(
+        gasnet_attach(table, 1, (uintptr_t) 1 << 62, 0) == GASNET_ERR_RESOURCE);
     CHECK(gasnet_attach(table, 1, (uintptr_t) 0 - GASNET_PAGESIZE, 0) ==
         GASNET_ERR_RESOURCE);
     CHECK(gasnet_attach(table, 1, GASNET_PAGESIZE, 0) == GASNET_OK);
