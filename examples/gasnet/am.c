@@ -360,7 +360,7 @@ static bool am_is_valid(const struct am_header *header, size_t size)
     size_t front = am_header_size(header->nargs);
 
     return header->kind <= AM_SLOT && header->nargs <= AM_MAX_ARGS &&
-        header->flags <= (AM_REPLY | AM_PLACED) &&
+        header->flags <= (AM_REPLY | AM_PLACED) && header->zero == 0 &&
         header->source < gasnet_hg_size && header->source != gasnet_hg_rank &&
         header->returns <= GASNET_HG_CREDITS && size >= front &&
         size - front == (carries ? header->length : 0) &&

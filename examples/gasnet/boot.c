@@ -465,8 +465,9 @@ static bool boot_take_card(struct boot_run *run)
     size_t size = run->recv.size;
     uint32_t rank, nodes;
 
-    if (size <= BOOT_CARD_HEADER || run->recv.tag != GASNET_HG_TAG_BOOT ||
-        memcmp(card, BOOT_MAGIC, 4) != 0 || card[size - 1] != '\0') {
+    if (size <= BOOT_CARD_HEADER + 1 || run->recv.tag != GASNET_HG_TAG_BOOT ||
+        memcmp(card, BOOT_MAGIC, 4) != 0 || card[BOOT_CARD_HEADER] == '\0' ||
+        card[size - 1] != '\0') {
         (void) boot_fail(run->boot, "dropped a message of another program");
         return false;
     }
@@ -540,8 +541,9 @@ static int boot_send_table(struct boot_run *run)
     return GASNET_OK;
 }
 
-/* Give each string of `size` bytes its row in the table. Returns how many there
- * are. The strings are at the begin of the table: the last one moves first. */
+/* Give each string of `size` bytes its row in the table, if all are there.
+ * Returns how many there are; UINT32_MAX: the table is malformed. The strings
+ * are at the begin of the table: the last one moves first. */
 static uint32_t boot_unpack(struct boot_run *run, size_t size)
 {
     const char *strings = run->table[0];
@@ -551,15 +553,17 @@ static uint32_t boot_unpack(struct boot_run *run, size_t size)
 
     for (at = 0; at < size; at++)
         count += strings[at] == '\0';
-    if (count != run->boot->size || strings[size - 1] != '\0')
+    if (count < run->boot->size)
         return count;
+    if (count > run->boot->size || strings[size - 1] != '\0')
+        return UINT32_MAX;
     for (row = count, at = size; row-- > 0;) {
         size_t end = at;
 
         for (at--; at > 0 && strings[at - 1] != '\0'; at--)
             continue;
         if (end - at > NA_MAX_ADDR_LEN)
-            return 0;
+            return UINT32_MAX;
         memmove(run->table[row], strings + at, end - at);
     }
     return count;
