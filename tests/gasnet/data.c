@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define DATA_HANDLES 65535
+#define DATA_MOST ((size_t) 200000) /* bytes of one operation */
 
 static gasnet_seginfo_t *data_segments;
 
@@ -153,6 +154,139 @@ static void data_values(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+/* ---- Sizes ---- */
+
+/* The bytes at `at` are those that data_fill() wrote. */
+static int data_is(const unsigned char *at, size_t size, unsigned seed)
+{
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        if (at[i] != (unsigned char) (i * 7 + seed))
+            return 0;
+    return 1;
+}
+
+static void data_fill(unsigned char *at, size_t size, unsigned seed)
+{
+    size_t i;
+
+    for (i = 0; i < size; i++)
+        at[i] = (unsigned char) (i * 7 + seed);
+}
+
+/* The three puts whose source may change when they return. */
+static gasnet_handle_t data_put(int way, gasnet_node_t peer,
+    unsigned char *there, unsigned char *here, size_t size)
+{
+    gasnet_handle_t handle = GASNET_INVALID_HANDLE;
+
+    if (way == 0)
+        gasnet_put(peer, there, here, size);
+    else if (way == 1)
+        handle = gasnet_put_nb(peer, there, here, size);
+    else
+        gasnet_put_nbi(peer, there, here, size);
+    memset(here, 0xee, size);
+    return handle;
+}
+
+static void data_put_bulk(int way, gasnet_node_t peer, unsigned char *there,
+    unsigned char *here, size_t size)
+{
+    if (way == 0)
+        gasnet_put_bulk(peer, there, here, size);
+    else if (way == 1)
+        gasnet_wait_syncnb(gasnet_put_nb_bulk(peer, there, here, size));
+    else
+        gasnet_put_nbi_bulk(peer, there, here, size);
+    while (gasnet_try_syncnbi_puts() != GASNET_OK)
+        continue;
+}
+
+static void data_get(int way, gasnet_node_t peer, unsigned char *there,
+    unsigned char *here, size_t size)
+{
+    gasnet_handle_t handle = GASNET_INVALID_HANDLE;
+
+    memset(here, 0, size);
+    if (way == 0)
+        gasnet_get(here, peer, there, size);
+    else if (way == 1)
+        handle = gasnet_get_nb(here, peer, there, size);
+    else if (way == 2)
+        gasnet_get_nbi(here, peer, there, size);
+    else if (way == 3)
+        gasnet_get_bulk(here, peer, there, size);
+    else if (way == 4)
+        handle = gasnet_get_nb_bulk(here, peer, there, size);
+    else
+        gasnet_get_nbi_bulk(here, peer, there, size);
+    while (gasnet_try_syncnb(handle) != GASNET_OK ||
+        gasnet_try_syncnbi_gets() != GASNET_OK)
+        continue;
+}
+
+static void data_memset(
+    int way, gasnet_node_t peer, unsigned char *there, int value, size_t size)
+{
+    if (way == 0)
+        gasnet_memset(peer, there, value, size);
+    else if (way == 1)
+        gasnet_wait_syncnb(gasnet_memset_nb(peer, there, value, size));
+    else
+        gasnet_memset_nbi(peer, there, value, size);
+    gasnet_wait_syncnbi_all();
+}
+
+/* Each put, get and memset of one size: at odd addresses, and not a byte more
+ * than that. */
+static void data_move(
+    gasnet_node_t peer, unsigned char *there, unsigned char *here, size_t size)
+{
+    int way;
+
+    for (way = 0; way < 6; way++) {
+        unsigned seed = (unsigned) size + (unsigned) way;
+
+        gasnet_put_val(peer, there + size, 0x5a, 1);
+        data_fill(here, size, seed);
+        if (way < 3)
+            gasnet_wait_syncnb(data_put(way, peer, there, here, size));
+        else
+            data_put_bulk(way - 3, peer, there, here, size);
+        gasnet_wait_syncnbi_puts();
+        here[size] = 0xa5;
+        data_get(way, peer, there, here, size);
+        CHECK(data_is(here, size, seed) && here[size] == 0xa5);
+        data_memset(way % 3, peer, there, way + 1, size);
+        CHECK(gasnet_get_val(peer, there + size, 1) == 0x5a);
+        if (size > 0) {
+            CHECK(gasnet_get_val(peer, there, 1) == (unsigned) way + 1);
+            CHECK(gasnet_get_val(peer, there + size - 1, 1) ==
+                (unsigned) way + 1);
+        }
+    }
+}
+
+static void data_sizes(int argc, char *argv[])
+{
+    static const size_t sizes[] = {0, 1, 8, 64, 65, 65536, 65537, DATA_MOST};
+    unsigned char *here = (unsigned char *) malloc(DATA_MOST + 2);
+    gasnet_node_t peer;
+    char *there;
+    size_t i;
+
+    data_start(argc, argv, (uintptr_t) 1 << 20);
+    there = data_there(&peer);
+    CHECK(here != NULL);
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        data_move(peer, (unsigned char *) there + 3, here + 1, sizes[i]);
+    BARRIER();
+    free(here);
+    gasnet_exit(0);
+}
+
 /* ---- Threads ---- */
 
 #define DATA_THREADS 4
@@ -198,4 +332,4 @@ static void data_threads(int argc, char *argv[])
 
 const struct jobs_case jobs_data[] = {{"sparse", data_sparse},
     {"in_flight", data_in_flight}, {"values", data_values},
-    {"threads", data_threads}, {NULL, NULL}};
+    {"sizes", data_sizes}, {"threads", data_threads}, {NULL, NULL}};
