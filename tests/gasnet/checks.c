@@ -3,9 +3,12 @@
  * checks: mistakes that end the job with words when GASNET_DEBUG is set. The
  * script compares the words. A case that returns has not been noticed.
  */
+#define _GNU_SOURCE
 #define GASNET_PAR 1
 #define GASNET_DEBUG 1
 #define GASNET_SPEC 4
+#include <unistd.h>
+
 #include "jobs.h"
 
 static gasnet_hsl_t checks_a = GASNET_HSL_INITIALIZER;
@@ -135,6 +138,25 @@ CHECKS_CASE(region_waits, gasnet_begin_nbi_accessregion();
 CHECKS_CASE(region_tries, gasnet_begin_nbi_accessregion();
             (void) gasnet_try_syncnbi_puts())
 
+/* Longer than a second: a warning. */
+static void checks_lock_long(int argc, char *argv[])
+{
+    checks_start(argc, argv);
+    gasnet_hsl_lock(&checks_a);
+    (void) usleep(1100000);
+    gasnet_hsl_unlock(&checks_a);
+    gasnet_exit(0);
+}
+
+static void checks_hold_long(int argc, char *argv[])
+{
+    checks_start(argc, argv);
+    gasnet_hold_interrupts();
+    (void) usleep(1100000);
+    gasnet_resume_interrupts();
+    gasnet_exit(0);
+}
+
 static void checks_early(int argc, char *argv[])
 {
     CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
@@ -162,6 +184,7 @@ const struct jobs_case jobs_checks[] = {{"lock_twice", checks_lock_twice},
     {"long_outside", checks_long_outside},
     {"region_waits", checks_region_waits},
     {"region_tries", checks_region_tries}, {"early", checks_early},
+    {"lock_long", checks_lock_long}, {"hold_long", checks_hold_long},
     {"put_outside", checks_put_outside}, {"get_before", checks_get_before},
     {"put_node", checks_put_node}, {"wait_alone", checks_wait_alone},
     {"notify_twice", checks_notify_twice},

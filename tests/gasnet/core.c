@@ -106,6 +106,8 @@ static void core_wrong_arguments(void)
         0);
     CHECK(*gasnet_ErrorDesc(GASNET_ERR_NOT_READY) != '\0');
     CHECK(*gasnet_ErrorDesc(12345) != '\0');
+    CHECK(gasnet_getenv("PATH") == getenv("PATH"));
+    CHECK(gasnet_getenv("GASNET_HG_NO_SUCH") == NULL);
 }
 
 /* A table of another length than the job. */
@@ -199,6 +201,140 @@ static void core_flood(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+/* ---- Payloads ---- */
+
+#define CORE_SEGMENT ((uintptr_t) 1 << 20) /* requests, then replies */
+
+static gasnet_seginfo_t core_segments[8];
+static char *core_bytes; /* CORE_SEGMENT */
+static _Atomic unsigned core_replies;
+
+static int core_is_right(const void *payload, size_t size)
+{
+    return memcmp(payload, core_bytes, size) == 0;
+}
+
+static void core_medium(gasnet_token_t token, void *payload, size_t size)
+{
+    CHECK(core_is_right(payload, size));
+    CHECK(gasnet_AMReplyMedium0(token, 201, payload, size) == GASNET_OK);
+}
+
+static void core_long(gasnet_token_t token, void *payload, size_t size)
+{
+    size_t back = size <= gasnet_AMMaxLongReply() ? size : 0;
+    gasnet_node_t source;
+
+    CHECK(core_is_right(payload, size));
+    CHECK(payload == core_segments[gasnet_mynode()].addr);
+    CHECK(gasnet_AMGetMsgSource(token, &source) == GASNET_OK);
+    CHECK(gasnet_AMReplyLong0(token, 201, payload, back,
+              (char *) core_segments[source].addr + CORE_SEGMENT / 2) ==
+        GASNET_OK);
+    /* A second reply is refused; GASNET_DEBUG ends the job. */
+    CHECK(gasnet_AMReplyShort0(token, 201) == GASNET_ERR_BAD_ARG);
+}
+
+static void core_reply(gasnet_token_t token, void *payload, size_t size)
+{
+    CHECK(core_is_right(payload, size));
+    CHECK(gasnet_AMReplyShort0(token, 201) == GASNET_ERR_BAD_ARG);
+    core_replies++;
+}
+
+static void core_short_request(gasnet_token_t token)
+{
+    CHECK(gasnet_AMReplyMedium0(token, 201, core_bytes, 1) == GASNET_OK);
+}
+
+static void core_payloads_start(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {HANDLER(200, core_medium),
+        HANDLER(201, core_reply), HANDLER(202, core_long),
+        HANDLER(203, core_short_request)};
+    size_t i;
+
+    START(table, 4, CORE_SEGMENT);
+    CHECK(gasnet_getSegmentInfo(core_segments, 8) == GASNET_OK);
+    core_bytes = (char *) malloc(CORE_SEGMENT);
+    CHECK(core_bytes != NULL);
+    for (i = 0; i < CORE_SEGMENT; i++)
+        core_bytes[i] = (char) (i * 7 + i / 256);
+    BARRIER();
+}
+
+/* Payloads of no byte, around the limits, and long ones of half a segment. */
+static void core_payloads(int argc, char *argv[])
+{
+    static const size_t sizes[] = {0, 1, 200, 224, 232, 233, 256, 257, 16384};
+    size_t medium, i, all[14] = {0};
+    gasnet_node_t peer;
+    unsigned sent = 0;
+
+    core_payloads_start(argc, argv);
+    peer = (gasnet_mynode() + 1) % gasnet_nodes();
+    medium = gasnet_AMMaxMedium();
+    memcpy(all, sizes, sizeof(sizes));
+    all[9] = medium - 1;
+    all[10] = medium;
+    all[11] = medium + 1;
+    all[12] = gasnet_AMMaxLongReply() < CORE_SEGMENT / 2
+        ? gasnet_AMMaxLongReply()
+        : CORE_SEGMENT / 2;
+    all[13] = CORE_SEGMENT / 2;
+    for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i] <= medium) {
+            CHECK(gasnet_AMRequestMedium0(peer, 200, core_bytes, all[i]) ==
+                GASNET_OK);
+            sent++;
+        }
+        CHECK(gasnet_AMRequestLong0(peer, 202, core_bytes, all[i],
+                  core_segments[peer].addr) == GASNET_OK);
+        sent++;
+        GASNET_BLOCKUNTIL(core_replies == sent);
+        CHECK(gasnet_AMRequestLongAsync0(peer, 202, core_bytes, all[i],
+                  core_segments[peer].addr) == GASNET_OK);
+        sent++;
+        GASNET_BLOCKUNTIL(core_replies == sent);
+    }
+    BARRIER();
+    gasnet_exit(0);
+}
+
+#define CORE_THREADS 4
+
+static void *core_send(void *arg)
+{
+    gasnet_node_t peer = (gasnet_mynode() + 1) % gasnet_nodes();
+    unsigned i, count = jobs_is_full() ? 100000 : 500;
+
+    for (i = 0; i < count; i++) {
+        CHECK(gasnet_AMRequestShort0(peer, 203) == GASNET_OK);
+        CHECK(gasnet_AMRequestMedium0(peer, 200, core_bytes, i % 600) ==
+            GASNET_OK);
+    }
+    *(unsigned *) arg += 2 * count;
+    return NULL;
+}
+
+/* Threads that send requests at the same time run each other's handlers. */
+static void core_senders(int argc, char *argv[])
+{
+    pthread_t threads[CORE_THREADS];
+    unsigned sent[CORE_THREADS] = {0}, all = 0, i;
+
+    core_payloads_start(argc, argv);
+    for (i = 0; i < CORE_THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, core_send, &sent[i]) == 0);
+    for (i = 0; i < CORE_THREADS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        all += sent[i];
+    }
+    GASNET_BLOCKUNTIL(core_replies == all);
+    BARRIER();
+    gasnet_exit(0);
+}
+
 /* ---- Exit ---- */
 
 static void core_echo(gasnet_token_t token)
@@ -231,12 +367,76 @@ static void core_leaves(int argc, char *argv[])
         CHECK(gasnet_AMRequestShort0(last, 200) == GASNET_OK);
 }
 
+/* ---- Locks ---- */
+
+static void *core_try(void *arg)
+{
+    gasnet_hsl_t *hsl = (gasnet_hsl_t *) arg;
+
+    if (gasnet_hsl_trylock(hsl) != GASNET_OK)
+        return NULL;
+    gasnet_hsl_unlock(hsl);
+    return arg;
+}
+
+/* Whether another thread can lock it. */
+static int core_is_free(gasnet_hsl_t *hsl)
+{
+    pthread_t thread;
+    void *locked;
+
+    CHECK(pthread_create(&thread, NULL, core_try, hsl) == 0);
+    CHECK(pthread_join(thread, &locked) == 0);
+    return locked != NULL;
+}
+
+static void core_locks(int argc, char *argv[])
+{
+    static gasnet_hsl_t fixed = GASNET_HSL_INITIALIZER;
+    gasnet_hsl_t made, *all[2] = {&fixed, &made};
+    int i;
+
+    START(NULL, 0, 0);
+    gasnet_hsl_init(&made);
+    for (i = 0; i < 2; i++) {
+        CHECK(core_is_free(all[i]));
+        gasnet_hsl_lock(all[i]);
+        CHECK(!core_is_free(all[i]));
+        gasnet_hsl_unlock(all[i]);
+        CHECK(gasnet_hsl_trylock(all[i]) == GASNET_OK);
+        CHECK(!core_is_free(all[i]));
+        gasnet_hsl_unlock(all[i]);
+        CHECK(core_is_free(all[i]));
+    }
+    gasnet_hsl_destroy(&made);
+    gasnet_hsl_init(&made);
+    gasnet_hsl_destroy(&made);
+    gasnet_exit(0);
+}
+
 /* ---- Barriers ---- */
 
 static void *core_wait(void *arg)
 {
     CHECK(gasnet_barrier_wait(*(int *) arg, 0) == GASNET_OK);
     return NULL;
+}
+
+/* Nodes that agree until one waits for another name, or says so itself. */
+static void core_mismatches(int id)
+{
+    gasnet_node_t last = gasnet_nodes() - 1;
+
+    gasnet_barrier_notify(id, 0);
+    CHECK(gasnet_barrier_wait(gasnet_mynode() == last ? id + 1 : id, 0) ==
+        (gasnet_mynode() == last ? GASNET_ERR_BARRIER_MISMATCH : GASNET_OK));
+    gasnet_barrier_notify(
+        id, gasnet_mynode() == last ? GASNET_BARRIERFLAG_MISMATCH : 0);
+    CHECK(gasnet_barrier_wait(id, 0) == GASNET_ERR_BARRIER_MISMATCH);
+    gasnet_barrier_notify(0, GASNET_BARRIERFLAG_UNNAMED);
+    CHECK(gasnet_barrier_wait(
+              0, GASNET_BARRIERFLAG_UNNAMED | GASNET_BARRIERFLAG_MISMATCH) ==
+        GASNET_ERR_BARRIER_MISMATCH);
 }
 
 /* One thread notifies, another one waits; both forms of the calls. */
@@ -267,6 +467,7 @@ static void core_barriers(int argc, char *argv[])
         ret = gasnet_barrier_wait((int) gasnet_mynode());
         CHECK(ret ==
             (gasnet_nodes() == 1 ? GASNET_OK : GASNET_ERR_BARRIER_MISMATCH));
+        core_mismatches(i);
     }
     gasnet_exit(0);
 }
@@ -274,4 +475,6 @@ static void core_barriers(int argc, char *argv[])
 const struct jobs_case jobs_core[] = {{"codes", core_codes},
     {"too_large", core_too_large}, {"version", core_version},
     {"unregistered", core_unregistered}, {"flood", core_flood},
-    {"leaves", core_leaves}, {"barriers", core_barriers}, {NULL, NULL}};
+    {"payloads", core_payloads}, {"senders", core_senders},
+    {"locks", core_locks}, {"leaves", core_leaves}, {"barriers", core_barriers},
+    {NULL, NULL}};

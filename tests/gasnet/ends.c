@@ -5,6 +5,7 @@
 #define GASNET_SEQ 1
 #include "jobs.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -54,6 +55,34 @@ static void ends_runs(int argc, char *argv[])
     ends_work();
 }
 
+/* signal NUMBER: for which the program has no handler. It ends with 5 if the
+ * signal is ignored. */
+static void ends_signal(int argc, char *argv[])
+{
+    CHECK(argc > 1);
+    ends_start(argc, argv);
+    CHECK(raise((int) strtol(argv[1], NULL, 10)) == 0);
+    _exit(5);
+}
+
+static void ends_on_quit(int number)
+{
+    (void) number;
+    gasnet_exit(9);
+}
+
+/* The peer dies: this node, without a launcher, gets SIGQUIT. */
+static void ends_survives(int argc, char *argv[])
+{
+    ends_start(argc, argv);
+    CHECK(signal(SIGQUIT, ends_on_quit) != SIG_ERR);
+    BARRIER();
+    if (gasnet_mynode() == 0)
+        _exit(7);
+    for (;;)
+        CHECK(gasnet_AMPoll() == GASNET_OK);
+}
+
 /* exits WAY: how the nodes call gasnet_exit(). */
 static void ends_exits(int argc, char *argv[])
 {
@@ -83,5 +112,6 @@ static void ends_exits(int argc, char *argv[])
     ends_work();
 }
 
-const struct jobs_case jobs_ends[] = {
-    {"runs", ends_runs}, {"exits", ends_exits}, {NULL, NULL}};
+const struct jobs_case jobs_ends[] = {{"runs", ends_runs},
+    {"exits", ends_exits}, {"signal", ends_signal}, {"survives", ends_survives},
+    {NULL, NULL}};

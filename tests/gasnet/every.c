@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* every: all memory of a node is its segment. */
+/* every: all memory of a node is its segment; and what version 1.8 ignores,
+ * where 0.4 ends the job. */
 #define GASNET_SEQ 1
+#define GASNET_DEBUG 1
 #define GASNET_SEGMENT_EVERYTHING 1
 #include "jobs.h"
 
@@ -30,6 +32,31 @@ static void every_arrived(gasnet_token_t token, void *buf, size_t size)
 {
     (void) token;
     every_long += size == 256 && buf == (void *) every_static;
+}
+
+static void every_holds(gasnet_token_t token)
+{
+    (void) token;
+    gasnet_hold_interrupts();
+    gasnet_resume_interrupts();
+    gasnet_resume_interrupts();
+}
+
+/* No-interrupt sections in a handler, and while a lock is held. */
+static void every_ignored(int argc, char *argv[])
+{
+    static gasnet_hsl_t hsl = GASNET_HSL_INITIALIZER;
+    gasnet_handlerentry_t table[] = {HANDLER(200, every_holds)};
+
+    START(table, 1, 0);
+    gasnet_hold_interrupts();
+    gasnet_hsl_lock(&hsl);
+    gasnet_resume_interrupts();
+    gasnet_hold_interrupts();
+    gasnet_hsl_unlock(&hsl);
+    gasnet_resume_interrupts();
+    CHECK(gasnet_AMRequestShort0(gasnet_mynode(), 200) == GASNET_OK);
+    gasnet_exit(0);
 }
 
 /* Each node writes to the memory of the next one, which tells it where. */
@@ -68,4 +95,4 @@ static void every_memory(int argc, char *argv[])
 }
 
 const struct jobs_case jobs_every[] = {
-    {"everything", every_memory}, {NULL, NULL}};
+    {"everything", every_memory}, {"ignored", every_ignored}, {NULL, NULL}};
