@@ -176,8 +176,12 @@ static void exit_flush(void)
 
 void gasnet_exit(int exitcode)
 {
-    struct gasnet_hg_thread *self = gasnet_hg_self(), *nobody = NULL;
+    /* A signal handler must not wait for memory, or for exit_lock. */
+    static _Thread_local struct gasnet_hg_thread unknown;
+    struct gasnet_hg_thread *self = gasnet_hg_current, *nobody = NULL;
 
+    if (self == NULL)
+        self = &unknown;
     if (!atomic_compare_exchange_strong(&exit_by, &nobody, self)) {
         if (nobody == self) /* a function that exit() runs has called it */
             _exit(exit_code);

@@ -101,7 +101,7 @@ static const char run_help[] =
 struct run_stream {
     int fd; /* read end; -1: closed */
     size_t used;
-    char *bytes; /* RUN_LINE */
+    char *bytes; /* RUN_LINE, two more of a frame, and a NUL */
 };
 
 /* A node, or the launcher on a host. */
@@ -306,7 +306,7 @@ static int run_open_stream(struct run_stream *stream)
         RUN_FATAL("pipe: %s", strerror(errno));
     (void) fcntl(ends[0], F_SETFL, O_NONBLOCK);
     stream->fd = ends[0];
-    stream->bytes = (char *) run_alloc(1, RUN_LINE + 2);
+    stream->bytes = (char *) run_alloc(1, RUN_LINE + 3);
     return ends[1];
 }
 
