@@ -185,7 +185,7 @@ int gasnet_hg_try2(int id, int flags)
 {
     barrier_check("gasnet_barrier_try");
     if (!barrier_has_ended())
-        (void) gasnet_hg_poll(0);
+        gasnet_hg_poll();
     return barrier_has_ended() ? barrier_result(id, flags)
                                : GASNET_ERR_NOT_READY;
 }

@@ -41,8 +41,7 @@
 #define BOOT_MS 60000u     /* default of GASNET_HG_BOOT_MS */
 #define BOOT_READ_MS 1000u /* how often a file is read again */
 #define BOOT_RETRY_MS 50u
-#define BOOT_STEP_MS 100u /* one wait for progress */
-#define BOOT_MAX_NODES 65535u
+#define BOOT_STEP_MS 100u           /* one wait for progress */
 #define BOOT_QUEUE_BYTES (2u << 20) /* for each node */
 #define BOOT_NODE_FDS 4u            /* descriptors that a peer takes */
 
@@ -176,9 +175,9 @@ static int boot_rank(struct gasnet_boot *boot, bool *foreign_p)
             !boot_number(launchers[i][1], &boot->size))
             return boot_fail(boot, "%s and %s are not both numbers",
                 launchers[i][0], launchers[i][1]);
-        if (boot->size > BOOT_MAX_NODES || boot->rank >= boot->size)
+        if (boot->size > GASNET_MAXNODES || boot->rank >= boot->size)
             return boot_fail(boot, "%s is not below %s, or that is above %u",
-                launchers[i][0], launchers[i][1], BOOT_MAX_NODES);
+                launchers[i][0], launchers[i][1], GASNET_MAXNODES);
         *foreign_p = i > 0;
         return GASNET_OK;
     }

@@ -22,9 +22,11 @@
  *                         hold_interrupts() in a handler or with a lock held
  *                         is an error, not ignored
  *
- * All objects of a program may use one library. Operations on nodes of the same
- * host, whose segments are mapped here, are inline loads and stores; all others
- * are functions of the library.
+ * The object that calls gasnet_init() decides for the program whether several
+ * threads call at the same time, what the segment is, and whether the library
+ * checks. Objects with other macros may be linked with it. Operations on nodes
+ * of the same host, whose segments are mapped here, are inline loads and
+ * stores; all others are functions of the library.
  *
  * Threads: with GASNET_PAR any thread may call any function. Handlers run in
  * threads that poll or wait, several at a time.
@@ -66,7 +68,7 @@ extern "C" {
 #define GASNET_EXTENDED_NAME HG
 #define GASNET_EXTENDED_VERSION 1.0
 
-#define GASNET_MAXNODES 65536
+#define GASNET_MAXNODES 65535
 #define GASNET_ALIGNED_SEGMENTS 0
 #define GASNET_PAGESIZE 4096
 
@@ -191,8 +193,8 @@ typedef struct {
 
 /* Of release 1.14 and later. */
 typedef struct {
-    gasnet_node_t host;      /* the lowest node on the same host is the same */
-    gasnet_node_t supernode; /* nodes that map each other's segments */
+    gasnet_node_t host;      /* from 0, in the order of their first nodes */
+    gasnet_node_t supernode; /* the same number */
 } gasnet_nodeinfo_t;
 
 typedef struct {

@@ -94,6 +94,9 @@ void gasnet_boot_stop(struct gasnet_boot *boot);
 #define GASNET_HG_ROUNDS 17           /* of a barrier, and one more */
 
 #define GASNET_HG_CREDITS 64 /* of a sender at a peer: see am.c */
+/* A handle of all memory starts at address 1 and has no last byte. */
+#define GASNET_HG_ALL_START 1u
+#define GASNET_HG_ALL_SIZE (UINT64_MAX - 1)
 /* A segment that fits into the memory that peers on a host can map. */
 #define GASNET_HG_MAX_SEGMENT ((uintptr_t) 3 << 30)
 
@@ -274,9 +277,8 @@ void gasnet_hg_send_slot(gasnet_node_t node, unsigned round, uint32_t phase,
 
 /* ---- poll ---- */
 
-/* Move data, run handlers, advance the barrier. Returns whether anything
- * happened. `timeout_ms`: how long to sleep if not. */
-bool gasnet_hg_poll(unsigned timeout_ms);
+/* Move data, run handlers, advance the barrier. */
+void gasnet_hg_poll(void);
 
 /* Wait until `*pending` is 0. */
 static inline void gasnet_hg_wait_for(_Atomic uint32_t *pending)

@@ -20,10 +20,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A handle of all memory starts at address 1 and has no last byte. */
-#define JOB_ALL_START 1u
-#define JOB_ALL_SIZE (UINT64_MAX - 1)
-
 /* The card of a node, which it sends to all others in gasnet_attach(). */
 struct job_card {
     uint64_t start; /* of the handle's memory */
@@ -265,7 +261,7 @@ static int job_make_segment(
     if (gasnet_hg.whole) {
         gasnet_hg.segment.addr = NULL;
         gasnet_hg.segment.size = UINTPTR_MAX;
-        *start_p = (void *) (uintptr_t) JOB_ALL_START;
+        *start_p = (void *) (uintptr_t) GASNET_HG_ALL_START;
     } else {
         gasnet_hg.segment.addr = given ? base : memory + GASNET_PAGESIZE;
         gasnet_hg.segment.size = size;
@@ -282,13 +278,14 @@ static int job_register_memory(struct job_card *card, void *start)
 {
     na_class_t *na_class = gasnet_hg.boot.na_class;
     struct gasnet_hg_peer *self = &gasnet_hg.peers[gasnet_hg_rank];
-    uint64_t size =
-        gasnet_hg.whole ? JOB_ALL_SIZE : card->base + card->size - card->start;
+    uint64_t size = gasnet_hg.whole ? GASNET_HG_ALL_SIZE
+                                    : card->base + card->size - card->start;
     na_size_t bytes;
     na_return_t ret;
 
-    ret = NA_Mem_handle_create(na_class, (void *) (uintptr_t) JOB_ALL_START,
-        JOB_ALL_SIZE, NA_MEM_READWRITE, &gasnet_hg.everything);
+    ret =
+        NA_Mem_handle_create(na_class, (void *) (uintptr_t) GASNET_HG_ALL_START,
+            GASNET_HG_ALL_SIZE, NA_MEM_READWRITE, &gasnet_hg.everything);
     if (ret == NA_SUCCESS)
         ret = NA_Mem_handle_create(
             na_class, start, size, NA_MEM_READWRITE, &self->memory);
@@ -455,8 +452,7 @@ int gasnet_getSegmentInfo(gasnet_seginfo_t *table, int numentries)
     return GASNET_OK;
 }
 
-/* Hosts are counted from 0, in the order of their first nodes. A host is a
- * supernode, whether or not its segments are mapped. */
+/* A host is a supernode, whether or not its segments are mapped. */
 int gasnet_getNodeInfo(gasnet_nodeinfo_t *table, int numentries)
 {
     const uint32_t *hosts = gasnet_hg.boot.hosts;

@@ -120,9 +120,9 @@ int gasnet_hsl_trylock(gasnet_hsl_t *hsl)
 
 void gasnet_hsl_unlock(gasnet_hsl_t *hsl)
 {
-    struct gasnet_hg_thread *self = gasnet_hg_self();
-
     if (gasnet_hg.checked) {
+        struct gasnet_hg_thread *self = gasnet_hg_self();
+
         lock_check(hsl, "gasnet_hsl_unlock");
         if (__atomic_load_n(&hsl->owner, __ATOMIC_RELAXED) != self)
             gasnet_hg_fatal("gasnet_hsl_unlock: this thread does not hold the "

@@ -15,6 +15,7 @@
 #define POLL_BURST 16u   /* callbacks of one poll */
 #define POLL_YIELDS 200u /* polls without an event, before it sleeps */
 
+/* Returns whether anything happened. `timeout_ms`: how long to sleep if not. */
 static inline bool poll_once(unsigned timeout_ms)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
@@ -30,9 +31,9 @@ static inline bool poll_once(unsigned timeout_ms)
     return count > 0;
 }
 
-bool gasnet_hg_poll(unsigned timeout_ms)
+void gasnet_hg_poll(void)
 {
-    return poll_once(timeout_ms);
+    (void) poll_once(0);
 }
 
 int gasnet_AMPoll(void)
@@ -41,7 +42,7 @@ int gasnet_AMPoll(void)
         return GASNET_ERR_NOT_INIT;
     if (gasnet_hg.checked)
         gasnet_hg_check_call("gasnet_AMPoll");
-    (void) gasnet_hg_poll(0);
+    gasnet_hg_poll();
     return GASNET_OK;
 }
 

@@ -16,7 +16,6 @@
 #define RMA_COPY 65536u
 #define RMA_SMALL 64u       /* copies up to here are used again */
 #define RMA_IN_FLIGHT 4096u /* of all threads; more wait */
-#define RMA_ALL_START 1u    /* the address where all memory starts */
 
 /* A copy of the source, freed when all parts were put. */
 struct rma_copy {
@@ -114,8 +113,9 @@ static inline void rma_start(rma_start_t start, gasnet_node_t node,
 
     gasnet_hg_enter(self);
     ret = start(gasnet_hg.boot.na_class, gasnet_hg.boot.context, callback, arg,
-        gasnet_hg.everything, (uintptr_t) local - RMA_ALL_START, peer->memory,
-        (uintptr_t) remote - peer->start, nbytes, peer->addr, NA_OP_ID_IGNORE);
+        gasnet_hg.everything, (uintptr_t) local - GASNET_HG_ALL_START,
+        peer->memory, (uintptr_t) remote - peer->start, nbytes, peer->addr,
+        NA_OP_ID_IGNORE);
     gasnet_hg_leave(self);
     if (__builtin_expect(ret != NA_SUCCESS, 0))
         rma_failed(start, node, remote, nbytes, ret);

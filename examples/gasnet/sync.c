@@ -87,7 +87,7 @@ int gasnet_try_syncnb_all(gasnet_handle_t *handles, size_t numhandles)
     size_t done;
 
     sync_check("gasnet_try_syncnb");
-    (void) gasnet_hg_poll(0);
+    gasnet_hg_poll();
     return sync_sweep(handles, numhandles, &done) == 0 ? GASNET_OK
                                                        : GASNET_ERR_NOT_READY;
 }
@@ -97,7 +97,7 @@ int gasnet_try_syncnb_some(gasnet_handle_t *handles, size_t numhandles)
     size_t done, left;
 
     sync_check("gasnet_try_syncnb_some");
-    (void) gasnet_hg_poll(0);
+    gasnet_hg_poll();
     left = sync_sweep(handles, numhandles, &done);
     return done > 0 || left == 0 ? GASNET_OK : GASNET_ERR_NOT_READY;
 }
@@ -155,7 +155,7 @@ static int sync_try(bool gets, bool puts)
     struct gasnet_hg_thread *self = gasnet_hg_self();
 
     sync_check_nbi("gasnet_try_syncnbi");
-    (void) gasnet_hg_poll(0);
+    gasnet_hg_poll();
     return (!gets || sync_is_done(&self->gets)) &&
             (!puts || sync_is_done(&self->puts))
         ? GASNET_OK
