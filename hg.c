@@ -5512,9 +5512,10 @@ static na_return_t na_msg_accept(
     return ret == NA_SUCCESS ? ret : na_msg_refused(part, in, ret);
 }
 
-HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+/* `last` is a constant, so that each caller gets a copy without a branch. */
+static inline na_return_t na_msg_deliver(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
-    const void *data, na_size_t size)
+    const void *data, na_size_t size, bool last)
 {
     struct na_class_core *part = na_class_core_of(na_class);
     struct na_class_core *core = part->head;
@@ -5525,7 +5526,7 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
-        struct na_msg_in in = {source, data, size, tag, plane, target, false};
+        struct na_msg_in in = {source, data, size, tag, plane, target, last};
 
         ret = na_msg_accept(part, &in, ret);
     }
@@ -5533,21 +5534,21 @@ HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     return ret;
 }
 
+HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
+    struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
+    const void *data, na_size_t size)
+{
+    return na_msg_deliver(
+        na_class, source, plane, target, tag, data, size, false);
+}
+
 HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size)
 {
-    struct na_class_core *part = na_class_core_of(na_class);
-    struct na_msg_in in = {source, data, size, tag, plane, target, true};
-    na_return_t ret = NA_NOENTRY;
+    na_return_t ret =
+        na_msg_deliver(na_class, source, plane, target, tag, data, size, true);
 
-    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    hg_enter(part->head->lock);
-    if (plane == NA_MSG_RPC)
-        ret = na_sink_deliver(part->head, source, target, tag, data, size);
-    if (ret != NA_SUCCESS)
-        ret = na_msg_accept(part, &in, ret);
-    hg_leave(part->head->lock);
     assert(ret == NA_SUCCESS);
     return ret;
 }
