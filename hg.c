@@ -5612,11 +5612,13 @@ HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
     return arg;
 }
 
-/* Deliver queued messages to a new sink. */
+/* Deliver queued messages to a new sink. If it has no memory for one, the
+ * connection of the sender ends, which learns that way that it is lost. */
 static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
 {
     struct na_link *head = &core->inbox.kept[NA_INBOX_RPC];
     struct na_link *link = head->next;
+    na_return_t ret;
 
     assert(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
     while (link != head) {
@@ -5626,8 +5628,15 @@ static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
         if (kept->in.target != number)
             continue;
         na_msg_take(&core->inbox, kept);
-        (void) na_sink_deliver(core, kept->in.source, kept->in.target,
+        ret = na_sink_deliver(core, kept->in.source, kept->in.target,
             kept->in.tag, kept->in.data, kept->in.size);
+        if (ret != NA_SUCCESS) {
+            kept->in.last = true; /* no transport holds it */
+            (void) na_msg_refused(
+                na_class_core_of(kept->in.source->na_class), &kept->in, ret);
+            na_addr_abandon(kept->in.source);
+            link = head->next; /* the list may have changed */
+        }
         na_msg_free(kept);
     }
 }

@@ -1116,6 +1116,61 @@ HG_TEST(sink_receives_only_messages_for_its_id)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+static struct na_addr *core_abandoned;
+
+static void core_abandon(struct na_addr *addr)
+{
+    core_abandoned = addr;
+    addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
+}
+
+struct core_refusing {
+    unsigned calls;
+    struct core_sink sink;
+};
+
+static na_return_t core_lacks_memory(void *arg, struct na_addr *source,
+    na_tag_t tag, const void *data, na_size_t size)
+{
+    struct core_refusing *refusing = (struct core_refusing *) arg;
+
+    return ++refusing->calls == 2
+        ? NA_NOMEM
+        : core_receive(&refusing->sink, source, tag, data, size);
+}
+
+/* The sender of a call that is lost learns that by the end of its connection.
+ * Other calls are delivered. */
+HG_TEST(call_that_a_new_sink_refuses_ends_its_connection)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_class_core *core = na_class_core_of(na_class);
+    struct core_refusing refusing;
+    struct na_addr *peers[2];
+    uint8_t number;
+    unsigned i;
+
+    HG_CHECK(na_class != NULL);
+    memset(&refusing, 0, sizeof(refusing));
+    core->ops.addr_abandon = core_abandon;
+    for (i = 0; i < 2; i++)
+        peers[i] = na_addr_create(na_class, "self://peer", NA_FALSE);
+    for (i = 0; i < 4; i++)
+        HG_CHECK_OK(na_msg_arrived(
+            na_class, peers[i == 1], NA_MSG_RPC, 7, 1, &"abcd"[i], 1));
+    HG_CHECK_OK(
+        na_sink_open(na_class, 7, core_lacks_memory, NULL, &refusing, &number));
+    HG_CHECK_EQ_STR(refusing.sink.heard, "acd");
+    HG_CHECK(core_abandoned == peers[1]);
+    HG_CHECK(na_addr_is_dead(peers[1]) && !na_addr_is_dead(peers[0]));
+    HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
+    HG_CHECK_EQ_U64(core->inbox.queued_bytes, 0);
+    na_sink_close(na_class, number);
+    for (i = 0; i < 2; i++)
+        na_addr_unref(peers[i]);
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 HG_TEST(messages_without_memory_are_kept_by_the_transport)
 {
     na_class_t *na_class;
