@@ -3735,6 +3735,17 @@ static inline void na_context_leave(const struct na_context_core *context)
     hg_leave(context->queue.lock);
 }
 
+/* A receive or sink was added, or queued messages can be dropped: refused ones
+ * may be offered again. The lock is held. */
+static inline void na_core_retry(struct na_class_core *core)
+{
+    if (!core->inbox.held)
+        return;
+    core->inbox.held = false;
+    core->inbox.retry = true;
+    core->pub.core->wake(&core->pub);
+}
+
 /* Allocate a zeroed object: `before` bytes, then the public struct with its
  * extension. `size` is the transport's size of the latter. NULL: out of
  * memory. */
@@ -4515,8 +4526,10 @@ HG_PRIVATE na_return_t na_addr_take_back(
     }
     if (na_addr_is_dead(addr)) {
         hg_enter(core->lock);
-        if (na_addr_core_of(addr)->queued_bytes > 0)
+        if (na_addr_core_of(addr)->queued_bytes > 0) {
             core->inbox.has_dead = true; /* see na_msg_is_orphan */
+            na_core_retry(core);
+        }
         hg_leave(core->lock);
     }
     na_addr_unref(addr);
@@ -5313,16 +5326,6 @@ static na_return_t na_msg_keep(
     return NA_SUCCESS;
 }
 
-/* A receive or sink was added: refused messages may be offered again. */
-static void na_msg_retry(struct na_class_core *core)
-{
-    if (!core->inbox.held)
-        return;
-    core->inbox.held = false;
-    core->inbox.retry = true;
-    core->pub.core->wake(&core->pub);
-}
-
 /* ---- Arrivals ---- */
 
 /* Whether a receive may take a message from `source`. While its address is
@@ -5431,7 +5434,7 @@ static void na_msg_match_all(
                 (void) na_msg_match_kept(inbox, i, op);
         }
     }
-    na_msg_retry(core);
+    na_core_retry(core);
 }
 
 /* A receive waits for messages of an address. Returns whether receives may have
@@ -5658,7 +5661,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
         *number_p = (uint8_t) number;
         core->sinks[number] = sink;
         na_msg_hand_kept(core, number);
-        na_msg_retry(core);
+        na_core_retry(core);
     }
     hg_leave(core->lock);
     if (free)
@@ -5941,7 +5944,7 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
     }
-    na_msg_retry(core);
+    na_core_retry(core);
     return NA_SUCCESS;
 }
 

@@ -360,8 +360,10 @@ HG_PRIVATE na_return_t na_addr_take_back(
     }
     if (na_addr_is_dead(addr)) {
         hg_enter(core->lock);
-        if (na_addr_core_of(addr)->queued_bytes > 0)
+        if (na_addr_core_of(addr)->queued_bytes > 0) {
             core->inbox.has_dead = true; /* see na_msg_is_orphan */
+            na_core_retry(core);
+        }
         hg_leave(core->lock);
     }
     na_addr_unref(addr);

@@ -285,6 +285,17 @@ static inline void na_context_leave(const struct na_context_core *context)
     hg_leave(context->queue.lock);
 }
 
+/* A receive or sink was added, or queued messages can be dropped: refused ones
+ * may be offered again. The lock is held. */
+static inline void na_core_retry(struct na_class_core *core)
+{
+    if (!core->inbox.held)
+        return;
+    core->inbox.held = false;
+    core->inbox.retry = true;
+    core->pub.core->wake(&core->pub);
+}
+
 /* Allocate a zeroed object: `before` bytes, then the public struct with its
  * extension. `size` is the transport's size of the latter. NULL: out of
  * memory. */

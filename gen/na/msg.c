@@ -194,16 +194,6 @@ static na_return_t na_msg_keep(
     return NA_SUCCESS;
 }
 
-/* A receive or sink was added: refused messages may be offered again. */
-static void na_msg_retry(struct na_class_core *core)
-{
-    if (!core->inbox.held)
-        return;
-    core->inbox.held = false;
-    core->inbox.retry = true;
-    core->pub.core->wake(&core->pub);
-}
-
 /* ---- Arrivals ---- */
 
 /* Whether a receive may take a message from `source`. While its address is
@@ -312,7 +302,7 @@ static void na_msg_match_all(
                 (void) na_msg_match_kept(inbox, i, op);
         }
     }
-    na_msg_retry(core);
+    na_core_retry(core);
 }
 
 /* A receive waits for messages of an address. Returns whether receives may have
@@ -539,7 +529,7 @@ HG_PRIVATE na_return_t na_sink_open(struct na_class *na_class, int wanted,
         *number_p = (uint8_t) number;
         core->sinks[number] = sink;
         na_msg_hand_kept(core, number);
-        na_msg_retry(core);
+        na_core_retry(core);
     }
     hg_leave(core->lock);
     if (free)
@@ -822,7 +812,7 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     } else {
         hg_list_push(&inbox->receives[list], &op->link);
     }
-    na_msg_retry(core);
+    na_core_retry(core);
     return NA_SUCCESS;
 }
 

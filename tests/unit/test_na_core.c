@@ -844,9 +844,12 @@ HG_TEST(messages_of_a_dead_peer_that_can_be_received_stay)
     HG_CHECK_EQ_STR(got[0], "e");
     HG_CHECK_EQ_STR(got[1], "u");
     /* Without an address, nothing can receive the other one. */
+    (void) NA_Progress(na_class, context, 0);
     (void) core_fill(na_class, alive, true, UINT_MAX);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
+    HG_CHECK(!na_class_core_of(na_class)->inbox.retry);
     HG_CHECK_OK(NA_Addr_free(na_class, dead));
+    HG_CHECK(na_class_core_of(na_class)->inbox.retry);
     HG_CHECK(core_fill(na_class, alive, true, UINT_MAX) > 0);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
     na_addr_unref(dead);
