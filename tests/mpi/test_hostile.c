@@ -5,61 +5,14 @@
  * packet on each connection. Rank 2 sends some of them in place of rank 1. In
  * half of the cases rank 0 has called, in the others it was called.
  */
-#define _GNU_SOURCE 1
-#define HG_NA_PLUGIN_API 1
-#include <mpi.h>
-
-#include "conform/conform.h"
-#include "mpi/ranks.h"
+#include "mpi/raw.h"
 
 #include <ctype.h>
 #include <limits.h>
 #include <unistd.h>
 
-#define HEADER 40u
-#define PACKET 4000u
-#define TAG 16384
-#define BODY_TAG 24576
-#define MIB ((uint32_t) 1 << 20)
-#define BODY 5000 /* size of a message that has a body */
-#define FRAMES_LANE 1
-#define GREETING 1000000 /* tag of the first message of a caller */
-#define GO 1             /* tags between the ranks, not used by hg */
-#define PORT 2
 #define FORWARD 3
 #define ANY UINT_MAX
-
-enum { HELLO = 1, WELCOME, MESSAGE, FRAME, PULL, BYE, GONE, RESET };
-
-/* The fields of a header; a field that ends in _xor is XORed into the correct
- * value. */
-struct packet {
-    uint8_t magic_xor[2];
-    uint8_t version_xor;
-    uint8_t kind;
-    uint8_t plane;
-    uint16_t number;
-    uint32_t tag;
-    uint32_t size;
-    uint32_t id;
-    uint64_t to_xor;
-    uint64_t from_xor;
-    bool to_nobody; /* incarnation 0 */
-    bool from_nobody;
-    unsigned cut; /* missing bytes of the header */
-    size_t head;
-    const char *text; /* the header begins with it */
-};
-
-struct raw {
-    MPI_Comm comm; /* communicator with hg */
-    bool apart;    /* dynamic mode */
-    bool calls;
-    uint64_t to;
-    uint64_t from;
-    char port[MPI_MAX_PORT_NAME]; /* dynamic mode: hg's port, or ours */
-    unsigned turns;               /* of our port */
-};
 
 /* The state of the connection after the wrong packet. */
 enum after {
@@ -89,109 +42,6 @@ struct wrong {
 };
 
 /* ---- Rank 1 ---- */
-
-static void put(unsigned char *p, uint64_t value, unsigned count)
-{
-    while (count-- > 0) {
-        *p++ = (unsigned char) value;
-        value >>= 8;
-    }
-}
-
-static uint64_t get(const unsigned char *p, unsigned count)
-{
-    uint64_t value = 0;
-
-    while (count-- > 0)
-        value = value << 8 | p[count];
-    return value;
-}
-
-static size_t raw_make(const struct raw *raw, const struct packet *packet,
-    unsigned char bytes[2 * PACKET])
-{
-    memset(bytes, 'a', 2 * PACKET);
-    memset(bytes, 0, HEADER);
-    bytes[0] = 'h' ^ packet->magic_xor[0];
-    bytes[1] = 'm' ^ packet->magic_xor[1];
-    bytes[2] = 1 ^ packet->version_xor;
-    bytes[3] = packet->kind;
-    bytes[4] = packet->plane;
-    put(bytes + 6, packet->number, 2);
-    put(bytes + 8, packet->tag, 4);
-    put(bytes + 12, packet->size, 4);
-    put(bytes + 16, packet->id, 4);
-    put(bytes + 24, packet->to_nobody ? 0 : raw->to ^ packet->to_xor, 8);
-    put(bytes + 32, packet->from_nobody ? 0 : raw->from ^ packet->from_xor, 8);
-    if (packet->text != NULL)
-        memcpy(bytes + HEADER, packet->text, strlen(packet->text));
-    return HEADER - packet->cut + packet->head;
-}
-
-static void raw_send(struct raw *raw, const struct packet *packet)
-{
-    unsigned char bytes[2 * PACKET];
-    size_t size = raw_make(raw, packet, bytes);
-
-    HG_CHECK_EQ_INT(
-        MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw->comm), MPI_SUCCESS);
-}
-
-static void raw_say(struct raw *raw, uint8_t kind, uint32_t tag)
-{
-    const struct packet packet = {.kind = kind, .tag = tag};
-
-    raw_send(raw, &packet);
-}
-
-/* Receive the next packet; returns its kind. */
-static uint8_t raw_next(struct raw *raw, int *tag_p)
-{
-    unsigned char bytes[PACKET];
-
-    HG_CHECK_EQ_INT(
-        MPI_Recv(bytes, PACKET, MPI_BYTE, 0, TAG, raw->comm, MPI_STATUS_IGNORE),
-        MPI_SUCCESS);
-    raw->to = get(bytes + 32, 8);
-    *tag_p = (int) get(bytes + 8, 4);
-    return bytes[3];
-}
-
-/* Receive the next packet of this kind; returns its tag. Others are skipped. */
-static int raw_await(struct raw *raw, uint8_t kind)
-{
-    uint8_t got;
-    int tag;
-
-    while ((got = raw_next(raw, &tag)) != kind)
-        HG_CHECK(got != RESET);
-    return tag;
-}
-
-static void raw_tell(void)
-{
-    HG_CHECK_EQ_INT(
-        MPI_Send(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD), MPI_SUCCESS);
-}
-
-/* Wait until rank 0 reports so. */
-static void raw_wait(void)
-{
-    HG_CHECK_EQ_INT(
-        MPI_Recv(NULL, 0, MPI_BYTE, 0, GO, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-        MPI_SUCCESS);
-}
-
-static void raw_send_body(struct raw *raw, int tag, size_t size)
-{
-    void *bytes = malloc(size);
-
-    HG_CHECK(bytes != NULL);
-    memset(bytes, 'b', size);
-    HG_CHECK_EQ_INT(
-        MPI_Send(bytes, (int) size, MPI_BYTE, 0, tag, raw->comm), MPI_SUCCESS);
-    free(bytes);
-}
 
 static void raw_forward(struct raw *raw, const struct packet *packet)
 {
@@ -422,8 +272,6 @@ static void begin_too_late(struct raw *raw)
 
 /* ---- The table ---- */
 
-#define PREFIX "mpi+dynamic://"
-
 #define SHORT "it is shorter than a header"
 #define MAGIC "it does not begin with"
 #define VERSION "it has another version"
@@ -440,7 +288,6 @@ static void begin_too_late(struct raw *raw)
 #define LONG_BODY "cannot receive from"
 #define TAGS "it names no lane or no tag for a body"
 #define SILENT "it sent no HELLO"
-#define SILENT_MS 1000 /* half of the time until it is closed */
 #define NAME "not a name that a listener can have"
 
 /* Kinds of rows: refused, and the connection is reset; refused, and it
@@ -657,61 +504,12 @@ static bool wrong_applies(const struct wrong *wrong, bool apart, bool calls)
 
 /* ---- Rank 0 ---- */
 
-struct attack {
-    struct conform_end end;
-    bool apart;
-    bool called;
-    char name[NA_MAX_ADDR_LEN]; /* of rank 1, which rank 0 has not called */
-    char byte;
-};
-
-static void attack_go(void)
-{
-    HG_CHECK_EQ_INT(
-        MPI_Send(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD), MPI_SUCCESS);
-}
-
-/* Whether rank 1 has reported. */
-static bool attack_told(void)
-{
-    int flag = 0;
-
-    HG_CHECK_EQ_INT(MPI_Iprobe(1, GO, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE),
-        MPI_SUCCESS);
-    if (flag)
-        HG_CHECK_EQ_INT(MPI_Recv(NULL, 0, MPI_BYTE, 1, GO, MPI_COMM_WORLD,
-                            MPI_STATUS_IGNORE),
-            MPI_SUCCESS);
-    return flag != 0;
-}
-
-/* A receive that ends with the connection. */
-static void attack_watch(
-    struct attack *attack, struct conform_call *call, na_addr_t addr)
-{
-    memset(call, 0, sizeof(*call));
-    HG_CHECK_OK(NA_Msg_recv_expected(attack->end.na_class, attack->end.context,
-        conform_ended, call, &attack->byte, 1, addr, 9, NA_OP_ID_IGNORE));
-}
-
 static void attack_close(
     struct attack *attack, struct conform_call *call, na_addr_t addr)
 {
     memset(call, 0, sizeof(*call));
     HG_CHECK_OK(NA_Addr_terminate(attack->end.na_class, attack->end.context,
         conform_ended, call, addr, NA_OP_ID_IGNORE));
-}
-
-static na_addr_t attack_receive(struct attack *attack, na_tag_t tag)
-{
-    static char bytes[BODY];
-    struct conform_call call;
-
-    HG_CHECK_OK(
-        conform_recv(&attack->end, &call, false, bytes, sizeof(bytes), 0));
-    HG_CHECK_OK(conform_wait(&attack->end, &call));
-    HG_CHECK_EQ_U64(call.tag, tag);
-    return call.addr;
 }
 
 static na_addr_t attack_connect(struct attack *attack)
@@ -802,21 +600,6 @@ static void attack_name(struct attack *attack, const char *port)
             (size_t) snprintf(attack->name + used, sizeof(attack->name) - used,
                 isalnum(*port) ? "%c" : "%%%02X", *port);
     HG_CHECK(used < sizeof(attack->name));
-}
-
-static void attack_open_class(struct attack *attack)
-{
-    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
-
-    if (attack->apart)
-        info.lookup_ms = attack->called ? SILENT_MS : CONFORM_TIMEOUT;
-    info.max_queue_bytes = MIB; /* less than the lowest limit of a queue */
-    attack->end.na_class = NA_Initialize_opt(
-        attack->apart ? PREFIX : "mpi+static://", NA_TRUE, &info);
-    HG_CHECK(attack->end.na_class != NULL);
-    attack->end.context = NA_Context_create(attack->end.na_class);
-    HG_CHECK(attack->end.context != NULL);
-    HG_CHECK_OK(NA_Addr_self(attack->end.na_class, &attack->end.self));
 }
 
 static void attack_open(struct attack *attack)
@@ -1044,168 +827,6 @@ static void rank_all(bool apart, bool calls)
     default: rank_2(); break;
     }
     HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
-}
-
-/* ---- A class that does not listen ---- */
-
-/* Rank 1 connects for frames, and sends a message. */
-static void deaf_intrude(void)
-{
-    const struct packet hello = {.kind = HELLO, .plane = FRAMES_LANE};
-    struct raw raw = {.comm = MPI_COMM_WORLD, .from = 1000};
-
-    raw_send(&raw, &hello);
-    (void) raw_await(&raw, WELCOME);
-    raw_say(&raw, MESSAGE, GREETING);
-}
-
-HG_TEST_ROLE(deaf)
-{
-    struct conform_end end;
-    int level, rank;
-    unsigned ms = 0;
-
-    (void) argc;
-    (void) argv;
-    HG_CHECK_EQ_INT(
-        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
-    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
-    if (rank == 1) {
-        deaf_intrude();
-    } else {
-        end.na_class = NA_Initialize("mpi+static://", NA_FALSE);
-        HG_CHECK(end.na_class != NULL);
-        end.context = NA_Context_create(end.na_class);
-        HG_CHECK(end.context != NULL);
-        HG_CHECK_OK(NA_Addr_self(end.na_class, &end.self));
-        while (NA_Get_counter(end.na_class, "msg_dropped") == 0) {
-            HG_CHECK(ms++ < CONFORM_TIMEOUT);
-            (void) conform_turn(end.na_class, end.context, 1);
-        }
-        conform_close(&end);
-    }
-    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
-}
-
-HG_TEST(class_that_does_not_listen_takes_no_messages_of_strangers)
-{
-    HG_CHECK_EQ_INT(ranks_run(2, "deaf"), 0);
-}
-
-/* ---- A body that is not delivered ---- */
-
-/* Put bytes into memory of rank 0. Returns the tag of the body. */
-static int kept_put(struct raw *raw, const unsigned char handle[24], uint32_t n)
-{
-    static const unsigned char head[8] = {0x68, 0x52, 2, 2}; /* PUT */
-    const struct packet frame = {
-        .kind = FRAME, .tag = 48, .size = BODY, .id = n, .head = 48};
-    unsigned char bytes[2 * PACKET];
-    size_t size = raw_make(raw, &frame, bytes);
-
-    memset(bytes + HEADER, 0, 48);
-    memcpy(bytes + HEADER, head, sizeof(head));
-    memcpy(bytes + HEADER + 16, handle + 8, 8); /* the key */
-    put(bytes + HEADER + 32, BODY, 8);
-    HG_CHECK_EQ_INT(
-        MPI_Send(bytes, (int) size, MPI_BYTE, 0, TAG, raw->comm), MPI_SUCCESS);
-    return raw_await(raw, PULL);
-}
-
-/* Rank 1 puts into two memories of rank 0, which asks for the bodies, and does
- * not poll when they arrive. */
-static void kept_send(void)
-{
-    struct raw raw = {.comm = MPI_COMM_WORLD, .from = 1000};
-    unsigned char handles[2][24];
-    int tags[2];
-    unsigned i;
-
-    HG_CHECK_EQ_INT(MPI_Recv(handles, sizeof(handles), MPI_BYTE, 0, PORT,
-                        MPI_COMM_WORLD, MPI_STATUS_IGNORE),
-        MPI_SUCCESS);
-    raw_say(&raw, HELLO, 0);
-    (void) raw_await(&raw, WELCOME);
-    raw_say(&raw, MESSAGE, GREETING);
-    for (i = 0; i < 2; i++)
-        tags[i] = kept_put(&raw, handles[i], i + 1);
-    raw_tell();
-    raw_wait();
-    for (i = 0; i < 2; i++)
-        raw_send_body(&raw, tags[i], BODY);
-    raw_tell();
-    raw_wait();
-    for (i = 0; i < 2; i++)
-        (void) raw_await(&raw, FRAME); /* the answers */
-    raw_say(&raw, MESSAGE, GREETING);
-    raw_wait();
-    raw_say(&raw, RESET, 0);
-}
-
-static void kept_serve(void)
-{
-    static char memory[2][BODY];
-    struct attack attack = {.apart = false, .called = true};
-    struct conform_call watch, call;
-    unsigned char handles[2][24];
-    na_mem_handle_t mems[2];
-    na_addr_t peer;
-    unsigned i;
-
-    attack_open(&attack);
-    for (i = 0; i < 2; i++) {
-        mems[i] =
-            conform_memory(&attack.end, memory[i], BODY, NA_MEM_READWRITE);
-        HG_CHECK_OK(NA_Mem_register(attack.end.na_class, mems[i]));
-        HG_CHECK_OK(NA_Mem_handle_serialize(
-            attack.end.na_class, handles[i], sizeof(handles[i]), mems[i]));
-    }
-    HG_CHECK_EQ_INT(
-        MPI_Send(handles, sizeof(handles), MPI_BYTE, 1, PORT, MPI_COMM_WORLD),
-        MPI_SUCCESS);
-    peer = attack_receive(&attack, GREETING);
-    attack_watch(&attack, &watch, peer);
-    while (!attack_told())
-        (void) conform_turn(attack.end.na_class, attack.end.context, 1);
-    attack_go();
-    while (!attack_told())
-        continue; /* MPI receives the bodies */
-    HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mems[0]));
-    attack_go();
-    HG_CHECK_OK(conform_recv(&attack.end, &call, false, NULL, 0, 0));
-    while (call.ends == 0) {
-        HG_CHECK_EQ_INT(watch.ends, 0); /* the connection goes on */
-        (void) conform_turn(attack.end.na_class, attack.end.context, 1);
-    }
-    for (i = 0; i < BODY; i++) /* all bodies were copied */
-        HG_CHECK_EQ_INT(memory[1][i], 'b');
-    HG_CHECK_OK(NA_Mem_handle_free(attack.end.na_class, mems[1]));
-    attack_go();
-    HG_CHECK_RET(conform_wait(&attack.end, &watch), NA_DISCONNECT);
-    HG_CHECK_OK(NA_Addr_free(attack.end.na_class, call.addr));
-    HG_CHECK_OK(NA_Addr_free(attack.end.na_class, peer));
-    conform_close(&attack.end);
-}
-
-HG_TEST_ROLE(kept)
-{
-    int level, rank;
-
-    (void) argc;
-    (void) argv;
-    HG_CHECK_EQ_INT(
-        MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level), MPI_SUCCESS);
-    HG_CHECK_EQ_INT(MPI_Comm_rank(MPI_COMM_WORLD, &rank), MPI_SUCCESS);
-    if (rank == 1)
-        kept_send();
-    else
-        kept_serve();
-    HG_CHECK_EQ_INT(MPI_Finalize(), MPI_SUCCESS);
-}
-
-HG_TEST(memory_of_a_body_that_arrived_can_be_withdrawn)
-{
-    HG_CHECK_EQ_INT(ranks_run(2, "kept"), 0);
 }
 
 /* ---- The cases ---- */
