@@ -3724,6 +3724,24 @@ static const char *na_mpi_dispatch_packet(
     return why;
 }
 
+/* A HELLO has made no peer: send the last packet of its connection. */
+static void na_mpi_turn_away(
+    struct na_mpi_class *self, const struct na_mpi_packet *packet)
+{
+    struct na_mpi_addr nobody;
+
+    memset(&nobody, 0, sizeof(nobody));
+    nobody.base.name = "a peer";
+    nobody.channel = packet->channel;
+    nobody.rank = packet->rank;
+    nobody.number = packet->header.number;
+    atomic_store(&nobody.incarnation, packet->header.from);
+    na_mpi_lock();
+    if (packet->channel->peer == NULL)
+        na_mpi_channel_leave(self, &nobody);
+    na_mpi_unlock();
+}
+
 /* Handle the packet in a slot. False: it must be dispatched again. */
 static bool na_mpi_dispatch(struct na_mpi_class *self,
     struct na_mpi_channel *channel, const struct na_mpi_slot *slot)
@@ -3740,6 +3758,8 @@ static bool na_mpi_dispatch(struct na_mpi_class *self,
         packet.head = slot->bytes + NA_MPI_HEADER;
         packet.head_size = slot->size - NA_MPI_HEADER;
         why = na_mpi_dispatch_packet(self, &packet);
+        if (packet.header.kind == NA_MPI_HELLO)
+            na_mpi_turn_away(self, &packet);
     } else {
         na_mpi_unlock();
     }

@@ -31,12 +31,13 @@ struct wrong {
     void (*act)(struct raw *raw); /* called instead of sending one packet */
     /* Packets that are dropped as of an unknown peer. */
     unsigned stale;
-    bool early;   /* before the connection is established */
-    bool offered; /* hg has offered us a body */
-    bool closing; /* and then closes the connection */
-    bool lost;    /* and learns that the body is lost */
-    bool again;   /* and then sends once more */
-    bool other;   /* rank 2 sends it */
+    bool early;       /* before the connection is established */
+    bool turned_away; /* which ends then */
+    bool offered;     /* hg has offered us a body */
+    bool closing;     /* and then closes the connection */
+    bool lost;        /* and learns that the body is lost */
+    bool again;       /* and then sends once more */
+    bool other;       /* rank 2 sends it */
     enum after after;
     enum where where;
 };
@@ -95,6 +96,8 @@ static void raw_connect(struct raw *raw, const struct wrong *wrong)
         (void) raw_await(raw, HELLO);
     if (wrong->early)
         raw_send(raw, &wrong->packet);
+    if (wrong->turned_away)
+        raw_meet(raw); /* after a GONE of hg */
     if (raw->calls) {
         raw_say(raw, HELLO, 0);
         (void) raw_await(raw, WELCOME);
@@ -319,7 +322,7 @@ static void begin_too_late(struct raw *raw)
     }
 #define MISNAMED(what_, text_, head_) \
     { \
-        .what = what_, .why = NAME, .early = true, \
+        .what = what_, .why = NAME, .early = true, .turned_away = true, \
         .where = CALLING_IN_DYNAMIC, .packet = { \
             .kind = HELLO, \
             .text = text_, \
