@@ -150,13 +150,13 @@ struct na_init_info {
     /** Bytes of messages that wait for a receive, and about 80 more for each.
      * Peers share it: one alone may use all of it, all together at most twice
      * as much. Beyond it the sender waits. The transport then keeps messages
-     * for each peer: 1 MiB and one message over ZeroMQ and libfabric, 8 more
-     * messages over MPI. When a connection ends, these messages are added to
-     * the queue, past the limit by up to 64 MiB for all such peers. Messages
-     * past that are dropped, counted ("msg_dropped") and logged. If space is
-     * needed, expected messages of a dead peer are dropped in the same way if
-     * the application has no address of it: no receive can get them. Default:
-     * 64 MiB. */
+     * for each peer: 1 MiB and one message over ZeroMQ and libfabric; 8 MiB of
+     * messages up to 3,960 bytes, and 9 longer ones, over MPI. When a
+     * connection ends, in order or not, these messages are added to the queue,
+     * past the limit by up to 64 MiB for all such peers. Messages past that are
+     * dropped, counted ("msg_dropped") and logged. If space is needed, expected
+     * messages of a dead peer are dropped in the same way if the application
+     * has no address of it: no receive can get them. Default: 64 MiB. */
     size_t max_queue_bytes;
     /** Milliseconds until a silent peer is unreachable. Over most providers of
      * libfabric a peer that refuses is silent, too. ZeroMQ closes an accepted

@@ -83,15 +83,17 @@
 #define NA_MPI_FEW_SLOTS 4u /* ... that has a single peer */
 /* Maximum size of a message, and of data in a frame. */
 #define NA_MPI_MSG_MAX ((na_size_t) 16 << 20)
-/* Minimum of bytes of packets that may wait in an inbox: more than a correct
- * peer sends. After half a window at most, it offers a body; NA_MPI_PULLS of
- * them may be requested, and then a window more is sent. */
+/* Bytes of packets that may wait in an inbox: more than a correct peer sends.
+ * After half a window at most, it offers a body; NA_MPI_PULLS of them may be
+ * requested, and then a window more is sent. Of frames there may be more: as
+ * many as of messages in the queue of the class. */
 #define NA_MPI_INBOX ((size_t) 8 << 20)
 /* Bytes of messages that a peer has not received at which a sender stops. Each
  * message counts NA_MPI_COST more for its memory. */
 #define NA_MPI_WINDOW ((uint64_t) 1 << 20)
 #define NA_MPI_COST 128u
-#define NA_MPI_PULLS 8u  /* bodies of one lane in transit */
+/* Bodies of one lane in transit. One more may be held. */
+#define NA_MPI_PULLS 8u
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
 #define NA_MPI_TESTS 8u  /* sends tested in one poll */
 #define NA_MPI_KEEP 64u  /* send buffers kept for reuse */

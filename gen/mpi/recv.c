@@ -232,8 +232,10 @@ static na_return_t na_mpi_keep(struct na_mpi_class *self,
     struct na_mpi_inbox *inbox = &addr->inboxes[lane];
     struct na_mpi_in *in;
 
-    if (inbox->bytes > self->base.info->max_queue_bytes &&
-        inbox->bytes > NA_MPI_INBOX)
+    /* Frames of a get that this class has begun count there. */
+    if (inbox->bytes > NA_MPI_INBOX &&
+        (lane == NA_MPI_MESSAGES ||
+            inbox->bytes > self->base.info->max_queue_bytes))
         return NA_OVERFLOW;
     in = (struct na_mpi_in *) self->base.core->alloc(sizeof(*in) + head_size);
     if (in == NULL) {

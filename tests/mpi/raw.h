@@ -20,7 +20,7 @@
 #define MIB ((uint32_t) 1 << 20)
 #define BODY 5000 /* size of a message that has a body */
 #define FRAMES_LANE 1
-#define QUEUE MIB /* less than the lowest limit of a queue */
+#define QUEUE (9 * MIB)  /* more than MPI keeps of one peer */
 #define GREETING 1000000 /* tag of the first message of a caller */
 #define GO 1             /* tags between the ranks, not used by hg */
 #define PORT 2
