@@ -560,6 +560,7 @@ struct na_mpi_addr {
     bool receives;  /* dialled only because receives wait for it */
     bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
+    bool parting;   /* BYE or GONE has come, after all messages */
     struct na_mpi_channel *channel; /* NULL: not connected yet */
     int rank;
     unsigned number;                /* number of the peer's class */
@@ -2134,6 +2135,7 @@ static void na_mpi_clear(
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
+    addr->parting = false;
     addr->offered = 0;
     addr->packed = 0;
 }
@@ -3512,8 +3514,8 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
 }
 
 /* Deliver a MESSAGE or FRAME in order, or end the connection. False: the core
- * does not take the message yet. `last`: the connection has ended, and the core
- * takes all. */
+ * does not take the message yet. `last`: the connection has ended. Then, and if
+ * the peer ends it, the core takes all. */
 static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header, const unsigned char *head,
     size_t head_size, const unsigned char *body, bool last)
@@ -3534,9 +3536,9 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
             body != NULL ? header->size : head_size - header->tag);
         return true;
     }
-    return (last ? core->msg_last : core->msg_arrived)(&self->base, &addr->base,
-               header->plane, header->target, header->tag,
-               body != NULL ? body : head,
+    return (last || addr->parting ? core->msg_last : core->msg_arrived)(
+               &self->base, &addr->base, header->plane, header->target,
+               header->tag, body != NULL ? body : head,
                body != NULL ? header->size : head_size) != NA_AGAIN;
 }
 
@@ -3616,6 +3618,8 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
         return why;
     }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
+    addr->parting = addr->parting || header->kind == NA_MPI_BYE ||
+        header->kind == NA_MPI_GONE;
     if (waits && !self->closing)
         ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);

@@ -257,6 +257,7 @@ static void na_mpi_clear(
     na_plug_list_remove(&addr->receiving);
     na_plug_list_remove(&addr->timed);
     addr->broken = false;
+    addr->parting = false;
     addr->offered = 0;
     addr->packed = 0;
 }

@@ -140,8 +140,8 @@ static void na_mpi_bye(struct na_mpi_class *self, struct na_mpi_addr *addr,
 }
 
 /* Deliver a MESSAGE or FRAME in order, or end the connection. False: the core
- * does not take the message yet. `last`: the connection has ended, and the core
- * takes all. */
+ * does not take the message yet. `last`: the connection has ended. Then, and if
+ * the peer ends it, the core takes all. */
 static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     const struct na_mpi_header *header, const unsigned char *head,
     size_t head_size, const unsigned char *body, bool last)
@@ -162,9 +162,9 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
             body != NULL ? header->size : head_size - header->tag);
         return true;
     }
-    return (last ? core->msg_last : core->msg_arrived)(&self->base, &addr->base,
-               header->plane, header->target, header->tag,
-               body != NULL ? body : head,
+    return (last || addr->parting ? core->msg_last : core->msg_arrived)(
+               &self->base, &addr->base, header->plane, header->target,
+               header->tag, body != NULL ? body : head,
                body != NULL ? header->size : head_size) != NA_AGAIN;
 }
 
@@ -244,6 +244,8 @@ static const char *na_mpi_arrived(struct na_mpi_class *self,
         return why;
     }
     waits = header->size > 0 || !na_plug_list_empty(&addr->inboxes[lane].ins);
+    addr->parting = addr->parting || header->kind == NA_MPI_BYE ||
+        header->kind == NA_MPI_GONE;
     if (waits && !self->closing)
         ret = na_mpi_keep(
             self, addr, lane, header, packet->head, packet->head_size);

@@ -233,6 +233,7 @@ struct na_mpi_addr {
     bool receives;  /* dialled only because receives wait for it */
     bool bye_sent;  /* closing: BYE was sent */
     bool broken;    /* MPI refused to send: poll ends the connection */
+    bool parting;   /* BYE or GONE has come, after all messages */
     struct na_mpi_channel *channel; /* NULL: not connected yet */
     int rank;
     unsigned number;                /* number of the peer's class */

@@ -449,13 +449,53 @@ static bool na_zmq_offer(
     return true;
 }
 
-/* Hold a message until the core takes it, or a BYE until the messages before it
- * were taken. */
+/* Hold a message until the core takes it. */
 static void na_zmq_hold(struct na_zmq_class *self, struct na_zmq_in *in)
 {
     na_plug_list_push(&in->addr->held, &in->link);
     if (na_plug_list_empty(&in->addr->holding))
         na_plug_list_push(&self->holding, &in->addr->holding);
+}
+
+/* Free an envelope, or keep it for reuse; the polling thread. */
+static void na_zmq_spend(struct na_zmq_class *self, struct na_zmq_in *in)
+{
+    na_zmq_close_parts(self, in);
+    na_plug_list_push(&self->spent, &in->link);
+}
+
+/* Offer held messages to the core again. `last`: the connection has ended, and
+ * the core takes all. Without the lock, as below. */
+static unsigned na_zmq_offer_held(
+    struct na_zmq_class *self, struct na_zmq_addr *addr, bool last)
+{
+    unsigned n;
+
+    for (n = 0; !na_plug_list_empty(&addr->held); n++) {
+        struct na_zmq_in *in =
+            NA_ZMQ_OF(addr->held.next, struct na_zmq_in, link);
+
+        if (!na_zmq_offer(self, in, last))
+            return n;
+        na_plug_list_remove(&in->link);
+        na_zmq_spend(self, in);
+    }
+    na_plug_list_remove(&addr->holding);
+    return n;
+}
+
+static unsigned na_zmq_offer_all_held(struct na_zmq_class *self)
+{
+    struct na_link *link = self->holding.next;
+    unsigned n = 0;
+
+    while (link != &self->holding) {
+        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, holding);
+
+        link = link->next;
+        n += na_zmq_offer_held(self, addr, false);
+    }
+    return n;
 }
 
 static const char *na_zmq_message(struct na_zmq_class *self,
@@ -479,8 +519,8 @@ static const char *na_zmq_message(struct na_zmq_class *self,
     return NULL;
 }
 
-/* BYE takes effect after the messages before it. Nothing but probes, and the
- * answer to another BYE, follows it. */
+/* BYE comes after all messages, so the core takes those that are held. Nothing
+ * but probes, and the answer to another BYE, follows it. */
 static const char *na_zmq_parting(
     struct na_zmq_class *self, struct na_zmq_in *in, bool ack, size_t size)
 {
@@ -499,10 +539,8 @@ static const char *na_zmq_parting(
     if (!open)
         return NA_ZMQ_UNFIT;
     addr->open = false;
-    if (na_plug_list_empty(&addr->held))
-        return na_zmq_bye(self, addr, false);
-    na_zmq_hold(self, in);
-    return NULL;
+    (void) na_zmq_offer_held(self, addr, true);
+    return na_zmq_bye(self, addr, false);
 }
 
 static const char *na_zmq_frame(struct na_zmq_class *self, struct na_zmq_in *in,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Held messages, and the end of a connection after its last message was
- * delivered.
+ * The end of a connection after its last message was delivered.
  *
  * Part of the ZeroMQ transport; see zmq.h.
  */
@@ -52,55 +51,6 @@ static bool na_zmq_dial_again(
     atomic_store(&addr->incarnation, 0);
     na_zmq_dial(self, addr);
     return true;
-}
-
-/* Free an envelope, or keep it for reuse; the polling thread. */
-static void na_zmq_spend(struct na_zmq_class *self, struct na_zmq_in *in)
-{
-    na_zmq_close_parts(self, in);
-    na_plug_list_push(&self->spent, &in->link);
-}
-
-static bool na_zmq_is_bye(struct na_zmq_in *in)
-{
-    return ((const unsigned char *) zmq_msg_data(&in->parts[0]))[3] ==
-        NA_ZMQ_BYE;
-}
-
-/* Offer held messages to the core again. `last`: the connection has ended, and
- * the core takes all. Without the lock, as below. */
-static unsigned na_zmq_offer_held(
-    struct na_zmq_class *self, struct na_zmq_addr *addr, bool last)
-{
-    unsigned n;
-
-    for (n = 0; !na_plug_list_empty(&addr->held); n++) {
-        struct na_zmq_in *in =
-            NA_ZMQ_OF(addr->held.next, struct na_zmq_in, link);
-
-        if (na_zmq_is_bye(in))
-            (void) na_zmq_bye(self, addr, false);
-        else if (!na_zmq_offer(self, in, last))
-            return n;
-        na_plug_list_remove(&in->link);
-        na_zmq_spend(self, in);
-    }
-    na_plug_list_remove(&addr->holding);
-    return n;
-}
-
-static unsigned na_zmq_offer_all_held(struct na_zmq_class *self)
-{
-    struct na_link *link = self->holding.next;
-    unsigned n = 0;
-
-    while (link != &self->holding) {
-        struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, holding);
-
-        link = link->next;
-        n += na_zmq_offer_held(self, addr, false);
-    }
-    return n;
 }
 
 /* End a connection. An address that was closed in order or could not be

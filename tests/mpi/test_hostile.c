@@ -149,6 +149,19 @@ static void flood(struct raw *raw)
     raw_send_body(raw, tag, BODY);
 }
 
+/* More than the queue holds, although nobody is to receive it, and a BYE. */
+static void part_from_a_queue(struct raw *raw)
+{
+    const struct packet full = {
+        .kind = MESSAGE, .plane = 1, .head = PACKET - HEADER};
+    unsigned i;
+
+    for (i = 0; i < QUEUE / (PACKET - HEADER) + 10; i++)
+        raw_send(raw, &full);
+    raw_say(raw, BYE, 0);
+    (void) raw_await(raw, BYE);
+}
+
 /* Bodies are requested eight at a time. */
 static void nine_bodies(struct raw *raw)
 {
@@ -485,6 +498,8 @@ static const struct wrong wrongs[] = {
         .after = ENDS, .where = IN_DYNAMIC},
     {.what = "a message that crosses our BYE", .offered = true,
         .closing = true, .lost = true, .packet = {.kind = MESSAGE, .plane = 1}},
+    {.what = "a BYE after messages that are held", .act = part_from_a_queue,
+        .after = ENDS},
     /* This row is the last, since more packets are in flight when it is
      * refused. */
     {.what = "messages after a body", .act = flood, .stale = ANY,
