@@ -11,6 +11,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+/* No case waits for the death of a peer. A busy machine, or a sanitizer, may
+ * keep one silent for seconds. */
+#define NAMES_DEATH_MS 60000
+
 /* A server that listens on `string`, and a client that has looked it up. */
 static na_addr_t names_open(struct conform_end *server,
     struct conform_end *client, const char *string, unsigned death_ms)
@@ -61,7 +65,7 @@ HG_TEST(every_way_to_listen_gives_a_name_to_look_up)
             (long) getpid());
         if (mark == NULL)
             (void) snprintf(string, sizeof(string), "%s", strings[i]);
-        addr = names_open(&server, &client, string, 1000);
+        addr = names_open(&server, &client, string, NAMES_DEATH_MS);
         endpoint_name(&server, server.self, name);
         HG_CHECK(strncmp(name, "zmq+", 4) == 0);
         HG_CHECK(strstr(name, "0.0.0.0") == NULL && !strstr(name, "*"));
@@ -98,7 +102,7 @@ HG_TEST(ipv6_works_where_the_host_has_it)
     na_addr_t addr;
 
     names_need_ipv6();
-    addr = names_open(&server, &client, "zmq+tcp://[::1]", 1000);
+    addr = names_open(&server, &client, "zmq+tcp://[::1]", NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     HG_CHECK(strncmp(name, "zmq+tcp://[::1]:", 16) == 0);
     HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -227,7 +231,7 @@ HG_TEST(host_of_a_class_that_does_not_listen_is_its_source)
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN];
     na_addr_t addr = NA_ADDR_NULL;
 
-    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     endpoint_open_info(&client, "zmq+tcp://127.0.0.1", NA_FALSE, NULL);
     addr = endpoint_lookup_both(&client, &server, name);
@@ -270,7 +274,7 @@ HG_TEST(bad_names_are_refused)
     memset(path + strlen(path), 'p', 150);
     hg_test_expect_log("longer than a socket's path");
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
-    endpoint_open(&end, "zmq+tcp://", 1000);
+    endpoint_open(&end, "zmq+tcp://", NAMES_DEATH_MS);
     /* A longer one never reaches the transport. */
     memset(longest, 'q', sizeof(longest) - 1);
     memcpy(longest, "zmq+tcp://", 10);
@@ -294,7 +298,7 @@ HG_TEST(bad_names_are_refused)
     hg_test_expect_log("self://, zmq+tcp://, zmq+ipc://, zmq+inproc://");
     HG_CHECK(NA_Initialize("zmq", NA_TRUE) == NULL);
     conform_close(&end);
-    endpoint_open(&end, "zmq+ipc://", 1000);
+    endpoint_open(&end, "zmq+ipc://", NAMES_DEATH_MS);
     hg_test_expect_log("no name to connect to");
     HG_CHECK_RET(endpoint_lookup(&end, "zmq+ipc://", &addr), NA_INVALID_ARG);
     conform_close(&end);
@@ -336,12 +340,12 @@ HG_TEST(address_in_use_is_refused)
     hg_test_expect_log("cannot listen on");
     hg_test_expect_log("is in use");
     hg_test_allow_log("cannot open");
-    endpoint_open(&one, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&one, "zmq+tcp://127.0.0.1", NAMES_DEATH_MS);
     endpoint_name(&one, one.self, name);
     HG_CHECK(NA_Initialize(name, NA_TRUE) == NULL);
     conform_close(&one);
     (void) snprintf(path, sizeof(path), "zmq+ipc://%s/here", hg_test_dir());
-    endpoint_open(&one, path, 1000);
+    endpoint_open(&one, path, NAMES_DEATH_MS);
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     HG_CHECK_EQ_INT(hg_test_log_count("is in use"), 1);
     conform_close(&one);
@@ -357,7 +361,7 @@ HG_TEST(address_in_use_is_refused)
     HG_CHECK(NA_Initialize(path, NA_TRUE) == NULL);
     HG_CHECK(access(path + 10, F_OK) == 0);
     HG_CHECK(unlink(path + 10) == 0);
-    endpoint_open(&one, "zmq+inproc://taken", 1000);
+    endpoint_open(&one, "zmq+inproc://taken", NAMES_DEATH_MS);
     HG_CHECK(NA_Initialize("zmq+inproc://taken", NA_TRUE) == NULL);
     conform_close(&one);
 }
@@ -368,9 +372,10 @@ HG_TEST(name_of_a_closed_class_is_free)
     struct conform_end other, one;
     unsigned i;
 
-    endpoint_open(&other, "zmq+inproc://*", 1000); /* keeps libzmq's threads */
+    endpoint_open(
+        &other, "zmq+inproc://*", NAMES_DEATH_MS); /* keeps libzmq's threads */
     for (i = 0; i < 500; i++) {
-        endpoint_open(&one, "zmq+inproc://free", 1000);
+        endpoint_open(&one, "zmq+inproc://free", NAMES_DEATH_MS);
         conform_close(&one);
     }
     conform_close(&other);
@@ -387,7 +392,7 @@ HG_TEST(stale_path_is_reused)
     fd = names_unix(path + 10, &where);
     HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
     (void) close(fd); /* no listener any more; the path stays */
-    endpoint_open(&end, path, 1000);
+    endpoint_open(&end, path, NAMES_DEATH_MS);
     conform_close(&end);
 }
 
@@ -436,7 +441,7 @@ HG_TEST(string_of_a_caller_names_its_host)
     struct conform_end server;
     na_addr_t addr = NA_ADDR_NULL;
 
-    endpoint_open(&server, "zmq+tcp://0.0.0.0", 1000);
+    endpoint_open(&server, "zmq+tcp://0.0.0.0", NAMES_DEATH_MS);
     names_of_caller(&server, "zmq+tcp://", NA_FALSE, name, own);
     names_is_numbered(name, "@127.0.0.1");
     names_of_caller(&server, "zmq+tcp://", NA_FALSE, second, own);
@@ -487,7 +492,7 @@ HG_TEST(self_address_is_recognized_by_every_name)
     char name[NA_MAX_ADDR_LEN], other[NA_MAX_ADDR_LEN];
     na_addr_t addr = NA_ADDR_NULL;
 
-    endpoint_open(&end, "zmq+tcp://0.0.0.0", 1000);
+    endpoint_open(&end, "zmq+tcp://0.0.0.0", NAMES_DEATH_MS);
     endpoint_name(&end, end.self, name);
     HG_CHECK_OK(endpoint_lookup(&end, name, &addr));
     HG_CHECK(NA_Addr_is_self(end.na_class, addr) == NA_TRUE);
@@ -509,8 +514,8 @@ HG_TEST(lookups_of_one_peer_give_one_address)
     na_addr_t addr;
     unsigned i;
 
-    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
-    endpoint_open(&client, "zmq+tcp://", 1000);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", NAMES_DEATH_MS);
+    endpoint_open(&client, "zmq+tcp://", NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     memset(calls, 0, sizeof(calls));
     for (i = 0; i < 20; i++)
@@ -538,8 +543,8 @@ static void names_two_ways(const char *string)
     char name[NA_MAX_ADDR_LEN], seen[NA_MAX_ADDR_LEN], got[8];
     na_addr_t to_two, to_one, one_seen, two_seen;
 
-    endpoint_open(&one, string, 1000);
-    endpoint_open(&two, string, 1000);
+    endpoint_open(&one, string, NAMES_DEATH_MS);
+    endpoint_open(&two, string, NAMES_DEATH_MS);
     endpoint_name(&two, two.self, name);
     to_two = endpoint_lookup_both(&one, &two, name);
     one_seen = names_introduce(&one, &two, to_two);
@@ -586,8 +591,8 @@ HG_TEST(address_that_was_not_reached_stands_for_the_next_server)
     na_addr_t addr, back, seen;
 
     hg_test_expect_log("zmq+inproc://next cannot be reached");
-    endpoint_open(&client, "zmq+inproc://*", 1000);
-    endpoint_open(&server, "zmq+inproc://next", 1000);
+    endpoint_open(&client, "zmq+inproc://*", NAMES_DEATH_MS);
+    endpoint_open(&server, "zmq+inproc://next", NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     HG_CHECK_OK(NA_Addr_resolve(client.na_class, name, &addr));
     memset(&send, 0, sizeof(send));
@@ -595,7 +600,7 @@ HG_TEST(address_that_was_not_reached_stands_for_the_next_server)
         conform_ended, &send, "x", 1, addr, 0, &send.id));
     conform_close(&server);
     HG_CHECK_RET(conform_wait(&client, &send), NA_HOSTUNREACH);
-    endpoint_open(&server, name, 1000);
+    endpoint_open(&server, name, NAMES_DEATH_MS);
     endpoint_name(&client, client.self, name);
     back = endpoint_lookup_both(&server, &client, name);
     seen = names_introduce(&server, &client, back);
@@ -654,8 +659,8 @@ HG_TEST(many_messages_are_received_in_few_polls)
 {
     struct conform_end one, two;
 
-    endpoint_open(&one, "zmq+inproc://*", 1000);
-    endpoint_open(&two, "zmq+inproc://*", 1000);
+    endpoint_open(&one, "zmq+inproc://*", NAMES_DEATH_MS);
+    endpoint_open(&two, "zmq+inproc://*", NAMES_DEATH_MS);
     HG_CHECK(names_turns(&one, &two, 1) <= 2);
     HG_CHECK(names_turns(&one, &two, 256) <= 16);
     HG_CHECK(names_turns(&two, &one, 256) <= 16);
@@ -713,8 +718,8 @@ static void names_both_ways(const char *one_string, const char *two_string)
     unsigned char *want = endpoint_map(NAMES_MEMORY);
     unsigned i;
 
-    endpoint_open(&ends[0], one_string, 1000);
-    endpoint_open(&ends[1], two_string, 1000);
+    endpoint_open(&ends[0], one_string, NAMES_DEATH_MS);
+    endpoint_open(&ends[1], two_string, NAMES_DEATH_MS);
     endpoint_name(&ends[1], ends[1].self, name);
     addrs[0] = endpoint_lookup_both(&ends[0], &ends[1], name);
     addrs[1] = names_introduce(&ends[0], &ends[1], addrs[0]);
@@ -777,7 +782,7 @@ static void names_terminate(const char *string)
     na_addr_t addr, seen, again;
     unsigned i;
 
-    addr = names_open(&server, &client, string, 1000);
+    addr = names_open(&server, &client, string, NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     seen = names_introduce(&client, &server, addr);
     /* Messages sent before arrive; the other side learns of the end. */
@@ -849,7 +854,7 @@ static void names_terminate_for_good(const char *string)
 {
     struct conform_end server, client;
     struct conform_call end;
-    na_addr_t addr = names_open(&server, &client, string, 1000);
+    na_addr_t addr = names_open(&server, &client, string, NAMES_DEATH_MS);
 
     memset(&end, 0, sizeof(end));
     HG_CHECK_OK(NA_Addr_terminate(
@@ -889,7 +894,7 @@ static void names_meanwhile(bool by_server)
     na_addr_t addr, seen;
     unsigned i;
 
-    addr = names_open(&server, &client, "zmq+inproc://*", 1000);
+    addr = names_open(&server, &client, "zmq+inproc://*", NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     seen = names_introduce(&client, &server, addr);
     memset(&end, 0, sizeof(end));
@@ -934,13 +939,13 @@ HG_TEST(callers_leave_no_descriptor)
     unsigned before = 0;
     unsigned i;
 
-    endpoint_open(&server, "zmq+tcp://127.0.0.1", 1000);
+    endpoint_open(&server, "zmq+tcp://127.0.0.1", NAMES_DEATH_MS);
     endpoint_name(&server, server.self, name);
     for (i = 0; i < 100; i++) {
         uint64_t end = endpoint_ms() + CONFORM_TIMEOUT;
         na_addr_t addr, seen;
 
-        endpoint_open(&client, "zmq+tcp://", 1000);
+        endpoint_open(&client, "zmq+tcp://", NAMES_DEATH_MS);
         addr = endpoint_lookup_both(&client, &server, name);
         seen = names_introduce(&client, &server, addr);
         HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
@@ -968,7 +973,7 @@ HG_TEST(many_classes_in_one_process_reach_each_other)
 
     memset(calls, 0, sizeof(calls));
     for (i = 0; i < NAMES_MANY; i++) {
-        endpoint_open(&ends[i], "zmq+tcp://127.0.0.1", 5000);
+        endpoint_open(&ends[i], "zmq+tcp://127.0.0.1", NAMES_DEATH_MS);
         endpoint_name(&ends[i], ends[i].self, names[i]);
     }
     for (i = 0; i < NAMES_MANY; i++)
@@ -1008,7 +1013,7 @@ HG_TEST(source_of_a_get_copies_nothing)
     na_addr_t addr;
     na_size_t size;
 
-    addr = names_open(&server, &client, "zmq+tcp://127.0.0.1", 5000);
+    addr = names_open(&server, &client, "zmq+tcp://127.0.0.1", NAMES_DEATH_MS);
     conform_fill(from, SIZE, 3);
     source = endpoint_register(&server, from, SIZE);
     local = endpoint_register(&client, to, SIZE);

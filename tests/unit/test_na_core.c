@@ -1602,6 +1602,74 @@ HG_TEST(context_is_in_use_while_a_thread_waits_in_trigger)
     HG_CHECK_OK(NA_Finalize(sleeper.na_class));
 }
 
+/* A thread that only its flag can wake, and two callbacks: the first sets the
+ * flag, and the second waits for the thread. */
+struct core_flagged {
+    na_context_t *context;
+    _Atomic bool flag, woken;
+};
+
+static void *core_sleep_for_flag(void *arg)
+{
+    struct core_flagged *flagged = (struct core_flagged *) arg;
+    struct na_context_core *core = na_context_core_of(flagged->context);
+
+    na_context_enter(core);
+    HG_CHECK_OK(na_queue_sleep(
+        &core->queue, 0, &flagged->flag, hg_clock_after_ms(60000)));
+    na_context_leave(core);
+    atomic_store(&flagged->woken, true);
+    return NULL;
+}
+
+static na_return_t core_set_flag(const struct na_cb_info *info)
+{
+    atomic_store(&((struct core_flagged *) info->arg)->flag, true);
+    return NA_SUCCESS;
+}
+
+static na_return_t core_await_flagged(const struct na_cb_info *info)
+{
+    while (!atomic_load(&((struct core_flagged *) info->arg)->woken))
+        (void) sched_yield();
+    return NA_SUCCESS;
+}
+
+HG_TEST(trigger_wakes_a_waiting_thread_before_the_next_callback)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct core_flagged flagged;
+    struct na_context_core *core;
+    bool asleep = false;
+    pthread_t thread;
+    unsigned i, count;
+
+    HG_CHECK(na_class != NULL);
+    memset(&flagged, 0, sizeof(flagged));
+    flagged.context = NA_Context_create(na_class);
+    HG_CHECK(flagged.context != NULL);
+    core = na_context_core_of(flagged.context);
+    for (i = 0; i < 2; i++)
+        HG_CHECK_OK(NA_Msg_send_unexpected(na_class, flagged.context,
+            i == 0 ? core_set_flag : core_await_flagged, &flagged, "x", 1,
+            na_class->self_addr, 1, NA_OP_ID_IGNORE));
+    (void) NA_Progress(na_class, flagged.context, 0);
+    core->flags++; /* as in NA_Progress_until */
+    HG_CHECK(!pthread_create(&thread, NULL, core_sleep_for_flag, &flagged));
+    while (!asleep) {
+        na_context_enter(core);
+        asleep = !hg_list_is_empty(&core->queue.sleepers);
+        na_context_leave(core);
+        (void) sched_yield();
+    }
+    HG_CHECK_OK(NA_Trigger(flagged.context, 0, 2, &count));
+    HG_CHECK_EQ_INT(count, 2);
+    HG_CHECK(!pthread_join(thread, NULL));
+    core->flags--;
+    HG_CHECK_OK(NA_Context_destroy(na_class, flagged.context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 static unsigned core_looks;
 
 static int core_no_fd(struct na_context *context)
