@@ -13,6 +13,7 @@
 
 #define UNTRUSTED_UID 65533 /* two users that own nothing */
 #define UNTRUSTED_OTHER 65532
+#define UNTRUSTED_SHARED 5000 /* bytes of memory */
 
 static void untrusted_name(char string[64])
 {
@@ -45,18 +46,31 @@ static void untrusted_open(
     HG_CHECK_OK(NA_Addr_self(end->na_class, &end->self));
 }
 
-/* Listen as a user, and echo one message for each client. */
+/* Listen as a user, and echo one message for each client; or send a handle of
+ * memory instead. */
 HG_TEST_ROLE(server)
 {
     struct pollfd channel = {ENDPOINT_CHANNEL, POLLIN, 0};
     struct conform_end end;
     struct conform_call recv;
+    unsigned char wire[256];
+    na_mem_handle_t mem;
+    na_size_t size;
+    char *memory;
     char got[64];
 
     HG_CHECK_EQ_INT(argc, 3);
     hg_test_allow_log("is refused: auth_key");
     untrusted_become(argv[0]);
     untrusted_open(&end, argv[2], argv[1]);
+    memory = (char *) NA_Mem_alloc(end.na_class, UNTRUSTED_SHARED);
+    HG_CHECK(memory != NULL);
+    memset(memory, 'm', UNTRUSTED_SHARED);
+    mem = conform_memory(&end, memory, UNTRUSTED_SHARED, NA_MEM_READWRITE);
+    HG_CHECK_OK(NA_Mem_register(end.na_class, mem));
+    size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    HG_CHECK(size <= sizeof(wire));
+    HG_CHECK_OK(NA_Mem_handle_serialize(end.na_class, wire, size, mem));
     HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     hg_test_write_parent("open");
     while (poll(&channel, 1, 0) == 0) {
@@ -64,11 +78,29 @@ HG_TEST_ROLE(server)
         if (recv.ends == 0)
             continue;
         HG_CHECK_OK(recv.ret);
-        (void) endpoint_send(&end, recv.addr, true, got, recv.size, recv.tag);
+        (void) endpoint_send(&end, recv.addr, true,
+            recv.tag == 2 ? (char *) wire : got,
+            recv.tag == 2 ? size : recv.size, recv.tag);
         conform_free_addr(&end, &recv);
         HG_CHECK_OK(conform_recv(&end, &recv, false, got, sizeof(got), 0));
     }
+    HG_CHECK_OK(NA_Mem_handle_free(end.na_class, mem));
+    HG_CHECK_OK(NA_Mem_free(end.na_class, memory));
     conform_close(&end);
+}
+
+/* Memory of the library is mapped by whoever the owner lets in. */
+static void untrusted_map(struct conform_end *end, na_addr_t owner)
+{
+    na_mem_handle_t remote = endpoint_remote(end, owner);
+    void *ptr;
+
+    if (!hg_test_is_valgrind()) { /* it refuses the system call */
+        HG_CHECK_OK(NA_Mem_map(end->na_class, remote, owner, &ptr));
+        HG_CHECK_EQ_INT(((char *) ptr)[UNTRUSTED_SHARED - 1], 'm');
+        HG_CHECK_OK(NA_Mem_unmap(end->na_class, ptr));
+    }
+    HG_CHECK_OK(NA_Mem_handle_free(end->na_class, remote));
 }
 
 /* Call as a user; reports the result of the lookup, and its text. */
@@ -92,6 +124,7 @@ HG_TEST_ROLE(client)
         ret == NA_PERMISSION ? 1 : 0);
     if (ret == NA_SUCCESS) {
         HG_CHECK_OK(endpoint_ask(&end, addr, 1, got, sizeof(got), NULL));
+        untrusted_map(&end, addr);
         HG_CHECK_OK(NA_Addr_free(end.na_class, addr));
     }
     free(hg_test_read_parent());
