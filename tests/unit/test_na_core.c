@@ -1200,6 +1200,22 @@ HG_TEST(messages_without_memory_are_kept_by_the_transport)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* A layer above NA unmaps its own pointers. */
+HG_TEST(pointer_of_another_layer_is_not_unmapped)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    static char memory[8];
+    int layer;
+
+    HG_CHECK(na_class != NULL);
+    HG_CHECK_OK(na_shared_lend(na_class, memory, &layer));
+    hg_test_expect_log("it is no pointer of NA_Mem_map");
+    HG_CHECK_RET(NA_Mem_unmap(na_class, memory), NA_INVALID_ARG);
+    HG_CHECK_RET(na_shared_unmap(na_class, memory, &memory), NA_NOENTRY);
+    HG_CHECK_OK(na_shared_unmap(na_class, memory, &layer));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* ---- plugins ---- */
 
 HG_TEST(plugins_are_checked_and_completed)
