@@ -696,8 +696,9 @@ NA_EXPORT na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * The callback may get NA_OVERFLOW and NA_PERMISSION, decided by the peer;
  * NA_NOENTRY, the memory is not registered any more; NA_FAULT, memory of one
  * side cannot be accessed; NA_AGAIN, the peer has too many transfers of this
- * process; NA_DISCONNECT, the peer is gone. Over
- * libfabric a transfer of 0 bytes succeeds without asking the peer.
+ * process; NA_DISCONNECT, the peer is gone. Over libfabric a transfer of 0
+ * bytes succeeds without asking the peer. Over sm, where the kernel does not
+ * copy, it waits behind messages that the peer does not take.
  *
  * @param na_class           the class.
  * @param context            where the operation completes.
@@ -849,7 +850,8 @@ NA_EXPORT na_return_t NA_Mem_free(na_class_t *na_class, void *memory);
  * It works over sm, for memory of the owner's NA_Mem_alloc(), and bulk memory
  * that its library allocated, in one contiguous piece. Memory of this process
  * in one segment is not mapped: the pointer is its address, except over
- * libfabric.
+ * libfabric. In a class with several transports, the one that reaches the owner
+ * decides. The owner may be of another user that `auth_key` lets in.
  *
  * A store through the pointer is a plain store. The owner sees it as that of
  * another thread: order stores with atomic operations, or send a message after
