@@ -15,7 +15,8 @@
  * began after they had ended p.
  *
  * The client calls notify, then wait or try, with one thread inside at a time.
- * Threads that poll advance the barrier, too, so its state has a lock.
+ * Threads that poll advance the barrier, too, so its state has a lock, unless
+ * one thread at a time is here: without GASNET_PAR.
  */
 #include "gasnet_hg.h"
 
@@ -35,6 +36,28 @@ static struct {
     bool notified; /* between notify and wait; used by the client's thread */
 } barrier;
 
+static bool barrier_try_lock(void)
+{
+    return !gasnet_hg.threaded ||
+        !atomic_exchange_explicit(&barrier.busy, true, memory_order_acquire);
+}
+
+static void barrier_unlock(void)
+{
+    atomic_store_explicit(&barrier.busy, false, memory_order_release);
+}
+
+static void barrier_set_round(unsigned round)
+{
+    atomic_store_explicit(&barrier.round, round, memory_order_relaxed);
+}
+
+static void barrier_set_active(bool active)
+{
+    atomic_store_explicit(
+        &gasnet_hg_barrier_active, active, memory_order_relaxed);
+}
+
 static void barrier_combine(uint32_t flags, int32_t id)
 {
     if ((flags & barrier.flags & BARRIER_NAMED) != 0 && id != barrier.id)
@@ -47,11 +70,13 @@ static void barrier_combine(uint32_t flags, int32_t id)
 /* Tell the receiver of this round. */
 static void barrier_tell(void)
 {
-    gasnet_node_t to =
-        (gasnet_hg_rank + (1u << barrier.round)) % gasnet_hg_size;
-    struct gasnet_hg_page *page = gasnet_hg.peers[to].page;
+    gasnet_node_t to = gasnet_hg_rank + (1u << barrier.round);
+    struct gasnet_hg_page *page;
     struct gasnet_hg_slot *slot;
 
+    if (to >= gasnet_hg_size)
+        to -= gasnet_hg_size;
+    page = gasnet_hg.peers[to].page;
     if (page == NULL) {
         gasnet_hg_send_slot(
             to, barrier.round, barrier.phase, barrier.id, barrier.flags);
@@ -81,7 +106,7 @@ static bool barrier_can_advance(void)
 
 static void barrier_end(void)
 {
-    atomic_store(&gasnet_hg_barrier_active, false);
+    barrier_set_active(false);
     atomic_store_explicit(&barrier.ended, barrier.phase, memory_order_release);
 }
 
@@ -96,7 +121,7 @@ static void barrier_advance(void)
             barrier.phase)
             return;
         barrier_combine(slot->flags, slot->id);
-        barrier.round++;
+        barrier_set_round(barrier.round + 1);
         if (!barrier_is_over())
             barrier_tell();
     }
@@ -105,11 +130,11 @@ static void barrier_advance(void)
 
 void gasnet_hg_barrier_kick(void)
 {
-    if (atomic_exchange_explicit(&barrier.busy, true, memory_order_acquire))
+    if (!barrier_try_lock())
         return; /* another thread does it */
     if (atomic_load(&gasnet_hg_barrier_active))
         barrier_advance();
-    atomic_store_explicit(&barrier.busy, false, memory_order_release);
+    barrier_unlock();
 }
 
 /* ---- The calls ---- */
@@ -123,19 +148,19 @@ void gasnet_hg_notify2(int id, int flags)
                         "gasnet_barrier_wait");
     barrier.notified = true;
     atomic_thread_fence(memory_order_release);
-    while (atomic_exchange_explicit(&barrier.busy, true, memory_order_acquire))
+    while (!barrier_try_lock())
         ;
     barrier.phase++;
-    barrier.round = 0;
+    barrier_set_round(0);
     barrier.id = id;
     barrier.flags =
         ((flags & GASNET_BARRIERFLAG_ANONYMOUS) == 0 ? BARRIER_NAMED : 0) |
         ((flags & GASNET_BARRIERFLAG_MISMATCH) != 0 ? BARRIER_DIFFERS : 0);
     if (!barrier_is_over())
         barrier_tell();
-    atomic_store(&gasnet_hg_barrier_active, true);
+    barrier_set_active(true);
     barrier_advance();
-    atomic_store_explicit(&barrier.busy, false, memory_order_release);
+    barrier_unlock();
 }
 
 static bool barrier_has_ended(void)
