@@ -8,9 +8,8 @@
  *          2      1  arguments
  *          3      1  flags
  *          4      2  credits that the receiver gets back
- *          6      2  0
- *          8      4  rank of the sender
- *         12      4  bytes of the payload
+ *          6      2  rank of the sender
+ *          8      8  bytes of the payload
  *         16      8  destination of a long message
  *         24    4 M  arguments; padded to a multiple of 16
  *                    payload
@@ -32,7 +31,6 @@
 #define AM_ALIGN 16u
 #define AM_MAX_ARGS 16u
 #define AM_RECEIVES 64
-#define AM_SMALL 256u /* bytes of a small buffer */
 #define AM_CREDIT_BYTES 16384u
 #define AM_RETURN (GASNET_HG_CREDITS / 4)
 
@@ -49,19 +47,12 @@ enum {
     AM_PLACED = 2 /* long: the data is there already */
 };
 
-struct am_header {
-    uint8_t kind, handler, nargs, flags;
-    uint16_t returns, zero;
-    uint32_t source, length;
-    uint64_t dest;
-};
-
-/* A message while NA sends it. Free ones are on one of two lists. They are not
- * freed; `older` keeps those in flight reachable, for leak checkers. */
+/* A message that NA could not send at once. They are not freed; `older` keeps
+ * those in flight reachable, for leak checkers. */
 struct am_buffer {
-    struct am_buffer *next, *older;
-    struct am_buffer **list;
-    unsigned char *bytes; /* aligned to AM_ALIGN */
+    struct am_buffer *next; /* of the free ones */
+    struct am_buffer *older;
+    unsigned char bytes[]; /* am_max */
 };
 
 /* The token of a handler. */
@@ -70,18 +61,38 @@ struct am_token {
     bool may_reply; /* a request that was not replied to */
 };
 
-static struct am_buffer *am_small, *am_large, *am_newest;
+static struct am_buffer *am_free, *am_newest;
 static pthread_mutex_t am_lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t am_max; /* bytes of a message */
 static unsigned char *am_receives[AM_RECEIVES];
 
 /* ---- Sending ---- */
 
-static size_t am_header_size(unsigned nargs)
+static size_t am_front_size(unsigned nargs)
 {
-    size_t size = sizeof(struct am_header) + nargs * sizeof(int32_t);
+    size_t size =
+        sizeof(struct gasnet_hg_header) + nargs * sizeof(gasnet_handlerarg_t);
 
     return (size + AM_ALIGN - 1) / AM_ALIGN * AM_ALIGN;
+}
+
+static const gasnet_handlerarg_t *am_args(const struct gasnet_hg_header *header)
+{
+    return (const gasnet_handlerarg_t *) (header + 1);
+}
+
+/* The credits that the peer gets back with a message. */
+static GASNET_HG_INLINE uint16_t am_take_returns(struct gasnet_hg_peer *peer)
+{
+    int32_t returns =
+        atomic_load_explicit(&peer->returns, memory_order_relaxed);
+
+    if (returns == 0)
+        return 0;
+    if (gasnet_hg.threaded)
+        return (uint16_t) atomic_exchange(&peer->returns, 0);
+    atomic_store_explicit(&peer->returns, 0, memory_order_relaxed);
+    return (uint16_t) returns;
 }
 
 static int32_t am_cost(size_t size)
@@ -100,44 +111,31 @@ static unsigned char *am_alloc(size_t size)
     return bytes + (AM_ALIGN - (uintptr_t) bytes % AM_ALIGN) % AM_ALIGN;
 }
 
-static struct am_buffer *am_buffer_new(struct am_buffer **list)
+static struct am_buffer *am_buffer_get(void)
 {
-    struct am_buffer *buffer = (struct am_buffer *) calloc(1, sizeof(*buffer));
+    struct am_buffer *buffer;
 
-    if (buffer == NULL)
-        gasnet_hg_fatal("out of memory for a message");
-    buffer->list = list;
-    buffer->bytes = am_alloc(list == &am_small ? AM_SMALL : am_max);
     (void) pthread_mutex_lock(&am_lock);
-    buffer->older = am_newest;
-    am_newest = buffer;
+    buffer = am_free;
+    if (buffer != NULL)
+        am_free = buffer->next;
+    else {
+        buffer = (struct am_buffer *) malloc(sizeof(*buffer) + am_max);
+        if (buffer == NULL)
+            gasnet_hg_fatal("out of memory for a message");
+        buffer->older = am_newest;
+        am_newest = buffer;
+    }
     (void) pthread_mutex_unlock(&am_lock);
     return buffer;
 }
 
-static struct am_buffer *am_buffer_get(size_t size)
-{
-    struct am_buffer **list = size <= AM_SMALL ? &am_small : &am_large;
-    struct am_buffer *buffer;
-
-    if (gasnet_hg.threaded)
-        (void) pthread_mutex_lock(&am_lock);
-    buffer = *list;
-    if (buffer != NULL)
-        *list = buffer->next;
-    if (gasnet_hg.threaded)
-        (void) pthread_mutex_unlock(&am_lock);
-    return buffer != NULL ? buffer : am_buffer_new(list);
-}
-
 static void am_buffer_put(struct am_buffer *buffer)
 {
-    if (gasnet_hg.threaded)
-        (void) pthread_mutex_lock(&am_lock);
-    buffer->next = *buffer->list;
-    *buffer->list = buffer;
-    if (gasnet_hg.threaded)
-        (void) pthread_mutex_unlock(&am_lock);
+    (void) pthread_mutex_lock(&am_lock);
+    buffer->next = am_free;
+    am_free = buffer;
+    (void) pthread_mutex_unlock(&am_lock);
 }
 
 static na_return_t am_sent(const struct na_cb_info *info)
@@ -146,89 +144,115 @@ static na_return_t am_sent(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* Send a message without waiting. A message to a dead node is dropped: the job
- * is ending. */
-static void am_send(gasnet_node_t node, struct am_header *header,
-    const int32_t *args, const void *payload, size_t nbytes)
+/* Let NA send a copy of the message when it can. */
+static na_return_t am_queue(
+    const struct gasnet_hg_peer *peer, const struct na_segment *segments)
 {
-    struct gasnet_hg_thread *self = gasnet_hg_self();
-    struct gasnet_hg_peer *peer = &gasnet_hg.peers[node];
-    size_t front = am_header_size(header->nargs);
-    struct am_buffer *buffer;
+    size_t front = (size_t) segments[0].size,
+           nbytes = (size_t) segments[1].size;
+    struct am_buffer *buffer = am_buffer_get();
     na_return_t ret;
 
-    if (atomic_load_explicit(&peer->lost, memory_order_relaxed))
-        return;
-    buffer = am_buffer_get(front + nbytes);
-    header->source = gasnet_hg_rank;
-    header->returns = (uint16_t) atomic_exchange(&peer->returns, 0);
-    memcpy(buffer->bytes, header, sizeof(*header));
-    if (header->nargs > 0)
-        memcpy(buffer->bytes + sizeof(*header), args,
-            header->nargs * sizeof(int32_t));
+    memcpy(buffer->bytes, segments[0].address, front);
     if (nbytes > 0)
-        memcpy(buffer->bytes + front, payload, nbytes);
-    gasnet_hg_enter(self);
+        memcpy(buffer->bytes + front, segments[1].address, nbytes);
     ret = NA_Msg_send_unexpected(gasnet_hg.boot.na_class,
         gasnet_hg.boot.context, am_sent, buffer, buffer->bytes, front + nbytes,
         peer->addr, GASNET_HG_TAG_AM, NA_OP_ID_IGNORE);
-    gasnet_hg_leave(self);
-    if (ret == NA_SUCCESS)
-        return;
-    am_buffer_put(buffer);
+    if (ret != NA_SUCCESS)
+        am_buffer_put(buffer);
+    return ret;
+}
+
+static void am_failed(gasnet_node_t node, na_return_t ret)
+{
     if (ret != NA_DISCONNECT && ret != NA_HOSTUNREACH)
         gasnet_hg_fatal(
             "a message to node %u: %s", node, NA_Error_to_string(ret));
     gasnet_hg_lost(node);
 }
 
-/* Wait until the peer takes a request of this cost. */
-static void am_take_credits(struct gasnet_hg_peer *peer, int32_t cost)
+/* Send a message without waiting. A message to a dead node is dropped: the job
+ * is ending. */
+static GASNET_HG_INLINE void am_send(gasnet_node_t node,
+    struct gasnet_hg_header *header, const void *payload, size_t nbytes)
 {
-    int32_t credits = atomic_load(&peer->credits);
+    struct gasnet_hg_thread *self = gasnet_hg_self();
+    struct gasnet_hg_peer *peer = &gasnet_hg.peers[node];
+    struct na_segment segments[2];
+    na_return_t ret;
+
+    if (atomic_load_explicit(&peer->lost, memory_order_relaxed))
+        return;
+    header->source = (uint16_t) gasnet_hg_rank;
+    header->returns = am_take_returns(peer);
+    segments[0].address = header;
+    segments[0].size = am_front_size(header->nargs);
+    segments[1].address = (void *) (uintptr_t) payload;
+    segments[1].size = nbytes;
+    gasnet_hg_enter(self);
+    ret = NA_Msg_try_sendv_unexpected(gasnet_hg.boot.na_class,
+        gasnet_hg.boot.context, segments, nbytes > 0 ? 2 : 1, peer->addr,
+        GASNET_HG_TAG_AM);
+    if (__builtin_expect(ret == NA_AGAIN, 0))
+        ret = am_queue(peer, segments);
+    gasnet_hg_leave(self);
+    if (__builtin_expect(ret != NA_SUCCESS, 0))
+        am_failed(node, ret);
+}
+
+static inline bool am_try_credits(struct gasnet_hg_peer *peer, int32_t cost)
+{
+    if (gasnet_hg_add(&peer->credits, -cost) >= cost)
+        return true;
+    (void) gasnet_hg_add(&peer->credits, cost);
+    return false;
+}
+
+/* Wait until the peer takes a request of this cost. */
+static void am_wait_for_credits(struct gasnet_hg_peer *peer, int32_t cost)
+{
     unsigned tries = 0;
 
-    for (;;) {
-        while (credits >= cost)
-            if (atomic_compare_exchange_weak(
-                    &peer->credits, &credits, credits - cost))
-                return;
-        if (atomic_load(&peer->lost))
-            return;
+    while (!am_try_credits(peer, cost) && !atomic_load(&peer->lost))
         gasnet_hg_wait(&tries);
-        credits = atomic_load(&peer->credits);
-    }
 }
 
 void gasnet_hg_send_slot(gasnet_node_t node, unsigned round, uint32_t phase,
     int32_t id, uint32_t flags)
 {
-    const int32_t args[3] = {(int32_t) phase, id, (int32_t) flags};
-    struct am_header header = {
-        .kind = AM_SLOT, .handler = (uint8_t) round, .nargs = 3};
+    int32_t a0 = (int32_t) phase, a1 = id, a2 = (int32_t) flags;
+    GASNET_HG_AM_FRONT(AM_SLOT, (uint8_t) round, 0, 0, 3);
 
-    am_send(node, &header, args, NULL, 0);
+    am_send(node, &front.header, NULL, 0);
+}
+
+static void am_send_returns(gasnet_node_t node)
+{
+    GASNET_HG_AM_FRONT(AM_RETURNS, 0, 0, 0, 0);
+
+    am_send(node, &front.header, NULL, 0);
 }
 
 /* ---- Running handlers ---- */
 
-/* Run the handler that a header names. */
-static void am_run(const struct am_header *header, void *payload,
-    const int32_t *args, gasnet_node_t source)
+/* Run the handler of a message. */
+static GASNET_HG_INLINE void am_run(
+    const struct gasnet_hg_header *header, void *payload)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
     void (*function)(void) = gasnet_hg.handlers[header->handler];
-    struct am_token token = {source, (header->flags & AM_REPLY) == 0};
+    struct am_token token = {header->source, (header->flags & AM_REPLY) == 0};
 
     if (function == NULL)
         gasnet_hg_fatal("a message of node %u is for handler %u, which is not "
                         "registered here",
-            source, header->handler);
+            header->source, header->handler);
     if (gasnet_hg.checked)
         gasnet_hg_begin_handler(self);
     self->handlers++;
     gasnet_hg_call_handler(function, &token, header->kind == AM_SHORT, payload,
-        header->length, header->nargs, args);
+        header->length, header->nargs, am_args(header));
     self->handlers--;
     if (gasnet_hg.checked)
         gasnet_hg_end_handler(self, header->handler);
@@ -236,8 +260,7 @@ static void am_run(const struct am_header *header, void *payload,
 
 /* A message of this node to itself: the handler runs now, with a copy of a
  * medium payload. */
-static int am_loop(
-    const struct am_header *header, const int32_t *args, const void *payload)
+static int am_loop(struct gasnet_hg_header *header, const void *payload)
 {
     unsigned char **copy =
         &gasnet_hg_self()->loopback[(header->flags & AM_REPLY) != 0];
@@ -250,7 +273,8 @@ static int am_loop(
     }
     if (header->length > 0)
         memcpy(at, payload, header->length);
-    am_run(header, at, args, gasnet_hg_rank);
+    header->source = (uint16_t) gasnet_hg_rank;
+    am_run(header, at);
     return GASNET_OK;
 }
 
@@ -259,8 +283,8 @@ static int am_loop(
 /* Bring the data of a long message to its place, if the message cannot carry
  * it or need not. A handler cannot wait for NA: the limit of its replies is
  * that of a message. */
-static bool am_place(
-    gasnet_node_t node, const struct am_header *header, const void *source)
+static bool am_place(gasnet_node_t node, const struct gasnet_hg_header *header,
+    const void *source)
 {
     void *dest = (void *) (uintptr_t) header->dest;
 
@@ -272,71 +296,61 @@ static bool am_place(
 }
 
 /* Send a request or a reply. */
-static int am_start(gasnet_node_t node, struct am_header *header,
-    const int32_t *args, const void *source)
+static GASNET_HG_INLINE int am_start(
+    gasnet_node_t node, struct gasnet_hg_header *header, const void *source)
 {
     size_t nbytes = header->length;
 
     if (node == gasnet_hg_rank)
-        return am_loop(header, args, source);
+        return am_loop(header, source);
     if (header->kind == AM_LONG && am_place(node, header, source)) {
         header->flags |= AM_PLACED;
         nbytes = 0;
     }
-    if ((header->flags & AM_REPLY) == 0)
-        am_take_credits(&gasnet_hg.peers[node],
-            am_cost(am_header_size(header->nargs) + nbytes));
-    am_send(node, header, args, source, nbytes);
+    if ((header->flags & AM_REPLY) == 0) {
+        int32_t cost = am_cost(am_front_size(header->nargs) + nbytes);
+
+        if (!am_try_credits(&gasnet_hg.peers[node], cost))
+            am_wait_for_credits(&gasnet_hg.peers[node], cost);
+    }
+    am_send(node, header, source, nbytes);
     return GASNET_OK;
 }
 
-int gasnet_hg_request(int kind, gasnet_node_t dest, gasnet_handler_t handler,
-    const void *source, size_t nbytes, void *dest_addr, unsigned nargs,
-    const gasnet_handlerarg_t *args)
+int gasnet_hg_request(
+    gasnet_node_t dest, struct gasnet_hg_header *header, const void *source)
 {
-    struct am_header header = {
-        .kind = (uint8_t) (kind == GASNET_HG_ASYNC ? AM_LONG : kind),
-        .handler = handler,
-        .nargs = (uint8_t) nargs,
-        .length = (uint32_t) nbytes,
-        .dest = (uintptr_t) dest_addr};
-
     if (!gasnet_hg.attached)
         return GASNET_ERR_NOT_INIT;
     if (dest >= gasnet_hg_size ||
-        nbytes > (kind == AM_MEDIUM ? gasnet_hg_max_medium
-                                    : gasnet_AMMaxLongRequest()))
+        header->length > (header->kind == AM_LONG ? gasnet_AMMaxLongRequest()
+                                                  : gasnet_hg_max_medium))
         return GASNET_ERR_BAD_ARG;
     if (gasnet_hg.checked) {
         gasnet_hg_check_call("gasnet_AMRequest");
-        if (header.kind == AM_LONG)
-            gasnet_hg_check(dest, dest_addr, nbytes);
+        if (header->kind == AM_LONG)
+            gasnet_hg_check(
+                dest, (void *) (uintptr_t) header->dest, header->length);
     }
-    return am_start(dest, &header, args, source);
+    return am_start(dest, header, source);
 }
 
-int gasnet_hg_reply(int kind, gasnet_token_t token, gasnet_handler_t handler,
-    const void *source, size_t nbytes, void *dest_addr, unsigned nargs,
-    const gasnet_handlerarg_t *args)
+int gasnet_hg_reply(
+    gasnet_token_t token, struct gasnet_hg_header *header, const void *source)
 {
     struct am_token *request = (struct am_token *) token;
-    struct am_header header = {.kind = (uint8_t) kind,
-        .handler = handler,
-        .nargs = (uint8_t) nargs,
-        .flags = AM_REPLY,
-        .length = (uint32_t) nbytes,
-        .dest = (uintptr_t) dest_addr};
 
     if (request == NULL ||
-        nbytes >
-            (kind == AM_LONG ? gasnet_hg_max_long_reply : gasnet_hg_max_medium))
+        header->length > (header->kind == AM_LONG ? gasnet_hg_max_long_reply
+                                                  : gasnet_hg_max_medium))
         return GASNET_ERR_BAD_ARG;
     if (gasnet_hg.checked)
         gasnet_hg_check_reply(request->may_reply);
     if (!request->may_reply)
         return GASNET_ERR_BAD_ARG;
     request->may_reply = false;
-    return am_start(request->source, &header, args, source);
+    header->flags = AM_REPLY;
+    return am_start(request->source, header, source);
 }
 
 int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *source)
@@ -352,28 +366,35 @@ int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *source)
 /* ---- Receiving ---- */
 
 /* The words of a message agree with each other and with its size. */
-static bool am_is_valid(const struct am_header *header, size_t size)
+static inline bool am_is_valid(
+    const struct gasnet_hg_header *header, size_t size)
 {
-    bool is_long = header->kind == AM_LONG;
-    bool carries = header->kind == AM_MEDIUM ||
-        (is_long && (header->flags & AM_PLACED) == 0);
-    size_t front = am_header_size(header->nargs);
+    size_t left = size - am_front_size(header->nargs);
 
-    return header->kind <= AM_SLOT && header->nargs <= AM_MAX_ARGS &&
-        header->flags <= (AM_REPLY | AM_PLACED) && header->zero == 0 &&
-        header->source < gasnet_hg_size && header->source != gasnet_hg_rank &&
-        header->returns <= GASNET_HG_CREDITS && size >= front &&
-        size - front == (carries ? header->length : 0) &&
-        (carries || is_long || header->length == 0) &&
-        (!is_long ||
+    if (header->nargs > AM_MAX_ARGS || left > size ||
+        header->flags > (AM_REPLY | AM_PLACED) ||
+        header->source >= gasnet_hg_size || header->source == gasnet_hg_rank ||
+        header->returns > GASNET_HG_CREDITS)
+        return false;
+    switch (header->kind) {
+    case AM_SHORT:
+    case AM_RETURNS: return left == 0 && header->length == 0;
+    case AM_MEDIUM: return left == header->length;
+    case AM_LONG:
+        return left ==
+            ((header->flags & AM_PLACED) != 0 ? 0 : header->length) &&
             gasnet_hg_has(&gasnet_hg.peers[gasnet_hg_rank],
-                (void *) (uintptr_t) header->dest, header->length)) &&
-        (header->kind != AM_SLOT ||
-            (header->nargs == 3 && header->handler < GASNET_HG_ROUNDS));
+                (void *) (uintptr_t) header->dest, header->length);
+    case AM_SLOT:
+        return left == 0 && header->nargs == 3 &&
+            header->handler < GASNET_HG_ROUNDS;
+    default: return false;
+    }
 }
 
-static void am_write_slot(const struct am_header *header, const int32_t *args)
+static void am_write_slot(const struct gasnet_hg_header *header)
 {
+    const int32_t *args = am_args(header);
     struct gasnet_hg_slot *slot =
         &gasnet_hg.page->slots[args[0] & 1][header->handler];
 
@@ -384,47 +405,41 @@ static void am_write_slot(const struct am_header *header, const int32_t *args)
 }
 
 /* Run the handler of a message, and return the credits of a request. */
-static void am_handle(const struct am_header *header, const int32_t *args,
-    unsigned char *payload, size_t size)
+static GASNET_HG_INLINE void am_handle(
+    const struct gasnet_hg_header *header, unsigned char *payload, size_t size)
 {
     struct gasnet_hg_peer *peer = &gasnet_hg.peers[header->source];
     void *at = payload;
 
     if ((header->flags & AM_REPLY) == 0)
-        atomic_fetch_add(&peer->returns, am_cost(size));
+        (void) gasnet_hg_add(&peer->returns, am_cost(size));
     if (header->kind == AM_LONG) {
         at = (void *) (uintptr_t) header->dest;
         if ((header->flags & AM_PLACED) == 0 && header->length > 0)
             memcpy(at, payload, header->length);
     }
-    am_run(header, at, args, header->source);
-    if (atomic_load(&peer->returns) >= AM_RETURN) {
-        struct am_header back = {.kind = AM_RETURNS};
-
-        am_send(header->source, &back, NULL, NULL, 0);
-    }
+    am_run(header, at);
+    if (atomic_load_explicit(&peer->returns, memory_order_relaxed) >= AM_RETURN)
+        am_send_returns(header->source);
 }
 
-static void am_deliver(unsigned char *bytes, size_t size)
+/* The message is in memory of this node alone: its words do not change. */
+static GASNET_HG_INLINE void am_deliver(unsigned char *bytes, size_t size)
 {
-    struct am_header header = {0};
-    int32_t args[AM_MAX_ARGS];
-    struct gasnet_hg_peer *peer;
+    const struct gasnet_hg_header *header =
+        (const struct gasnet_hg_header *) (void *) bytes;
 
-    if (size >= sizeof(header))
-        memcpy(&header, bytes, sizeof(header));
-    if (size < sizeof(header) || !am_is_valid(&header, size)) {
+    if (size < sizeof(*header) || !am_is_valid(header, size)) {
         gasnet_hg_warn("a malformed message of %zu bytes is ignored", size);
         return;
     }
-    memcpy(args, bytes + sizeof(header), header.nargs * sizeof(args[0]));
-    peer = &gasnet_hg.peers[header.source];
-    if (header.returns > 0)
-        atomic_fetch_add(&peer->credits, header.returns);
-    if (header.kind == AM_SLOT)
-        am_write_slot(&header, args);
-    else if (header.kind != AM_RETURNS)
-        am_handle(&header, args, bytes + am_header_size(header.nargs), size);
+    if (header->returns > 0)
+        (void) gasnet_hg_add(
+            &gasnet_hg.peers[header->source].credits, header->returns);
+    if (header->kind == AM_SLOT)
+        am_write_slot(header);
+    else if (header->kind != AM_RETURNS)
+        am_handle(header, bytes + am_front_size(header->nargs), size);
 }
 
 static na_return_t am_received(const struct na_cb_info *info);
@@ -461,7 +476,7 @@ int gasnet_hg_am_start(void)
     int i;
 
     am_max = (size_t) NA_Msg_get_max_unexpected_size(gasnet_hg.boot.na_class);
-    gasnet_hg_max_medium = am_max - am_header_size(AM_MAX_ARGS);
+    gasnet_hg_max_medium = am_max - am_front_size(AM_MAX_ARGS);
     gasnet_hg_max_long_reply =
         gasnet_hg.all_near ? gasnet_AMMaxLongRequest() : gasnet_hg_max_medium;
     for (i = 0; i < AM_RECEIVES; i++) {

@@ -291,16 +291,22 @@ extern size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
 #define gasnet_AMMaxLongReply() (gasnet_hg_max_long_reply)
 
 /* Kinds of messages. */
-enum { GASNET_HG_SHORT, GASNET_HG_MEDIUM, GASNET_HG_LONG, GASNET_HG_ASYNC };
+enum { GASNET_HG_SHORT, GASNET_HG_MEDIUM, GASNET_HG_LONG };
 
-/* gasnet_AMRequest... and gasnet_AMReply...: gasnet_am.h. `args` has `nargs`
- * entries. */
-int gasnet_hg_request(int kind, gasnet_node_t dest, gasnet_handler_t handler,
-    const void *source, size_t nbytes, void *dest_addr, unsigned nargs,
-    const gasnet_handlerarg_t *args);
-int gasnet_hg_reply(int kind, gasnet_token_t token, gasnet_handler_t handler,
-    const void *source, size_t nbytes, void *dest_addr, unsigned nargs,
-    const gasnet_handlerarg_t *args);
+/* What a message begins with: am.c. The library writes flags, returns and
+ * source. The arguments follow it, and GASNET_HG_PADDING zeros. */
+struct gasnet_hg_header {
+    uint8_t kind, handler, nargs, flags;
+    uint16_t returns, source;
+    uint64_t length, dest;
+};
+#define GASNET_HG_PADDING 4
+
+/* gasnet_AMRequest... and gasnet_AMReply...: gasnet_am.h. */
+int gasnet_hg_request(
+    gasnet_node_t dest, struct gasnet_hg_header *header, const void *source);
+int gasnet_hg_reply(
+    gasnet_token_t token, struct gasnet_hg_header *header, const void *source);
 
 /* Receive messages and run handlers. */
 int gasnet_AMPoll(void);

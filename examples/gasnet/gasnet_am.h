@@ -61,47 +61,52 @@ extern "C" {
 #define GASNET_HG_PARAMS_16 GASNET_HG_PARAMS_15, gasnet_handlerarg_t a15
 #define GASNET_HG_ARGS_16 GASNET_HG_ARGS_15 a15,
 
-/* One of the names. `args` has one more entry, since no array is empty. */
+/* A message without its payload. */
+#define GASNET_HG_AM_FRONT(kind, handler, nbytes, dest, M) \
+    struct { \
+        struct gasnet_hg_header header; \
+        gasnet_handlerarg_t args[M + GASNET_HG_PADDING]; \
+    } front = { \
+        {kind, handler, M, 0, 0, 0, nbytes, dest}, {GASNET_HG_ARGS_##M 0}}
+
+/* One of the names. */
 #define GASNET_HG_AM_SHORT(name, function, M, peer_t) \
     static inline int name##M( \
         peer_t peer, gasnet_handler_t handler GASNET_HG_PARAMS_##M) \
     { \
-        const gasnet_handlerarg_t args[M + 1] = {GASNET_HG_ARGS_##M 0}; \
-        return function( \
-            GASNET_HG_SHORT, peer, handler, NULL, 0, NULL, M, args); \
+        GASNET_HG_AM_FRONT(GASNET_HG_SHORT, handler, 0, 0, M); \
+        return function(peer, &front.header, NULL); \
     }
 #define GASNET_HG_AM_MEDIUM(name, function, M, peer_t) \
     static inline int name##M(peer_t peer, gasnet_handler_t handler, \
         const void *source, size_t nbytes GASNET_HG_PARAMS_##M) \
     { \
-        const gasnet_handlerarg_t args[M + 1] = {GASNET_HG_ARGS_##M 0}; \
-        return function( \
-            GASNET_HG_MEDIUM, peer, handler, source, nbytes, NULL, M, args); \
+        GASNET_HG_AM_FRONT(GASNET_HG_MEDIUM, handler, nbytes, 0, M); \
+        return function(peer, &front.header, source); \
     }
-#define GASNET_HG_AM_LONG(name, function, kind, M, peer_t) \
+#define GASNET_HG_AM_LONG(name, function, M, peer_t) \
     static inline int name##M(peer_t peer, gasnet_handler_t handler, \
         const void *source, size_t nbytes, \
         void *dest_addr GASNET_HG_PARAMS_##M) \
     { \
-        const gasnet_handlerarg_t args[M + 1] = {GASNET_HG_ARGS_##M 0}; \
-        return function( \
-            kind, peer, handler, source, nbytes, dest_addr, M, args); \
+        GASNET_HG_AM_FRONT( \
+            GASNET_HG_LONG, handler, nbytes, (uintptr_t) dest_addr, M); \
+        return function(peer, &front.header, source); \
     }
 #define GASNET_HG_AM(M) \
     GASNET_HG_AM_SHORT( \
         gasnet_AMRequestShort, gasnet_hg_request, M, gasnet_node_t) \
     GASNET_HG_AM_MEDIUM( \
         gasnet_AMRequestMedium, gasnet_hg_request, M, gasnet_node_t) \
-    GASNET_HG_AM_LONG(gasnet_AMRequestLong, gasnet_hg_request, GASNET_HG_LONG, \
-        M, gasnet_node_t) \
-    GASNET_HG_AM_LONG(gasnet_AMRequestLongAsync, gasnet_hg_request, \
-        GASNET_HG_ASYNC, M, gasnet_node_t) \
+    GASNET_HG_AM_LONG( \
+        gasnet_AMRequestLong, gasnet_hg_request, M, gasnet_node_t) \
+    GASNET_HG_AM_LONG( \
+        gasnet_AMRequestLongAsync, gasnet_hg_request, M, gasnet_node_t) \
     GASNET_HG_AM_SHORT( \
         gasnet_AMReplyShort, gasnet_hg_reply, M, gasnet_token_t) \
     GASNET_HG_AM_MEDIUM( \
         gasnet_AMReplyMedium, gasnet_hg_reply, M, gasnet_token_t) \
-    GASNET_HG_AM_LONG(gasnet_AMReplyLong, gasnet_hg_reply, GASNET_HG_LONG, M, \
-        gasnet_token_t)
+    GASNET_HG_AM_LONG(gasnet_AMReplyLong, gasnet_hg_reply, M, gasnet_token_t)
 
 GASNET_HG_AM(0)
 GASNET_HG_AM(1)

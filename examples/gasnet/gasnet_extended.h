@@ -5,7 +5,8 @@
  * The segment of a node of the same host is mapped here, so an operation on it
  * is a copy, which is complete when the function returns. Others go to the
  * library. A put that is complete is visible to all later loads of its owner:
- * the fences make that true where stores may be reordered.
+ * the fences here and in the functions that synchronize make that true where
+ * stores may be reordered.
  *
  * Errors end the job with a message.
  */
@@ -33,62 +34,70 @@ void gasnet_hg_check(gasnet_node_t node, const void *remote, size_t nbytes);
 #define GASNET_HG_CHECK(node, remote, nbytes) ((void) 0)
 #endif
 
-/* How a put or get completes. */
-enum {
-    GASNET_HG_BLOCKING, /* before it returns */
-    GASNET_HG_NB,       /* by the handle that it returns */
-    GASNET_HG_NBI,      /* by a gasnet_wait_syncnbi_... */
-    GASNET_HG_BULK = 4  /* put: the source stays unchanged until then */
-};
+/* Of a node whose segment is not mapped, and at least one byte. Those without
+ * _bulk have read the source when they return. */
+void gasnet_hg_put(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes);
+gasnet_handle_t gasnet_hg_put_nb(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes);
+gasnet_handle_t gasnet_hg_put_nb_bulk(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes);
+void gasnet_hg_put_nbi(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes);
+void gasnet_hg_put_nbi_bulk(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes);
+void gasnet_hg_get(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes);
+gasnet_handle_t gasnet_hg_get_nb(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes);
+void gasnet_hg_get_nbi(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes);
+gasnet_handle_t gasnet_hg_memset_nb(
+    gasnet_node_t node, void *dest, int value, size_t nbytes);
+void gasnet_hg_memset_nbi(
+    gasnet_node_t node, void *dest, int value, size_t nbytes);
 
-/* Put and get of a node whose segment is not mapped. */
-gasnet_handle_t gasnet_hg_put(
-    gasnet_node_t node, void *dest, const void *src, size_t nbytes, int how);
-gasnet_handle_t gasnet_hg_get(
-    void *dest, gasnet_node_t node, const void *src, size_t nbytes, int how);
-gasnet_handle_t gasnet_hg_memset(
-    gasnet_node_t node, void *dest, int value, size_t nbytes, int how);
+void gasnet_wait_syncnb(gasnet_handle_t handle);
 
-static inline gasnet_handle_t gasnet_hg_put_any(
-    gasnet_node_t node, void *dest, const void *src, size_t nbytes, int how)
+/* Put, get and memset of a node whose segment is mapped, or nothing at all.
+ * Returns 0 if the library must do it. */
+static inline int gasnet_hg_near_put(
+    gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
     intptr_t shift;
 
     GASNET_HG_CHECK(node, dest, nbytes);
     shift = gasnet_hg_shifts[node];
     if (__builtin_expect(shift == GASNET_HG_FAR, 0))
-        return gasnet_hg_put(node, dest, src, nbytes, how);
+        return nbytes == 0;
     memcpy((char *) dest + shift, src, nbytes);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    return GASNET_INVALID_HANDLE;
+    return 1;
 }
 
-static inline gasnet_handle_t gasnet_hg_get_any(
-    void *dest, gasnet_node_t node, const void *src, size_t nbytes, int how)
+static inline int gasnet_hg_near_get(
+    void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
     intptr_t shift;
 
     GASNET_HG_CHECK(node, src, nbytes);
     shift = gasnet_hg_shifts[node];
     if (__builtin_expect(shift == GASNET_HG_FAR, 0))
-        return gasnet_hg_get(dest, node, src, nbytes, how);
+        return nbytes == 0;
     memcpy(dest, (const char *) src + shift, nbytes);
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return GASNET_INVALID_HANDLE;
+    return 1;
 }
 
-static inline gasnet_handle_t gasnet_hg_memset_any(
-    gasnet_node_t node, void *dest, int value, size_t nbytes, int how)
+static inline int gasnet_hg_near_memset(
+    gasnet_node_t node, void *dest, int value, size_t nbytes)
 {
     intptr_t shift;
 
     GASNET_HG_CHECK(node, dest, nbytes);
     shift = gasnet_hg_shifts[node];
     if (__builtin_expect(shift == GASNET_HG_FAR, 0))
-        return gasnet_hg_memset(node, dest, value, nbytes, how);
+        return nbytes == 0;
     memset((char *) dest + shift, value, nbytes);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    return GASNET_INVALID_HANDLE;
+    return 1;
 }
 
 /* ---- Memory to memory ---- */
@@ -96,7 +105,9 @@ static inline gasnet_handle_t gasnet_hg_memset_any(
 static inline void gasnet_put(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
-    (void) gasnet_hg_put_any(node, dest, src, nbytes, GASNET_HG_BLOCKING);
+    if (!gasnet_hg_near_put(node, dest, src, nbytes))
+        gasnet_hg_put(node, dest, src, nbytes);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 static inline void gasnet_put_bulk(
@@ -108,7 +119,9 @@ static inline void gasnet_put_bulk(
 static inline void gasnet_get(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
-    (void) gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_BLOCKING);
+    if (!gasnet_hg_near_get(dest, node, src, nbytes))
+        gasnet_hg_get(dest, node, src, nbytes);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
 static inline void gasnet_get_bulk(
@@ -120,57 +133,68 @@ static inline void gasnet_get_bulk(
 static inline void gasnet_memset(
     gasnet_node_t node, void *dest, int value, size_t nbytes)
 {
-    (void) gasnet_hg_memset_any(node, dest, value, nbytes, GASNET_HG_BLOCKING);
+    if (!gasnet_hg_near_memset(node, dest, value, nbytes))
+        gasnet_wait_syncnb(gasnet_hg_memset_nb(node, dest, value, nbytes));
+    __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 static inline gasnet_handle_t gasnet_put_nb(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
-    return gasnet_hg_put_any(node, dest, src, nbytes, GASNET_HG_NB);
+    return gasnet_hg_near_put(node, dest, src, nbytes)
+        ? GASNET_INVALID_HANDLE
+        : gasnet_hg_put_nb(node, dest, src, nbytes);
 }
 
 static inline gasnet_handle_t gasnet_put_nb_bulk(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
-    return gasnet_hg_put_any(
-        node, dest, src, nbytes, GASNET_HG_NB | GASNET_HG_BULK);
+    return gasnet_hg_near_put(node, dest, src, nbytes)
+        ? GASNET_INVALID_HANDLE
+        : gasnet_hg_put_nb_bulk(node, dest, src, nbytes);
 }
 
 static inline gasnet_handle_t gasnet_get_nb(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
-    return gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_NB);
+    return gasnet_hg_near_get(dest, node, src, nbytes)
+        ? GASNET_INVALID_HANDLE
+        : gasnet_hg_get_nb(dest, node, src, nbytes);
 }
 
 static inline gasnet_handle_t gasnet_get_nb_bulk(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
-    return gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_NB);
+    return gasnet_get_nb(dest, node, src, nbytes);
 }
 
 static inline gasnet_handle_t gasnet_memset_nb(
     gasnet_node_t node, void *dest, int value, size_t nbytes)
 {
-    return gasnet_hg_memset_any(node, dest, value, nbytes, GASNET_HG_NB);
+    return gasnet_hg_near_memset(node, dest, value, nbytes)
+        ? GASNET_INVALID_HANDLE
+        : gasnet_hg_memset_nb(node, dest, value, nbytes);
 }
 
 static inline void gasnet_put_nbi(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
-    (void) gasnet_hg_put_any(node, dest, src, nbytes, GASNET_HG_NBI);
+    if (!gasnet_hg_near_put(node, dest, src, nbytes))
+        gasnet_hg_put_nbi(node, dest, src, nbytes);
 }
 
 static inline void gasnet_put_nbi_bulk(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
-    (void) gasnet_hg_put_any(
-        node, dest, src, nbytes, GASNET_HG_NBI | GASNET_HG_BULK);
+    if (!gasnet_hg_near_put(node, dest, src, nbytes))
+        gasnet_hg_put_nbi_bulk(node, dest, src, nbytes);
 }
 
 static inline void gasnet_get_nbi(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
-    (void) gasnet_hg_get_any(dest, node, src, nbytes, GASNET_HG_NBI);
+    if (!gasnet_hg_near_get(dest, node, src, nbytes))
+        gasnet_hg_get_nbi(dest, node, src, nbytes);
 }
 
 static inline void gasnet_get_nbi_bulk(
@@ -182,7 +206,8 @@ static inline void gasnet_get_nbi_bulk(
 static inline void gasnet_memset_nbi(
     gasnet_node_t node, void *dest, int value, size_t nbytes)
 {
-    (void) gasnet_hg_memset_any(node, dest, value, nbytes, GASNET_HG_NBI);
+    if (!gasnet_hg_near_memset(node, dest, value, nbytes))
+        gasnet_hg_memset_nbi(node, dest, value, nbytes);
 }
 
 /* ---- Registers ---- */
@@ -198,29 +223,22 @@ static inline char *gasnet_hg_low(gasnet_register_value_t *value, size_t nbytes)
 #endif
 }
 
-static inline gasnet_handle_t gasnet_hg_put_value(gasnet_node_t node,
-    void *dest, gasnet_register_value_t value, size_t nbytes, int how)
-{
-    return gasnet_hg_put_any(
-        node, dest, gasnet_hg_low(&value, nbytes), nbytes, how);
-}
-
 static inline void gasnet_put_val(gasnet_node_t node, void *dest,
     gasnet_register_value_t value, size_t nbytes)
 {
-    (void) gasnet_hg_put_value(node, dest, value, nbytes, GASNET_HG_BLOCKING);
+    gasnet_put(node, dest, gasnet_hg_low(&value, nbytes), nbytes);
 }
 
 static inline gasnet_handle_t gasnet_put_nb_val(gasnet_node_t node, void *dest,
     gasnet_register_value_t value, size_t nbytes)
 {
-    return gasnet_hg_put_value(node, dest, value, nbytes, GASNET_HG_NB);
+    return gasnet_put_nb(node, dest, gasnet_hg_low(&value, nbytes), nbytes);
 }
 
 static inline void gasnet_put_nbi_val(gasnet_node_t node, void *dest,
     gasnet_register_value_t value, size_t nbytes)
 {
-    (void) gasnet_hg_put_value(node, dest, value, nbytes, GASNET_HG_NBI);
+    gasnet_put_nbi(node, dest, gasnet_hg_low(&value, nbytes), nbytes);
 }
 
 static inline gasnet_register_value_t gasnet_get_val(
@@ -241,7 +259,6 @@ gasnet_register_value_t gasnet_wait_syncnb_valget(
 
 /* gasnet_try_... poll, also if there is nothing to wait for: a program may spin
  * on one of them until a peer has written to its memory. */
-void gasnet_wait_syncnb(gasnet_handle_t handle);
 int gasnet_try_syncnb(gasnet_handle_t handle);
 void gasnet_wait_syncnb_all(gasnet_handle_t *handles, size_t numhandles);
 int gasnet_try_syncnb_all(gasnet_handle_t *handles, size_t numhandles);

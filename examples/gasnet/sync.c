@@ -13,26 +13,18 @@
 
 #define SYNC_BLOCK 64 /* operations that are allocated at a time */
 
-struct gasnet_hg_op *gasnet_hg_op_get(struct gasnet_hg_thread *self)
+/* The first of a list of new ones. */
+struct gasnet_hg_op *gasnet_hg_op_new(void)
 {
-    struct gasnet_hg_op *op = self->free_ops;
+    struct gasnet_hg_op *op =
+        (struct gasnet_hg_op *) calloc(SYNC_BLOCK, sizeof(*op));
     int i;
 
-    if (op == NULL) {
-        op = (struct gasnet_hg_op *) calloc(SYNC_BLOCK, sizeof(*op));
-        if (op == NULL)
-            gasnet_hg_fatal("out of memory for operations");
-        for (i = 0; i < SYNC_BLOCK - 1; i++)
-            op[i].next = &op[i + 1];
-    }
-    self->free_ops = op->next;
+    if (op == NULL)
+        gasnet_hg_fatal("out of memory for operations");
+    for (i = 0; i < SYNC_BLOCK - 1; i++)
+        op[i].next = &op[i + 1];
     return op;
-}
-
-void gasnet_hg_op_put(struct gasnet_hg_thread *self, struct gasnet_hg_op *op)
-{
-    op->next = self->free_ops;
-    self->free_ops = op;
 }
 
 static bool sync_is_done(struct gasnet_hg_op *op)
@@ -40,8 +32,10 @@ static bool sync_is_done(struct gasnet_hg_op *op)
     return atomic_load_explicit(&op->pending, memory_order_acquire) == 0;
 }
 
-static void sync_check(const char *what)
+/* The fence is that of operations on mapped segments, which are complete. */
+static void sync_enter(const char *what)
 {
+    atomic_thread_fence(memory_order_acq_rel);
     if (gasnet_hg.checked)
         gasnet_hg_check_call(what);
 }
@@ -50,7 +44,7 @@ static void sync_check(const char *what)
 
 void gasnet_wait_syncnb(gasnet_handle_t handle)
 {
-    sync_check("gasnet_wait_syncnb");
+    sync_enter("gasnet_wait_syncnb");
     if (handle == GASNET_INVALID_HANDLE)
         return;
     gasnet_hg_wait_for(&handle->pending);
@@ -86,7 +80,7 @@ int gasnet_try_syncnb_all(gasnet_handle_t *handles, size_t numhandles)
 {
     size_t done;
 
-    sync_check("gasnet_try_syncnb");
+    sync_enter("gasnet_try_syncnb");
     gasnet_hg_poll();
     return sync_sweep(handles, numhandles, &done) == 0 ? GASNET_OK
                                                        : GASNET_ERR_NOT_READY;
@@ -96,7 +90,7 @@ int gasnet_try_syncnb_some(gasnet_handle_t *handles, size_t numhandles)
 {
     size_t done, left;
 
-    sync_check("gasnet_try_syncnb_some");
+    sync_enter("gasnet_try_syncnb_some");
     gasnet_hg_poll();
     left = sync_sweep(handles, numhandles, &done);
     return done > 0 || left == 0 ? GASNET_OK : GASNET_ERR_NOT_READY;
@@ -117,7 +111,7 @@ void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles)
     unsigned tries = 0;
     size_t done;
 
-    sync_check("gasnet_wait_syncnb_some");
+    sync_enter("gasnet_wait_syncnb_some");
     while (sync_sweep(handles, numhandles, &done) > 0 && done == 0)
         gasnet_hg_wait(&tries);
 }
@@ -125,22 +119,22 @@ void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles)
 /* ---- Implicit handles ---- */
 
 /* The operations of a region are waited for by its handle. */
-static void sync_check_nbi(const char *what)
+static void sync_enter_nbi(const char *what)
 {
-    sync_check(what);
+    sync_enter(what);
     if (gasnet_hg.checked && gasnet_hg_self()->region != NULL)
         gasnet_hg_fatal("%s: called in an access region", what);
 }
 
 void gasnet_wait_syncnbi_gets(void)
 {
-    sync_check_nbi("gasnet_wait_syncnbi_gets");
+    sync_enter_nbi("gasnet_wait_syncnbi_gets");
     gasnet_hg_wait_for(&gasnet_hg_self()->gets.pending);
 }
 
 void gasnet_wait_syncnbi_puts(void)
 {
-    sync_check_nbi("gasnet_wait_syncnbi_puts");
+    sync_enter_nbi("gasnet_wait_syncnbi_puts");
     gasnet_hg_wait_for(&gasnet_hg_self()->puts.pending);
 }
 
@@ -154,7 +148,7 @@ static int sync_try(bool gets, bool puts)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
 
-    sync_check_nbi("gasnet_try_syncnbi");
+    sync_enter_nbi("gasnet_try_syncnbi");
     gasnet_hg_poll();
     return (!gets || sync_is_done(&self->gets)) &&
             (!puts || sync_is_done(&self->puts))

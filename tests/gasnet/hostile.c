@@ -15,9 +15,8 @@
 /* The header that am.c describes. */
 struct hostile_message {
     uint8_t kind, handler, nargs, flags;
-    uint16_t returns, zero;
-    uint32_t source, length;
-    uint64_t dest;
+    uint16_t returns, source;
+    uint64_t length, dest;
     unsigned char rest[64];
 };
 #define HOSTILE_RIGHT 32u /* bytes of a short message without arguments */
@@ -122,7 +121,6 @@ static void hostile_all(void)
     HOSTILE(HOSTILE_RIGHT + 16, (void) 0);
     HOSTILE(HOSTILE_RIGHT, message.kind = 5);
     HOSTILE(HOSTILE_RIGHT, message.flags = 4);
-    HOSTILE(HOSTILE_RIGHT, message.zero = 1);
     HOSTILE(HOSTILE_RIGHT, message.nargs = 17);
     HOSTILE(HOSTILE_RIGHT, message.nargs = 16);
     HOSTILE(HOSTILE_RIGHT, message.returns = GASNET_HG_CREDITS + 1);
