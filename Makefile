@@ -516,13 +516,14 @@ $(BUILD)/examples/gasnet/gasnet_perf: %: %.o $(GASNET_OBJS) $(OBJS) \
 
 # tests/gasnet_jobs runs it with the launcher.
 GASNET_JOBS_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/gasnet/*.c))
+GASNET_JOBS_CODE := $(BUILD)/tests/perf/counts_code.o
 
 $(GASNET_JOBS_OBJS): $(BUILD)/%.o: %.c hg.h $(GASNET_HEADERS) \
         tests/gasnet/jobs.h $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(TEST_FLAGS) -Iexamples/gasnet -c -o $@ $<
+	$(Q)$(CC) $(TEST_FLAGS) -I. -Iexamples/gasnet -c -o $@ $<
 
-$(GASNET_JOBS): $(GASNET_JOBS_OBJS) $(GASNET_OBJS) $(OBJS) $(LAZY_FABRIC)
+$(GASNET_JOBS): $(GASNET_JOBS_OBJS) $(GASNET_JOBS_CODE) $(GASNET_OBJS) $(OBJS) $(LAZY_FABRIC)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) $(LAZY_LIBS)
 
 examples: $(EXAMPLES) $(FORWARD) $(GASNET) ## hello, stub, demo_*, hg_tool and more, into $(BUILD)/examples

@@ -31,7 +31,8 @@ struct jobs_case {
 
 /* The cases of each file; the last name is NULL. */
 extern const struct jobs_case jobs_core[], jobs_names[], jobs_data[],
-    jobs_every[], jobs_old[], jobs_checks[], jobs_hostile[], jobs_ends[];
+    jobs_every[], jobs_old[], jobs_checks[], jobs_hostile[], jobs_ends[],
+    jobs_steps[];
 
 /* Whether long versions run. */
 int jobs_is_full(void);

@@ -21,7 +21,8 @@ int jobs_is_full(void)
 int main(int argc, char *argv[])
 {
     static const struct jobs_case *const files[] = {jobs_core, jobs_names,
-        jobs_data, jobs_every, jobs_old, jobs_checks, jobs_hostile, jobs_ends};
+        jobs_data, jobs_every, jobs_old, jobs_checks, jobs_hostile, jobs_ends,
+        jobs_steps};
     const struct jobs_case *one;
     size_t i;
 
