@@ -13,11 +13,12 @@
  *   gap is an error instead of a stream that is shifted.
  * - A VC sends to an address that it looked up itself, from the business card.
  *   The lookup starts with the first send, and sends wait for it in a queue.
- * - NA sends a message at once, or refuses it: then the rest of the send waits
- *   in a queue. It borrows the memory of its request. Up to NETMOD_COPY bytes
- *   of a send without a request are copied.
+ * - NA sends a message now or not at all. What it refuses waits in the queue of
+ *   its VC, and each poll tries it again. NA itself holds no message.
  * - A request with OnDataAvail may have more data, which must follow at once.
  *   So later sends of its VC wait until it is complete.
+ * - A connection that has failed is marked, and the next poll without an event
+ *   ends it: what the peer sent before is received first.
  * - CH3 calls the module by one thread at a time. Callbacks of NA run in
  *   netmod_progress() alone, which CH3's handlers do not enter again.
  */
@@ -33,8 +34,8 @@
 
 #define NETMOD_KEY "hg" /* of the address in a business card */
 #define NETMOD_CARD_MAX 4096
-#define NETMOD_RECVS 32                   /* receives posted */
-#define NETMOD_COPY 16384                 /* bytes that are copied */
+#define NETMOD_RECVS 32   /* receives posted */
+#define NETMOD_COPY 16384 /* bytes of a send that are copied while it waits */
 #define NETMOD_PIECES (MPL_IOV_LIMIT + 2) /* pieces of memory of a send */
 #define NETMOD_LINGER 2 /* seconds that ending waits for sends */
 /* Seconds that a peer may compute, without MPI, before it answers a lookup. */
@@ -47,21 +48,16 @@
 #define NETMOD_TO_CLIENT (UINT32_MAX - 1)
 #define NETMOD_CONNECT (UINT32_MAX - 2)
 
-/* A send that waits, whole or in part. */
+/* A send that waits. */
 struct netmod_send {
     struct netmod_send *next;
     MPID_Request *sreq;                    /* NULL: nobody waits for it */
     struct na_segment rest[NETMOD_PIECES]; /* what was not sent */
     unsigned first, count;
-    bool failed; /* while its OnDataAvail runs */
     char copy[]; /* what was copied */
 };
 
 struct hg_netmod hg_netmod;
-
-static void netmod_pump(struct netmod_link *link);
-static void netmod_settle(struct netmod_link *link);
-static void netmod_fail(struct netmod_link *link);
 
 /* ---- Helpers ---- */
 
@@ -129,7 +125,6 @@ static void netmod_free_addr(struct netmod_link *link)
         (void) NA_Addr_free(hg_netmod.na_class, link->addr);
     link->watch = NA_OP_ID_NULL;
     link->addr = NA_ADDR_NULL;
-    link->round++;
 }
 
 void hg_netmod_unref(struct netmod_link *link)
@@ -151,8 +146,8 @@ struct netmod_link *hg_netmod_ref(struct netmod_link *link)
 
 /* ---- Sending ---- */
 
-/* The connection has failed. The functions that are running go on: the next
- * poll ends it. */
+/* The connection has failed. The functions that are running go on: a poll ends
+ * it. */
 static void netmod_break(struct netmod_link *link)
 {
     link->broken = hg_netmod.stalled = true;
@@ -171,189 +166,230 @@ static void netmod_complete(
  * VC: those sends wait. */
 static bool netmod_more(struct netmod_link *link, MPID_Request *sreq)
 {
-    int complete = 0;
+    int complete = 0, mpi_errno;
 
     if (sreq->dev.OnDataAvail == NULL) {
         netmod_complete(link, sreq, false);
         return false;
     }
     link->busy = true;
-    hg_netmod_note(sreq->dev.OnDataAvail(link->vc, sreq, &complete));
+    mpi_errno = sreq->dev.OnDataAvail(link->vc, sreq, &complete);
     link->busy = false;
+    if (mpi_errno != MPI_SUCCESS)
+        netmod_break(link);
+    hg_netmod_note(mpi_errno);
     hg_netmod.count.more += complete == 0;
     return complete == 0;
 }
 
-/* Describe the iov of a request. Returns the number of pieces. */
-static unsigned netmod_load(
-    const MPID_Request *sreq, struct na_segment pieces[NETMOD_PIECES])
+/* Add a piece unless it is empty. */
+static void netmod_add(
+    struct na_segment *pieces, unsigned *count, void *data, MPI_Aint size)
+{
+    if (size > 0) {
+        pieces[*count].address = data;
+        pieces[(*count)++].size = (na_size_t) size;
+    }
+}
+
+/* Add the iov of a request. */
+static void netmod_add_iov(
+    struct na_segment *pieces, unsigned *count, const MPL_IOV *iov, int n)
 {
     int i;
 
-    for (i = 0; i < sreq->dev.iov_count; i++) {
-        pieces[i].address = sreq->dev.iov[i].MPL_IOV_BUF;
-        pieces[i].size = sreq->dev.iov[i].MPL_IOV_LEN;
-    }
-    return (unsigned) i;
+    for (i = 0; i < n; i++)
+        netmod_add(
+            pieces, count, iov[i].MPL_IOV_BUF, (MPI_Aint) iov[i].MPL_IOV_LEN);
 }
 
-/* Send a message of the pieces from *first on, and remove what it contains from
- * them. NA_AGAIN: not now. */
-static na_return_t netmod_send_part(struct netmod_link *link,
-    struct na_segment *pieces, unsigned *first, unsigned count)
+static size_t netmod_size(const struct na_segment *pieces, unsigned count)
 {
-    struct netmod_header header = link->header;
-    struct na_segment all[NETMOD_PIECES + 1];
-    unsigned i = *first, n = 1;
     size_t size = 0;
+
+    while (count > 0)
+        size += (size_t) pieces[--count].size;
+    return size;
+}
+
+/* Send a message of `size` bytes: `count` pieces from message[1] on. */
+static na_return_t netmod_post(struct netmod_link *link,
+    struct na_segment *message, unsigned count, size_t size)
+{
     na_return_t ret;
 
-    if (link->connects && header.number == 0)
-        header.rank = NETMOD_CONNECT;
-    all[0].address = &header;
-    all[0].size = sizeof(header);
-    for (; i < count && size < hg_netmod.part_max; i++, n++) {
-        all[n] = pieces[i];
-        if (all[n].size > hg_netmod.part_max - size)
-            all[n].size = hg_netmod.part_max - size;
-        size += (size_t) all[n].size;
-    }
-    ret = NA_Msg_try_sendv_unexpected(
-        hg_netmod.na_class, hg_netmod.context, all, n, link->addr, 0);
+    message[0].address = &link->header;
+    message[0].size = sizeof(link->header);
+    ret = NA_Msg_try_sendv_unexpected(hg_netmod.na_class, hg_netmod.context,
+        message, count + 1, link->addr, 0);
     if (ret != NA_SUCCESS)
         return ret;
-    i--; /* the last piece may be left in part */
-    pieces[i].address = (char *) pieces[i].address + all[n - 1].size;
-    pieces[i].size -= all[n - 1].size;
-    *first = i + (pieces[i].size == 0);
     link->header.number++;
     hg_netmod.count.messages++;
     hg_netmod.count.bytes += size;
     return NA_SUCCESS;
 }
 
-/* Send all pieces from *first on. NA_AGAIN: the rest waits. */
-static na_return_t netmod_send_pieces(struct netmod_link *link,
-    struct na_segment *pieces, unsigned *first, unsigned count)
+/* Tell the root who connects: the tag of its port and the own address. */
+static na_return_t netmod_greet(struct netmod_link *link)
 {
-    na_return_t ret = NA_SUCCESS;
+    int32_t tag = link->vc->port_name_tag;
+    struct na_segment message[3];
+    na_return_t ret;
 
-    while (*first < count && ret == NA_SUCCESS)
-        ret = netmod_send_part(link, pieces, first, count);
+    message[1].address = &tag;
+    message[1].size = sizeof(tag);
+    message[2].address = hg_netmod.name;
+    message[2].size = strlen(hg_netmod.name) + 1;
+    link->header.rank = NETMOD_CONNECT;
+    ret = netmod_post(link, message, 2, netmod_size(message + 1, 2));
+    link->header.rank = NETMOD_TO_ROOT;
     return ret;
 }
 
-/* The pieces of a send were sent, or it has failed. It ends, unless it has more
- * data. */
-static void netmod_send_end(struct netmod_link *link, struct netmod_send *send)
+/* Send the pieces from *first_p on. False: not all of them, but *first_p and
+ * its piece tell where to go on. */
+static bool netmod_write(struct netmod_link *link, struct na_segment *pieces,
+    unsigned count, unsigned *first_p)
 {
-    bool more = false;
+    struct na_segment message[NETMOD_PIECES + 1];
+    na_return_t ret = NA_SUCCESS;
 
-    if (send->sreq != NULL && !send->failed) {
-        more = netmod_more(link, send->sreq);
-        if (!more)
-            send->sreq = NULL; /* it is complete */
+    if (link->state != NETMOD_READY || link->broken)
+        return false;
+    if (link->header.rank == NETMOD_TO_ROOT && link->header.number == 0)
+        ret = netmod_greet(link);
+    while (*first_p < count && ret == NA_SUCCESS) {
+        size_t left = hg_netmod.part_max;
+        struct na_segment *last;
+        unsigned n = 0;
+
+        for (; *first_p + n < count && left > 0; n++) {
+            message[n + 1] = pieces[*first_p + n];
+            if (message[n + 1].size > left)
+                message[n + 1].size = left;
+            left -= (size_t) message[n + 1].size;
+        }
+        ret = netmod_post(link, message, n, hg_netmod.part_max - left);
+        if (ret != NA_SUCCESS)
+            break;
+        last = &pieces[*first_p + n - 1]; /* it may be left in part */
+        last->address = (char *) last->address + message[n].size;
+        last->size -= message[n].size;
+        *first_p += last->size > 0 ? n - 1 : n;
     }
-    if (more && !send->failed) {
-        send->first = 0;
-        send->count = netmod_load(send->sreq, send->rest);
-        return;
-    }
-    if (link->head == send)
-        link->head = send->next;
-    if (send->sreq != NULL)
-        netmod_complete(link, send->sreq, true);
-    free(send);
+    if (ret == NA_AGAIN)
+        hg_netmod.stalled = true;
+    else if (ret != NA_SUCCESS)
+        netmod_break(link);
+    return ret == NA_SUCCESS;
 }
 
-/* Send what waits, as far as that is possible. */
+/* Close the connection: the VC is as after vc_init. NA keeps its own one, which
+ * other VCs may use, too. */
+static void netmod_close(struct netmod_link *link)
+{
+    netmod_free_addr(link);
+    link->state = NETMOD_IDLE;
+    link->header.number = 0;
+    link->terminating = link->broken = false;
+}
+
+static void netmod_closed(struct netmod_link *link)
+{
+    netmod_close(link);
+    if (link->vc == NULL)
+        return; /* it was destroyed */
+    hg_netmod.count.terminated++;
+    hg_netmod_note(
+        MPIDI_CH3U_Handle_connection(link->vc, MPIDI_VC_EVENT_TERMINATED));
+}
+
+/* Send what waits as far as that is possible. A terminated VC is closed when
+ * nothing waits. */
 static void netmod_pump(struct netmod_link *link)
 {
-    while (link->head != NULL && !link->busy && !link->broken) {
-        struct netmod_send *send = link->head;
-        na_return_t ret;
+    struct netmod_send *send;
 
-        if (link->state != NETMOD_READY) {
-            if (link->state == NETMOD_IDLE)
+    while ((send = link->head) != NULL && !link->busy) {
+        if (!netmod_write(link, send->rest, send->count, &send->first)) {
+            if (link->state == NETMOD_IDLE && !link->broken)
                 hg_netmod_resolve(link);
             return;
         }
-        ret = netmod_send_pieces(link, send->rest, &send->first, send->count);
-        if (ret == NA_AGAIN) {
-            hg_netmod.stalled = true;
-            return;
+        if (send->sreq != NULL && netmod_more(link, send->sreq)) {
+            send->first = send->count = 0;
+            netmod_add_iov(send->rest, &send->count, send->sreq->dev.iov,
+                send->sreq->dev.iov_count);
+            continue;
         }
-        if (ret != NA_SUCCESS) {
-            netmod_break(link);
-            return;
-        }
-        netmod_send_end(link, send);
+        link->head = send->next;
+        free(send);
     }
+    if (link->terminating && !link->busy && !link->broken &&
+        link->state != NETMOD_LOOKUP)
+        netmod_closed(link);
 }
 
-/* Send without a queue. False: the rest of the pieces must wait. */
-static bool netmod_send_now(struct netmod_link *link, struct na_segment *pieces,
-    unsigned *first, unsigned count)
-{
-    return link->state == NETMOD_READY && link->head == NULL && !link->busy &&
-        !link->broken &&
-        netmod_send_pieces(link, pieces, first, count) == NA_SUCCESS;
-}
-
-/* Queue a send; with `front`, the rest of one that has begun. A small one is
- * copied if nobody knows when its memory may be used again (`copy`). */
+/* Queue a send, behind the others or in front. A small one is copied: nobody
+ * may know when its memory can be used again. */
 static int netmod_enqueue(struct netmod_link *link, MPID_Request *sreq,
-    const struct na_segment *pieces, unsigned count, bool copy, bool front)
+    const struct na_segment *pieces, unsigned count, bool first)
 {
-    struct netmod_send *send;
-    size_t size = 0;
+    size_t size = netmod_size(pieces, count);
+    bool copies = size <= NETMOD_COPY;
+    struct netmod_send *send =
+        (struct netmod_send *) malloc(sizeof(*send) + (copies ? size : 0));
+    struct netmod_send **at = &link->head;
+    char *to;
     unsigned i;
 
-    for (i = 0; i < count; i++)
-        size += (size_t) pieces[i].size;
-    copy = copy && size <= NETMOD_COPY;
-    send = (struct netmod_send *) calloc(1, sizeof(*send) + (copy ? size : 0));
     if (send == NULL)
         return hg_netmod_error("no memory for a send");
     send->sreq = sreq;
+    send->first = 0;
     send->count = count;
-    memcpy(send->rest, pieces, count * sizeof(*pieces));
-    for (i = 0, size = 0; copy && i < count; i++) {
-        memcpy(send->copy + size, pieces[i].address, (size_t) pieces[i].size);
-        send->rest[i].address = send->copy + size;
-        size += (size_t) pieces[i].size;
+    for (i = 0, to = send->copy; i < count; i++) {
+        send->rest[i] = pieces[i];
+        if (!copies)
+            continue;
+        send->rest[i].address = to;
+        memcpy(to, pieces[i].address, (size_t) pieces[i].size);
+        to += pieces[i].size;
     }
-    if (link->head == NULL || front) {
-        send->next = link->head;
-        link->head = send;
-        if (send->next == NULL)
-            link->tail = send;
-    } else {
-        link->tail->next = send;
+    if (!first && *at != NULL)
+        at = &link->tail->next;
+    send->next = *at;
+    *at = send;
+    if (send->next == NULL)
         link->tail = send;
-    }
-    netmod_pump(link);
+    if (link->state == NETMOD_IDLE)
+        netmod_pump(link);
     return MPI_SUCCESS;
+}
+
+/* Whether nothing has to be sent before. */
+static bool netmod_is_free(const struct netmod_link *link)
+{
+    return link->head == NULL && !link->busy;
 }
 
 /* Send what the pieces describe, then what OnDataAvail adds. */
 static int netmod_send(struct netmod_link *link, MPID_Request *sreq,
     struct na_segment pieces[NETMOD_PIECES], unsigned count)
 {
-    unsigned first = 0;
-    bool begun = false;
+    bool first = netmod_is_free(link); /* of what its handler sends, too */
+    unsigned sent = 0;
 
-    while (netmod_send_now(link, pieces, &first, count)) {
+    while (first && netmod_write(link, pieces, count, &sent)) {
         if (!netmod_more(link, sreq)) {
             netmod_pump(link); /* what the handler sent */
             return MPI_SUCCESS;
         }
-        count = netmod_load(sreq, pieces);
-        first = 0;
-        begun = true;
+        sent = count = 0;
+        netmod_add_iov(pieces, &count, sreq->dev.iov, sreq->dev.iov_count);
     }
-    return netmod_enqueue(
-        link, sreq, pieces + first, count - first, false, begun);
+    return netmod_enqueue(link, sreq, pieces + sent, count - sent, first);
 }
 
 /* The header of a send, which all have the same size, in the request. */
@@ -368,16 +404,6 @@ static struct na_segment netmod_header_of(
         memcpy(piece.address, hdr, (size_t) hdr_sz);
     }
     return piece;
-}
-
-/* Add a piece unless it is empty. */
-static void netmod_add(
-    struct na_segment *pieces, unsigned *count, void *data, MPI_Aint size)
-{
-    if (size > 0) {
-        pieces[*count].address = data;
-        pieces[(*count)++].size = (na_size_t) size;
-    }
 }
 
 static int iSendContig(MPIDI_VC_t *vc, MPID_Request *sreq, void *hdr,
@@ -399,7 +425,7 @@ static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
     struct netmod_link *link = hg_netmod_link_of(vc);
     struct na_segment pieces[NETMOD_PIECES];
     MPIDI_CH3_Pkt_t pkt;
-    unsigned first = 0, count = 1;
+    unsigned count = 1, sent = 0;
     MPID_Request *sreq;
 
     *sreq_ptr = NULL;
@@ -408,7 +434,7 @@ static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
     pieces[0].address = &pkt;
     pieces[0].size = sizeof(pkt);
     netmod_add(pieces, &count, data, data_sz);
-    if (netmod_send_now(link, pieces, &first, count))
+    if (netmod_is_free(link) && netmod_write(link, pieces, count, &sent))
         return MPI_SUCCESS;
     sreq = MPID_Request_create();
     if (sreq == NULL)
@@ -416,23 +442,21 @@ static int iStartContigMsg(MPIDI_VC_t *vc, void *hdr, MPIDI_msg_sz_t hdr_sz,
     MPIU_Object_set_ref(sreq, 2); /* of the caller, and until it is sent */
     sreq->kind = MPID_REQUEST_SEND;
     sreq->dev.OnDataAvail = NULL;
-    sreq->ch.vc = vc;
     sreq->dev.pending_pkt = pkt;
+    sreq->ch.vc = vc;
     pieces[0].address = (char *) (&sreq->dev.pending_pkt + 1) - pieces[0].size;
     hg_netmod.count.requests++;
     *sreq_ptr = sreq;
-    return netmod_enqueue(
-        link, sreq, pieces + first, count - first, true, false);
+    return netmod_enqueue(link, sreq, pieces + sent, count - sent, false);
 }
 
 static int SendNoncontig(
     MPIDI_VC_t *vc, MPID_Request *sreq, void *header, MPIDI_msg_sz_t hdr_sz)
 {
     struct na_segment pieces[NETMOD_PIECES];
-    unsigned count = 1;
-    int mpi_errno;
-    int i, n = MPL_IOV_LIMIT;
     MPL_IOV iov[MPL_IOV_LIMIT];
+    int mpi_errno, n = MPL_IOV_LIMIT;
+    unsigned count = 1;
 
     sreq->ch.vc = vc;
     pieces[0] = netmod_header_of(sreq, header, hdr_sz);
@@ -440,9 +464,7 @@ static int SendNoncontig(
     mpi_errno = MPIDI_CH3U_Request_load_send_iov(sreq, iov, &n);
     if (mpi_errno != MPI_SUCCESS)
         return mpi_errno;
-    for (i = 0; i < n; i++)
-        netmod_add(
-            pieces, &count, iov[i].MPL_IOV_BUF, (MPI_Aint) iov[i].MPL_IOV_LEN);
+    netmod_add_iov(pieces, &count, iov, n);
     return netmod_send(hg_netmod_link_of(vc), sreq, pieces, count);
 }
 
@@ -457,61 +479,31 @@ static int netmod_read_card(const char *card, char name[NA_MAX_ADDR_LEN])
         : hg_netmod_error("a business card has no address of hg");
 }
 
-/* Tell the root who connects: the tag of its port and the own address. */
-static int netmod_greet(struct netmod_link *link)
-{
-    int32_t tag = link->vc->port_name_tag;
-    struct na_segment pieces[2];
-
-    pieces[0].address = &tag;
-    pieces[0].size = sizeof(tag);
-    pieces[1].address = hg_netmod.name;
-    pieces[1].size = strlen(hg_netmod.name) + 1;
-    return netmod_enqueue(link, NULL, pieces, 2, true, true);
-}
-
-/* NA reports the end of a peer to a receive from it. Nothing is sent to this
- * one. */
-struct netmod_watch {
-    struct netmod_link *link;
-    unsigned round;
-    char byte;
-};
-
-/* The connection has ended. A peer that has only closed its side, for another
- * VC, is found again; else the lookup fails. */
+/* The connection has ended, or the watch was canceled: a later one counts. */
 static na_return_t netmod_parted(const struct na_cb_info *info)
 {
-    struct netmod_watch *watch = (struct netmod_watch *) info->arg;
-    struct netmod_link *link = watch->link;
+    struct netmod_link *link = (struct netmod_link *) info->arg;
 
-    if (watch->round == link->round && link->state == NETMOD_READY) {
+    if (--link->watches == 0 && link->state == NETMOD_READY) {
         link->watch = NA_OP_ID_NULL;
-        netmod_free_addr(link);
-        link->state = NETMOD_IDLE;
-        hg_netmod_resolve(link);
+        netmod_break(link);
     }
-    free(watch);
     hg_netmod_unref(link);
     return NA_SUCCESS;
 }
 
+/* NA reports the end of a peer to a receive from it. Nothing is sent to this
+ * one. */
 static void netmod_watch(struct netmod_link *link)
 {
-    struct netmod_watch *watch =
-        (struct netmod_watch *) calloc(1, sizeof(*watch));
-
-    if (watch != NULL) {
-        watch->link = hg_netmod_ref(link);
-        watch->round = link->round;
-        if (NA_Msg_recv_expected(hg_netmod.na_class, hg_netmod.context,
-                netmod_parted, watch, &watch->byte, 1, link->addr, 0,
-                &link->watch) == NA_SUCCESS)
-            return;
-        hg_netmod_unref(link);
-        free(watch);
+    if (NA_Msg_recv_expected(hg_netmod.na_class, hg_netmod.context,
+            netmod_parted, link, &link->byte, 1, link->addr, 0,
+            &link->watch) != NA_SUCCESS) {
+        netmod_break(link);
+        return;
     }
-    netmod_break(link);
+    link->watches++;
+    (void) hg_netmod_ref(link);
 }
 
 static na_return_t netmod_found(const struct na_cb_info *info)
@@ -528,12 +520,9 @@ static na_return_t netmod_found(const struct na_cb_info *info)
         link->state = NETMOD_READY;
         link->addr = info->info.lookup.addr;
         netmod_watch(link);
-        if (link->connects && link->header.number == 0 && link->vc != NULL)
-            hg_netmod_note(netmod_greet(link));
         netmod_pump(link);
         hg_netmod_lmt_continue(link);
     }
-    netmod_settle(link);
     hg_netmod_unref(link);
     return NA_SUCCESS;
 }
@@ -563,71 +552,17 @@ void hg_netmod_resolve(struct netmod_link *link)
     }
 }
 
-/* The connection is closed: the VC is as after vc_init. */
-static void netmod_closed(struct netmod_link *link)
-{
-    netmod_free_addr(link);
-    link->state = NETMOD_IDLE;
-    link->header.number = 0;
-    hg_netmod.count.terminated++;
-    if (link->vc != NULL)
-        hg_netmod_note(
-            MPIDI_CH3U_Handle_connection(link->vc, MPIDI_VC_EVENT_TERMINATED));
-    netmod_pump(link);
-}
-
-static na_return_t netmod_terminated(const struct na_cb_info *info)
-{
-    struct netmod_link *link = (struct netmod_link *) info->arg;
-
-    if (link->state == NETMOD_CLOSING)
-        netmod_closed(link);
-    hg_netmod_unref(link);
-    return NA_SUCCESS;
-}
-
-/* Close the connection of a terminated VC when its sends were sent. It stays
- * open if another VC uses it. */
-static void netmod_settle(struct netmod_link *link)
-{
-    const struct netmod_link *other = hg_netmod.links;
-
-    if (!link->terminating || link->head != NULL ||
-        link->state == NETMOD_LOOKUP)
-        return;
-    link->terminating = false;
-    while (other != NULL && (other == link || other->addr != link->addr))
-        other = other->next;
-    if (link->state == NETMOD_READY && other == NULL) {
-        link->state = NETMOD_CLOSING;
-        (void) NA_Cancel(hg_netmod.na_class, hg_netmod.context, link->watch);
-        link->watch = NA_OP_ID_NULL;
-        (void) hg_netmod_ref(link);
-        if (NA_Addr_terminate(hg_netmod.na_class, hg_netmod.context,
-                netmod_terminated, link, link->addr,
-                NA_OP_ID_IGNORE) == NA_SUCCESS)
-            return;
-        hg_netmod_unref(link);
-    }
-    netmod_closed(link);
-}
-
 /* End the connection of a VC: its requests fail. An operation that NA still
  * has ends when NA has finished with it. */
 static void netmod_fail(struct netmod_link *link)
 {
-    struct netmod_send *send = link->head, *next;
+    struct netmod_send *send;
 
-    link->broken = false;
-    link->terminating = false;
-    link->head = NULL;
-    for (; send != NULL; send = next) {
-        bool in_use = link->busy && send->first == send->count;
-
-        next = send->next;
-        send->failed = true;
-        if (!in_use) /* netmod_send_end() runs */
-            netmod_send_end(link, send);
+    while ((send = link->head) != NULL) {
+        link->head = send->next;
+        if (send->sreq != NULL)
+            netmod_complete(link, send->sreq, true);
+        free(send);
     }
     hg_netmod_lmt_fail(link);
     netmod_closed(link);
@@ -716,7 +651,9 @@ static int netmod_arrived(char *data, size_t size)
     link = netmod_link_from(&header);
     if (link == NULL || link->vc == NULL)
         return hg_netmod_error("a message from an unknown process");
-    if (header.number != link->expected && header.number != 0)
+    if (header.number != link->expected &&
+        (header.number != 0 || link->vc->ch.recv_active != NULL ||
+            link->vc->ch.pending_pkt_len > 0))
         return hg_netmod_error("a message was lost");
     link->expected = header.number + 1;
     return MPID_nem_handle_pkt(link->vc, data, (MPIDI_msg_sz_t) size);
@@ -750,7 +687,8 @@ static na_return_t netmod_post_recv(char *buf)
 
 /* ---- Progress ---- */
 
-/* Try again what NA refused, and end the connections that have failed. */
+/* Try again what NA refused. End the connections that have failed when all that
+ * has arrived was handled, so that the end of a peer is its last event. */
 static void netmod_push(void)
 {
     struct netmod_link *link, *next;
@@ -760,10 +698,11 @@ static void netmod_push(void)
     hg_netmod.stalled = false;
     for (link = hg_netmod.links; link != NULL; link = next) {
         (void) hg_netmod_ref(link);
-        if (link->broken)
+        if (link->broken && (link->busy || hg_netmod.idle == 0))
+            hg_netmod.stalled = true;
+        else if (link->broken)
             netmod_fail(link);
         netmod_pump(link);
-        netmod_settle(link);
         hg_netmod_lmt_continue(link);
         next = link->next;
         hg_netmod_unref(link);
@@ -775,15 +714,16 @@ static void netmod_push(void)
 static void netmod_progress(bool waits)
 {
     bool idle = hg_netmod.idle > NETMOD_IDLE_MAX;
-    bool sleeps = idle && waits && !hg_netmod.stalled;
     unsigned count = 0;
 
     hg_netmod.progressing = true;
-    (void) NA_Progress(hg_netmod.na_class, hg_netmod.context, sleeps ? 1 : 0);
+    waits = waits && !hg_netmod.stalled; /* NA_Progress() does not end then */
+    (void) NA_Progress(
+        hg_netmod.na_class, hg_netmod.context, idle && waits ? 1 : 0);
     (void) NA_Trigger(hg_netmod.context, 0, NETMOD_RECVS, &count);
     hg_netmod.progressing = false;
     hg_netmod.idle = count > 0 ? 0 : hg_netmod.idle + 1;
-    if (idle && !sleeps)
+    if (idle && !waits)
         (void) sched_yield(); /* libzmq's threads may need the processor */
 }
 
@@ -874,18 +814,25 @@ static na_return_t netmod_open(void)
     return ret;
 }
 
-static bool netmod_has_sends(void)
+/* Whether a connection has begun something that it cannot begin again. */
+static bool netmod_has_begun(const struct netmod_link *link)
+{
+    return link->state == NETMOD_READY &&
+        (link->head != NULL || link->lmts != NULL);
+}
+
+static bool netmod_have_begun(void)
 {
     const struct netmod_link *link = hg_netmod.links;
 
-    while (link != NULL && link->head == NULL)
+    while (link != NULL && !netmod_has_begun(link))
         link = link->next;
     return link != NULL;
 }
 
-/* Close the network when all is sent, but wait at most NETMOD_LINGER: then they
- * fail. Each VC is as after vc_init. MPID_nem_net_module_init() opens the
- * network again. */
+/* Close the network. What has begun may take NETMOD_LINGER, then it fails. Each
+ * VC is as after vc_init, and keeps sends that have not begun.
+ * MPID_nem_net_module_init() opens the network again. */
 static int MPID_nem_net_module_ckpt_shutdown(void)
 {
     time_t end = time(NULL) + NETMOD_LINGER;
@@ -893,25 +840,25 @@ static int MPID_nem_net_module_ckpt_shutdown(void)
     na_return_t ret = NA_SUCCESS;
     unsigned i;
 
-    while (netmod_has_sends() && time(NULL) < end)
+    while (netmod_have_begun() && time(NULL) < end)
         (void) netmod_poll(MPID_NEM_POLL_OUT, true);
-    for (link = hg_netmod.links; link != NULL; link = next) {
-        next = link->next;
-        (void) hg_netmod_ref(link);
-        if (link->head != NULL)
-            netmod_fail(link);
-        netmod_free_addr(link);
-        link->state = NETMOD_IDLE;
-        link->header.number = 0;
-        hg_netmod_unref(link);
-    }
-    if (hg_netmod.context != NULL) /* the receives that were canceled */
-        netmod_progress(false);
     if (hg_netmod.context != NULL)
         (void) NA_Context_destroy(hg_netmod.na_class, hg_netmod.context);
+    hg_netmod.context = NULL;
+    for (link = hg_netmod.links; link != NULL; link = next) {
+        (void) hg_netmod_ref(link);
+        link->watch = NA_OP_ID_NULL;
+        link->watches = 0;
+        if (netmod_has_begun(link))
+            netmod_fail(link);
+        netmod_close(link);
+        next = link->next;
+        link->refs = link->vc != NULL ? 2 : 1; /* NA has no operation now */
+        hg_netmod_unref(link);
+    }
+    hg_netmod.stalled = true; /* init() is followed by polls */
     if (hg_netmod.na_class != NULL)
         ret = NA_Finalize(hg_netmod.na_class);
-    hg_netmod.context = NULL;
     hg_netmod.na_class = NULL;
     for (i = 0; i < NETMOD_RECVS && hg_netmod.bufs != NULL; i++)
         free(hg_netmod.bufs[i]);
@@ -1012,8 +959,9 @@ static int MPID_nem_net_module_vc_init(
     return MPI_SUCCESS;
 }
 
-/* Sends in progress fail; the link is freed when NA has finished with it. There
- * was no vc_init for a process that shares memory with this one. */
+/* Sends and transfers in progress fail; the link is freed when NA has finished
+ * with it. There was no vc_init for a process that shares memory with this
+ * one. */
 static int MPID_nem_net_module_vc_destroy(MPIDI_VC_t *vc)
 {
     struct netmod_link *link = hg_netmod_link_of(vc);
@@ -1021,8 +969,7 @@ static int MPID_nem_net_module_vc_destroy(MPIDI_VC_t *vc)
     if (vc->ch.is_local)
         return MPI_SUCCESS;
     link->vc = NULL;
-    if (link->head != NULL || link->lmts != NULL)
-        netmod_fail(link);
+    netmod_fail(link);
     hg_netmod_unref(link);
     vc->ch.netmod_area.align_helper = NULL;
     return MPI_SUCCESS;
@@ -1033,12 +980,10 @@ static int MPID_nem_net_module_vc_terminate(MPIDI_VC_t *vc)
 {
     struct netmod_link *link = hg_netmod_link_of(vc);
 
-    if (vc->state != MPIDI_VC_STATE_CLOSED) {
-        netmod_fail(link);
-    } else {
-        link->terminating = true;
-        netmod_settle(link);
-    }
+    link->terminating = true;
+    if (vc->state != MPIDI_VC_STATE_CLOSED)
+        netmod_break(link);
+    netmod_pump(link);
     return MPI_SUCCESS;
 }
 
@@ -1056,10 +1001,8 @@ static int MPID_nem_net_module_connect_to_root(
         netmod_hash(hg_netmod.name) + ++hg_netmod.connections;
     link->header.rank = NETMOD_TO_ROOT;
     link->from_rank = NETMOD_TO_CLIENT;
-    link->connects = true;
     MPIDI_CHANGE_VC_STATE(new_vc, ACTIVE);
-    hg_netmod_resolve(link);
-    return MPI_SUCCESS;
+    return netmod_enqueue(link, NULL, NULL, 0, false); /* netmod_greet() */
 }
 
 /* ---- The table ---- */

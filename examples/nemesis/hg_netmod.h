@@ -24,10 +24,9 @@ struct netmod_header {
 };
 
 enum netmod_state {
-    NETMOD_IDLE,    /* as after vc_init */
-    NETMOD_LOOKUP,  /* NA_Addr_lookup() is in progress */
-    NETMOD_READY,   /* has an address */
-    NETMOD_CLOSING, /* NA_Addr_terminate() is in progress */
+    NETMOD_IDLE,   /* as after vc_init */
+    NETMOD_LOOKUP, /* NA_Addr_lookup() is in progress */
+    NETMOD_READY,  /* has an address */
 };
 
 /* The module's part of a VC. It outlives the VC while NA uses it. */
@@ -37,12 +36,12 @@ struct netmod_link {
     unsigned refs;                    /* of the VC, and of operations */
     enum netmod_state state;
     bool terminating; /* vc_terminate() waits for sends */
-    bool connects;    /* the first message is NETMOD_CONNECT */
     bool busy;        /* OnDataAvail of a send runs */
-    bool broken;      /* the next poll calls netmod_fail() */
-    unsigned round;   /* changes with `addr`: older operations do not count */
+    bool broken;      /* a poll calls netmod_fail() */
     na_addr_t addr;
     na_op_id_t watch;            /* a receive that ends with the peer */
+    unsigned watches;            /* such receives, with canceled ones */
+    char byte;                   /* their memory */
     char name[NA_MAX_ADDR_LEN];  /* "": the group knows it */
     struct netmod_header header; /* of the next message */
     uint64_t from;               /* the id of messages to a VC without group */
@@ -66,7 +65,7 @@ extern struct hg_netmod {
     char mode;            /* 'n'ull, 'g'et, 'p'ut, 'c'ooperative */
     struct netmod_link *links;
     bool progressing; /* callbacks of NA run */
-    bool stalled;     /* NA refused something: it is tried again */
+    bool stalled;     /* NA refused something, or a link is broken */
     unsigned idle;    /* polls without an event */
     int mpi_errno;    /* the first error of a callback */
     char **bufs;      /* of the receives */

@@ -103,7 +103,7 @@ static void netmod_lmt_end(struct netmod_lmt *lmt, int mpi_errno)
     MPID_Request *req = lmt->req;
 
     lmt->mpi_errno = mpi_errno;
-    if (lmt->piece > 0)
+    if (lmt->piece > 0 && hg_netmod.context != NULL)
         return; /* NA uses the memory: netmod_lmt_moved() ends it */
     req->ch.netmod_area.align_helper = NULL;
     netmod_lmt_free(lmt);

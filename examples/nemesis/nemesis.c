@@ -938,8 +938,10 @@ void nem_close_begin(MPIDI_VC_t *vc)
 
 void nem_close(MPIDI_VC_t *vc)
 {
+    unsigned before = vc->terminated; /* the peer may use it again at once */
+
     nem_close_begin(vc);
-    while (vc->state != MPIDI_VC_STATE_INACTIVE)
+    while (vc->terminated == before)
         nem_poll();
 }
 
