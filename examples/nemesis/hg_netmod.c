@@ -105,11 +105,19 @@ static uint64_t netmod_hash(const char *text)
     return hash;
 }
 
-static size_t netmod_number(const char *variable)
+/* The number in a variable of the environment; else `*value_p` stays. */
+static int netmod_number(const char *variable, size_t *value_p)
 {
     const char *text = getenv(variable);
+    char *end = NULL;
 
-    return text != NULL ? (size_t) strtoull(text, NULL, 10) : 0;
+    if (text == NULL)
+        return MPI_SUCCESS;
+    *value_p = (size_t) strtoull(text, &end, 10);
+    if (end != text && *end == '\0')
+        return MPI_SUCCESS;
+    (void) fprintf(stderr, "hg_netmod: %s=%s: ", variable, text);
+    return hg_netmod_error("this is no number");
 }
 
 struct netmod_link *hg_netmod_link_of(MPIDI_VC_t *vc)
@@ -771,12 +779,11 @@ static int MPID_nem_net_module_get_business_card(
         : hg_netmod_error("the business card is too long");
 }
 
-/* Open the class, and post its receives. */
-static na_return_t netmod_open(void)
+/* Open the class, and post its receives. `silence` is in seconds. */
+static na_return_t netmod_open(size_t silence)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     const char *address = getenv("HG_NEMESIS_ADDRESS");
-    size_t silence = netmod_number("HG_NEMESIS_SILENCE");
     na_addr_t self = NA_ADDR_NULL;
     na_return_t ret = NA_SUCCESS;
     size_t max;
@@ -793,7 +800,6 @@ static na_return_t netmod_open(void)
     if (hg_netmod.context == NULL)
         return NA_FAULT;
     max = (size_t) NA_Msg_get_max_unexpected_size(hg_netmod.na_class);
-    hg_netmod.part_max = netmod_number("HG_NEMESIS_FRAGMENT");
     if (hg_netmod.part_max == 0 ||
         hg_netmod.part_max > max - sizeof(struct netmod_header))
         hg_netmod.part_max = max - sizeof(struct netmod_header);
@@ -872,16 +878,23 @@ static int MPID_nem_net_module_init(
     MPIDI_PG_t *pg_p, int pg_rank, char **bc_val_p, int *val_max_sz_p)
 {
     const char *mode = getenv("HG_NEMESIS_LMT");
+    size_t silence = NETMOD_SILENCE;
 
     hg_netmod.pg = pg_p;
     hg_netmod.id = netmod_hash((const char *) pg_p->id);
     hg_netmod.rank = pg_rank;
     hg_netmod.mode = mode != NULL ? mode[0] : 'g';
-    hg_netmod.section = netmod_number("HG_NEMESIS_SECTION");
+    hg_netmod.section = hg_netmod.part_max = 0;
     if (strchr("ngpc", hg_netmod.mode) == NULL || hg_netmod.mode == '\0')
         return hg_netmod_error(
             "HG_NEMESIS_LMT is null, get, put or cooperative");
-    if (netmod_open() != NA_SUCCESS) {
+    if (netmod_number("HG_NEMESIS_SECTION", &hg_netmod.section) !=
+            MPI_SUCCESS ||
+        netmod_number("HG_NEMESIS_FRAGMENT", &hg_netmod.part_max) !=
+            MPI_SUCCESS ||
+        netmod_number("HG_NEMESIS_SILENCE", &silence) != MPI_SUCCESS)
+        return MPI_ERR_OTHER;
+    if (netmod_open(silence) != NA_SUCCESS) {
         (void) MPID_nem_net_module_ckpt_shutdown();
         return hg_netmod_error("cannot open the network");
     }

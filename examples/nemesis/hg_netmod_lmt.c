@@ -468,10 +468,13 @@ static int lmt_start_recv(MPIDI_VC_t *vc, MPID_Request *req, MPL_IOV s_cookie)
 static int lmt_start_send(MPIDI_VC_t *vc, MPID_Request *sreq, MPL_IOV r_cookie)
 {
     struct netmod_lmt *lmt = netmod_lmt_of(sreq);
+    uint64_t total = (uint64_t) sreq->ch.lmt_data_sz;
 
     (void) vc;
-    lmt->total = (uint64_t) sreq->ch.lmt_data_sz;
-    if (lmt->total == 0)
+    if (lmt == NULL || lmt->exposes || lmt->exposed > 0 || total > lmt->total)
+        return hg_netmod_error("a CTS of no transfer");
+    lmt->total = total;
+    if (total == 0)
         return netmod_lmt_finish(lmt);
     if (r_cookie.MPL_IOV_LEN < sizeof(struct netmod_cookie))
         return hg_netmod_error("a CTS without a window");
@@ -501,22 +504,21 @@ static int lmt_handle_cookie(MPIDI_VC_t *vc, MPID_Request *req, MPL_IOV cookie)
     }
 }
 
-static int lmt_done_send(MPIDI_VC_t *vc, MPID_Request *req)
-{
-    (void) vc;
-    hg_netmod.count.done++;
-    netmod_lmt_end(netmod_lmt_of(req), MPI_SUCCESS);
-    return MPI_SUCCESS;
-}
-
-static int lmt_done_recv(MPIDI_VC_t *vc, MPID_Request *req)
+/* DONE. The last window may have packed data that was not unpacked. */
+static int netmod_lmt_done(MPIDI_VC_t *vc, MPID_Request *req)
 {
     struct netmod_lmt *lmt = netmod_lmt_of(req);
-    const struct netmod_window *window = &lmt->windows[0];
+    const struct netmod_window *window;
 
-    if (lmt->user == NULL && window->size > 0)
+    (void) vc;
+    if (lmt == NULL || !lmt->exposes)
+        return hg_netmod_error("a DONE of no transfer");
+    window = &lmt->windows[0];
+    if (!lmt->sends && lmt->user == NULL && window->size > 0)
         netmod_lmt_pack(lmt, window->offset, window->size, window->buffer);
-    return lmt_done_send(vc, req);
+    hg_netmod.count.done++;
+    netmod_lmt_end(lmt, MPI_SUCCESS);
+    return MPI_SUCCESS;
 }
 
 void hg_netmod_lmt_init(MPIDI_VC_t *vc)
@@ -527,8 +529,8 @@ void hg_netmod_lmt_init(MPIDI_VC_t *vc)
     vc->ch.lmt_start_recv = lmt_start_recv;
     vc->ch.lmt_start_send = lmt_start_send;
     vc->ch.lmt_handle_cookie = lmt_handle_cookie;
-    vc->ch.lmt_done_send = lmt_done_send;
-    vc->ch.lmt_done_recv = lmt_done_recv;
+    vc->ch.lmt_done_send = netmod_lmt_done;
+    vc->ch.lmt_done_recv = netmod_lmt_done;
 }
 
 void hg_netmod_lmt_continue(struct netmod_link *link)

@@ -503,34 +503,25 @@ static void nem_match(MPID_Request *rreq, MPIDI_msg_sz_t size)
         rreq->data_sz = size;
 }
 
+/* The receive has its data; what is longer is dropped. */
 static int nem_drop(MPIDI_VC_t *vc, MPID_Request *rreq, int *complete)
 {
     static char sink[256];
-    MPIDI_msg_sz_t left = rreq->dev.segment_size;
+    MPIDI_msg_sz_t size = rreq->dev.drop_sz;
 
     (void) vc;
-    *complete = left == 0;
+    *complete = size == 0;
     if (*complete)
         return MPID_Request_complete(rreq);
-    if (left > (MPIDI_msg_sz_t) sizeof(sink))
-        left = (MPIDI_msg_sz_t) sizeof(sink);
-    rreq->dev.segment_size -= left;
+    if (size > (MPIDI_msg_sz_t) sizeof(sink))
+        size = (MPIDI_msg_sz_t) sizeof(sink);
+    rreq->dev.drop_sz -= size;
     rreq->dev.drop_data = 1;
     rreq->dev.iov[0].MPL_IOV_BUF = sink;
-    rreq->dev.iov[0].MPL_IOV_LEN = (size_t) left;
+    rreq->dev.iov[0].MPL_IOV_LEN = (size_t) size;
     rreq->dev.iov_count = 1;
     rreq->dev.OnDataAvail = nem_drop;
     return MPI_SUCCESS;
-}
-
-/* The receive has its data; what is longer is dropped. */
-static int nem_got_fit(MPIDI_VC_t *vc, MPID_Request *rreq, int *complete)
-{
-    rreq->dev.segment_size =
-        rreq->arg != NULL ? *(MPIDI_msg_sz_t *) rreq->arg : 0;
-    free(rreq->arg);
-    rreq->arg = NULL;
-    return nem_drop(vc, rreq, complete);
 }
 
 /* Prepare a receive for the `size` bytes of a message. False: there are
@@ -538,20 +529,13 @@ static int nem_got_fit(MPIDI_VC_t *vc, MPID_Request *rreq, int *complete)
 static bool nem_receive_into(MPID_Request *rreq, MPIDI_msg_sz_t size)
 {
     MPIDI_msg_sz_t fit = size < rreq->data_sz ? size : rreq->data_sz;
-    int complete;
+    int complete = 0;
 
-    rreq->dev.OnFinal = NULL;
-    if (size > fit) {
-        rreq->arg = nem_alloc(sizeof(size));
-        *(MPIDI_msg_sz_t *) rreq->arg = size - fit;
-        rreq->dev.OnFinal = nem_got_fit;
-    }
-    if (size == 0) {
-        (void) MPID_Request_complete(rreq);
-        return false;
-    }
+    rreq->dev.drop_sz = size - fit;
+    rreq->dev.OnFinal = size > fit ? nem_drop : NULL;
     if (fit == 0)
-        return nem_got_fit(rreq->ch.vc, rreq, &complete) == MPI_SUCCESS;
+        return nem_drop(rreq->ch.vc, rreq, &complete) == MPI_SUCCESS &&
+            !complete;
     nem_set_segment(rreq, fit);
     return nem_reload(rreq->ch.vc, rreq, &complete) == MPI_SUCCESS;
 }
