@@ -14,6 +14,7 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define PKT ((MPIDI_msg_sz_t) sizeof(MPIDI_CH3_Pkt_t))
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -21,6 +22,75 @@
 static int rank;
 static struct hg_test_peer *peer; /* of rank 0 */
 static MPIDI_VC_t *vc;            /* to the other rank */
+
+/* ---- What NA answers ---- */
+
+/* From the send `netmod_refuses` on, counted from 1, sends get an answer that
+ * the test sets; 0: none. That many sends get it. */
+static unsigned netmod_refuses, netmod_refusals;
+static na_return_t netmod_answer;
+static char netmod_events[8]; /* the last ones: 's'ent, 'r'efused, 'p'rogress */
+static time_t netmod_seconds; /* by which each look at the clock turns it on */
+
+static void netmod_refuse(unsigned first, unsigned count, na_return_t answer)
+{
+    netmod_refuses = first;
+    netmod_refusals = count;
+    netmod_answer = answer;
+}
+
+static void netmod_event(char event)
+{
+    memmove(netmod_events + 1, netmod_events, sizeof(netmod_events) - 2);
+    netmod_events[0] = event;
+}
+
+na_return_t __real_NA_Msg_try_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag);
+na_return_t __wrap_NA_Msg_try_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag);
+na_return_t __real_NA_Progress(
+    na_class_t *na_class, na_context_t *context, unsigned int timeout);
+na_return_t __wrap_NA_Progress(
+    na_class_t *na_class, na_context_t *context, unsigned int timeout);
+time_t __real_time(time_t *at);
+time_t __wrap_time(time_t *at);
+
+na_return_t __wrap_NA_Msg_try_sendv_unexpected(na_class_t *na_class,
+    na_context_t *context, const struct na_segment *segments, na_size_t count,
+    na_addr_t dest, na_tag_t tag)
+{
+    na_return_t ret;
+
+    if (netmod_refuses > 1) {
+        netmod_refuses--;
+    } else if (netmod_refusals > 0) {
+        netmod_refusals--;
+        netmod_event('r');
+        return netmod_answer;
+    }
+    ret = __real_NA_Msg_try_sendv_unexpected(
+        na_class, context, segments, count, dest, tag);
+    netmod_event(ret == NA_SUCCESS ? 's' : 'r');
+    return ret;
+}
+
+na_return_t __wrap_NA_Progress(
+    na_class_t *na_class, na_context_t *context, unsigned int timeout)
+{
+    netmod_event('p');
+    return __real_NA_Progress(na_class, context, timeout);
+}
+
+time_t __wrap_time(time_t *at)
+{
+    static time_t turned;
+
+    turned += netmod_seconds;
+    return __real_time(at) + turned;
+}
 
 /* ---- Both ranks ---- */
 
@@ -33,6 +103,12 @@ static char *netmod_exchange(const char *line)
     }
     hg_test_write_peer(peer, line);
     return hg_test_read_peer(peer);
+}
+
+/* The card of a rank. */
+static int netmod_get_card(int of, char card[NEM_CARD_MAX])
+{
+    return vc->pg->getConnInfo(of, card, NEM_CARD_MAX, vc->pg);
 }
 
 static void netmod_exchange_cards(void)
@@ -189,6 +265,14 @@ static void netmod_rows(unsigned first, unsigned count)
         netmod_sent(&sent[n]);
 }
 
+/* Look the other rank up. Its receive does not matter. */
+static void netmod_connect_vc(void)
+{
+    struct netmod_sent sent = netmod_send(1, 1);
+
+    netmod_sent(&sent);
+}
+
 /* ---- N1: the life cycle ---- */
 
 /* The sends of a VC wait while the other rank does not read. Terminating it
@@ -241,18 +325,48 @@ static void netmod_reuse(void)
     netmod_end();
 }
 
-/* A process that saved its state starts with another address. */
+/* A process that saved its state starts with another address. What has begun
+ * fails, what has not is sent later. */
 static void netmod_checkpoint(void)
 {
+    struct netmod_sent sent[4];
+    unsigned n;
+
+    nem_eager_max = 1 << 20;
     netmod_begin("get", 0, 0);
     netmod_rows(0, 16);
     nem_close(vc);
+    for (n = 0; n < LENGTH(sent); n++) /* the lookup is in progress */
+        sent[n] = netmod_send(n, 20000);
+    netmod_meet();
     HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.ckpt_shutdown(), MPI_SUCCESS);
     HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.poll(MPID_NEM_POLL_IN), MPI_SUCCESS);
     nem_start_again();
     netmod_exchange_cards();
+    for (n = 0; n < LENGTH(sent); n++)
+        netmod_receive(n, 20000);
+    for (n = 0; n < LENGTH(sent); n++)
+        netmod_sent(&sent[n]);
     netmod_rows(0, 16);
-    netmod_close_and_end();
+    nem_close(vc);
+    if (rank == 1) {
+        netmod_receive(1, 1);
+        netmod_meet();
+    } else {
+        netmod_connect_vc();
+        netmod_refuse(2, UINT_MAX, NA_AGAIN);
+        sent[0] = netmod_send(0, 100000); /* two messages: one is sent */
+        netmod_seconds = 1;
+    }
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.ckpt_shutdown(), MPI_SUCCESS);
+    if (rank == 0) {
+        netmod_meet();
+        netmod_seconds = 0;
+        HG_CHECK_EQ_INT(nem_wait(sent[0].req), MPIX_ERR_PROC_FAILED);
+        HG_CHECK_EQ_INT(vc->terminated, 3);
+        free(sent[0].buf);
+    }
+    nem_finalize(); /* rank 1 has a part of the message */
 }
 
 #define NETMOD_GROUP_SIZE 2000000
@@ -286,7 +400,10 @@ static void netmod_connect(void)
         HG_CHECK_EQ_INT(nem_wait(recv), MPI_SUCCESS);
         HG_CHECK_EQ_INT(nem_wait(send), MPI_SUCCESS);
         netmod_check(in, 5, NETMOD_GROUP_SIZE, MPI_BYTE, NETMOD_GROUP_SIZE);
-        vc = i == 0 ? other[1] : group;
+        if (i == 0) { /* so is that of the group */
+            nem_close(group);
+            vc = other[1];
+        }
         netmod_rows(0, 16);
     }
     free(out);
@@ -314,6 +431,60 @@ static void netmod_bad_cards(void)
     memset(&lost, 0xee, sizeof(lost)); /* without vc_init, as a local one is */
     lost.ch.is_local = 1;
     HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(&lost), MPI_SUCCESS);
+    netmod_rows(0, 4);
+    netmod_close_and_end();
+}
+
+/* One variable of the environment is wrong. */
+static void netmod_bad_start(void)
+{
+    static const char *const bad[][2] = {{"HG_NEMESIS_LMT", "sendfile"},
+        {"HG_NEMESIS_LMT", ""}, {"HG_NEMESIS_SECTION", "many"},
+        {"HG_NEMESIS_FRAGMENT", "1k"}, {"HG_NEMESIS_SILENCE", ""},
+        {"HG_NEMESIS_ADDRESS", "nowhere://"}};
+    MPIDI_PG_t pg = {"group", 2, NULL, NULL};
+    unsigned i;
+
+    hg_test_allow_log("");
+    for (i = 0; i < LENGTH(bad); i++) {
+        char card[NEM_CARD_MAX], *text = card;
+        int size = sizeof(card);
+
+        HG_CHECK(setenv(bad[i][0], bad[i][1], 1) == 0);
+        HG_CHECK_EQ_INT(
+            MPIDI_nem_hg_funcs.init(&pg, 0, &text, &size), MPI_ERR_OTHER);
+        HG_CHECK(unsetenv(bad[i][0]) == 0);
+    }
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 4);
+    netmod_close_and_end();
+}
+
+/* A VC is destroyed while its sends wait: they fail. */
+static void netmod_destroy(void)
+{
+    MPIDI_VC_t lost;
+    MPID_Request *sent[2];
+    unsigned char byte = 1;
+    unsigned round, n;
+    char card[NEM_CARD_MAX];
+
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 4);
+    (void) netmod_get_card(1 - rank, card);
+    for (round = 0; round < 2; round++) {
+        memset(&lost, 0, sizeof(lost));
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_init(&lost, card), MPI_SUCCESS);
+        netmod_refuse(1, round == 0 ? 0 : UINT_MAX, NA_AGAIN);
+        for (n = 0; n < LENGTH(sent); n++)
+            sent[n] = nem_send(&lost, 3, &byte, 1, MPI_BYTE);
+        for (n = 0; n < 100 && round > 0; n++)
+            nem_poll(); /* the address is found */
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(&lost), MPI_SUCCESS);
+        netmod_refuse(1, 0, NA_AGAIN);
+        for (n = 0; n < LENGTH(sent); n++)
+            HG_CHECK_EQ_INT(nem_wait(sent[n]), MPIX_ERR_PROC_FAILED);
+    }
     netmod_rows(0, 4);
     netmod_close_and_end();
 }
@@ -353,11 +524,92 @@ static void netmod_order(void)
 
 static void netmod_directions(void)
 {
-    netmod_begin("get", 0, 0);
-    for (nem_dir = MPID_NEM_POLL_IN; nem_dir <= MPID_NEM_POLL_OUT; nem_dir++)
-        netmod_rows(0, 32);
+    unsigned n;
+
+    nem_eager_max = 1 << 20;
+    netmod_begin("null", 0, 0);
+    for (nem_dir = MPID_NEM_POLL_IN; nem_dir <= MPID_NEM_POLL_OUT; nem_dir++) {
+        netmod_rows(0, 4);
+        for (n = 0; n < 3; n++) { /* each way to send is refused once */
+            struct netmod_sent sent;
+
+            netmod_refuse(1, 1, NA_AGAIN);
+            sent = netmod_send(n, 12); /* one message */
+            HG_CHECK(sent.req != NULL && !sent.req->is_complete);
+            HG_CHECK_EQ_INT(netmod_events[0], 'r');
+            nem_poll();
+            HG_CHECK(netmod_events[nem_dir == MPID_NEM_POLL_IN] == 'p');
+            HG_CHECK(netmod_events[nem_dir == MPID_NEM_POLL_OUT] == 's');
+            netmod_sent(&sent);
+        }
+        for (n = 0; n < 3; n++)
+            netmod_receive(n, 12);
+    }
     nem_dir = -1;
     netmod_close_and_end();
+}
+
+/* Any message of a send may be refused, and the next ones, too. Later sends
+ * wait behind it. */
+static void netmod_refused(void)
+{
+    struct netmod_sent sent[4];
+    unsigned first, n;
+
+    nem_eager_max = 1 << 20;
+    netmod_begin("null", 0, 7000);
+    netmod_rows(0, 4);
+    for (first = 1; first <= 12; first++) {
+        netmod_refuse(first, first % 3 + 1, NA_AGAIN);
+        for (n = 0; n < LENGTH(sent); n++)
+            sent[n] = netmod_send(first + n, 15000 + (MPIDI_msg_sz_t) n * 30);
+        for (n = 0; n < LENGTH(sent); n++)
+            netmod_receive(first + n, 15000 + (MPIDI_msg_sz_t) n * 30);
+        for (n = 0; n < LENGTH(sent); n++)
+            netmod_sent(&sent[n]);
+    }
+    netmod_close_and_end();
+}
+
+/* NA says that a send has failed: the VC fails, once, also if it was being
+ * closed. */
+static void netmod_broken(void)
+{
+    struct netmod_sent sent[3];
+    unsigned char byte;
+    unsigned n;
+
+    nem_eager_max = 1 << 20;
+    netmod_begin("null", 0, 0);
+    netmod_rows(0, 4);
+    if (rank == 0) {
+        netmod_refuse(1, UINT_MAX, NA_AGAIN);
+        for (n = 0; n < LENGTH(sent); n++)
+            sent[n] = netmod_send(n, 6000);
+        vc->state = MPIDI_VC_STATE_CLOSED;
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_terminate(vc), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(vc->terminated, 0);
+        netmod_refuse(1, 1, NA_DISCONNECT);
+        for (n = 0; n < LENGTH(sent); n++) {
+            HG_CHECK_EQ_INT(nem_wait(sent[n].req), MPIX_ERR_PROC_FAILED);
+            free(sent[n].buf);
+        }
+        for (n = 0; n < 50; n++)
+            nem_poll();
+        HG_CHECK_EQ_INT(vc->terminated, 1);
+        vc->state = MPIDI_VC_STATE_ACTIVE;
+        netmod_refuse(1, 1, NA_NOMEM);
+        HG_CHECK_EQ_INT(nem_wait(nem_send(vc, 1, &byte, 1, MPI_BYTE)),
+            MPIX_ERR_PROC_FAILED);
+        HG_CHECK_EQ_INT(vc->state, MPIDI_VC_STATE_MORIBUND);
+        /* CH3 gives a VC up. */
+        sent[0].req = nem_recv(vc, 9, &byte, 1, MPI_BYTE);
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_terminate(vc), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(nem_wait(sent[0].req), MPIX_ERR_PROC_FAILED);
+        HG_CHECK_EQ_INT(vc->terminated, 3);
+    }
+    netmod_meet();
+    netmod_end();
 }
 
 /* ---- N4: fragments ---- */
@@ -447,7 +699,9 @@ static void netmod_mode(const char *mode, unsigned section)
     netmod_transfer(3, 120000, MPI_BYTE, MPI_BYTE, 150000, true);
     netmod_transfer(4, 120000, &netmod_holes, MPI_BYTE, 120000, true);
     netmod_transfer(5, 120000, MPI_BYTE, &netmod_holes, 40000, false);
-    netmod_transfer(6, 2200002, &netmod_holes, &netmod_pairs, 1100001, false);
+    /* Without windows each message has as many blocks as an iov. */
+    netmod_transfer(6, vc->ch.lmt_initiate_lmt != NULL ? 2200002 : 60000,
+        &netmod_holes, &netmod_pairs, 1100001, false);
     netmod_transfer(7, 120000, MPI_BYTE, MPI_BYTE, 119999, true);
     netmod_transfer(8, 120000, &netmod_holes, &netmod_pairs, 100, false);
     netmod_transfer(9, 120000, MPI_BYTE, MPI_BYTE, 0, false);
@@ -572,7 +826,9 @@ static void netmod_death(void)
 {
     struct netmod_sent sent[4];
     unsigned char buf[10];
+    char card[NEM_CARD_MAX];
     MPID_Request *recv;
+    MPIDI_VC_t late;
     unsigned n;
 
     netmod_set("HG_NEMESIS_SILENCE", 2); /* libfabric reports no refusal */
@@ -597,7 +853,42 @@ static void netmod_death(void)
         HG_CHECK(ret == MPIX_ERR_PROC_FAILED || (n % 2 == 1 && ret == 0));
         free(sent[n].buf);
     }
+    /* Nobody listens there any more. */
+    (void) netmod_get_card(1, card);
+    memset(&late, 0, sizeof(late));
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_init(&late, card), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(nem_wait(nem_send(&late, 1, buf, sizeof(buf), MPI_BYTE)),
+        MPIX_ERR_PROC_FAILED);
+    HG_CHECK_EQ_INT(late.terminated, 1);
+    HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(&late), MPI_SUCCESS);
     nem_finalize();
+}
+
+/* The peer ends without closing its VC: what it sent before is received, and
+ * the next receive fails. More than the module has receives for. */
+static void netmod_leave(void)
+{
+    struct netmod_sent sent[100];
+    unsigned char byte;
+    MPID_Request *recv;
+    unsigned n;
+
+    netmod_begin("get", 0, 0);
+    netmod_rows(0, 4);
+    for (n = 0; rank == 1 && n < LENGTH(sent); n++) {
+        sent[n] = netmod_send(1, 100);
+        netmod_sent(&sent[n]);
+    }
+    if (rank == 1) {
+        netmod_end();
+        return;
+    }
+    recv = nem_recv(vc, 9, &byte, 1, MPI_BYTE);
+    hg_test_stop(peer);
+    for (n = 0; n < LENGTH(sent); n++)
+        netmod_receive(1, 100);
+    HG_CHECK_EQ_INT(nem_wait(recv), MPIX_ERR_PROC_FAILED);
+    netmod_end();
 }
 
 /* Messages that no module sends. */
@@ -623,7 +914,10 @@ static const struct netmod_bad {
     {true, UINT32_MAX - 2, 0, 20, 0},   /* a connection without a card */
     {true, UINT32_MAX - 2, 0, 40, 'x'}, /* a card that does not end */
     {true, UINT32_MAX - 2, 0, 300, 0},  /* a card that is too long */
+    {true, 0, 0, 40, 0},                /* a part of a packet, then */
+    {true, 0, 0, 40, 0},                /* a new stream: one is lost */
 };
+#define NETMOD_PART (LENGTH(netmod_bad) - 2) /* this one is correct */
 
 static na_return_t netmod_left(const struct na_cb_info *info)
 {
@@ -687,7 +981,8 @@ static void netmod_hostile(void)
     if (rank == 1)
         netmod_send_forged(line);
     for (i = 0; rank == 0 && i < LENGTH(netmod_bad); i++) {
-        netmod_await_error();
+        if (i != NETMOD_PART)
+            netmod_await_error();
         netmod_meet();
     }
     free(line);
@@ -783,6 +1078,80 @@ static void netmod_bad_cookies(void)
     nem_finalize(); /* the transfers fail */
 }
 
+/* Packets for a receive or for a large send that no module sends. */
+static const struct {
+    bool send;
+    MPIDI_CH3_Pkt_type_t type;
+    MPIDI_msg_sz_t data_sz, cookie_len; /* of CTS and COOKIE */
+    uint32_t kind;                      /* of the cookie */
+} netmod_packets[] = {
+    {false, MPIDI_NEM_PKT_LMT_CTS, 0, 0, 0},     /* no transfer has begun */
+    {false, MPIDI_NEM_PKT_LMT_DONE, 0, 0, 0},    /* the same */
+    {false, MPIDI_NEM_PKT_LMT_COOKIE, 0, 24, 2}, /* the same */
+    {true, MPIDI_NEM_PKT_LMT_CTS, 5001, 24, 0},  /* more than was announced */
+    {true, MPIDI_NEM_PKT_LMT_CTS, 5000, 0, 0},   /* no window */
+    {true, MPIDI_NEM_PKT_LMT_CTS, 5000, 23, 0},  /* a part of one */
+    {true, MPIDI_NEM_PKT_LMT_DONE, 0, 0, 0},     /* the other side sends it */
+    {true, MPIDI_NEM_PKT_LMT_COOKIE, 0, 23, 2},  /* a part of a cookie */
+    {true, MPIDI_NEM_PKT_LMT_COOKIE, 0, 24, 2}, /* of a window: there is none */
+};
+
+static void netmod_send_packet(unsigned i, MPI_Request handle)
+{
+    struct netmod_cookie cookie;
+    MPID_Request *sreq = NULL;
+    MPIDI_CH3_Pkt_t pkt;
+
+    memset(&cookie, 0, sizeof(cookie));
+    memset(&pkt, 0, sizeof(pkt));
+    cookie.kind = netmod_packets[i].kind;
+    pkt.type = netmod_packets[i].type;
+    if (pkt.type == MPIDI_NEM_PKT_LMT_CTS) {
+        pkt.lmt_cts.sender_req_id = handle;
+        pkt.lmt_cts.data_sz = netmod_packets[i].data_sz;
+        pkt.lmt_cts.cookie_len = netmod_packets[i].cookie_len;
+    } else if (pkt.type == MPIDI_NEM_PKT_LMT_DONE) {
+        pkt.lmt_done.req_id = handle;
+    } else {
+        pkt.lmt_cookie.from_sender = !netmod_packets[i].send;
+        pkt.lmt_cookie.sender_req_id = pkt.lmt_cookie.receiver_req_id = handle;
+        pkt.lmt_cookie.cookie_len = netmod_packets[i].cookie_len;
+    }
+    HG_CHECK_EQ_INT(vc->ch.iStartContigMsg(vc, &pkt, sizeof(pkt), &cookie,
+                        netmod_packets[i].cookie_len, &sreq),
+        MPI_SUCCESS);
+    if (sreq != NULL)
+        MPID_Request_release(sreq);
+}
+
+static void netmod_bad_packets(void)
+{
+    static unsigned char buf[5000];
+    MPID_Request *reqs[2];
+    char line[32], *other;
+    int handles[2];
+    unsigned i;
+
+    netmod_begin("put", 0, 0);
+    netmod_rows(0, 2);
+    reqs[0] = nem_recv(vc, 8, buf, sizeof(buf), MPI_BYTE);
+    reqs[1] = nem_send(vc, 9, buf, sizeof(buf), MPI_BYTE);
+    (void) snprintf(
+        line, sizeof(line), "%d %d", reqs[0]->handle, reqs[1]->handle);
+    other = netmod_exchange(line);
+    HG_CHECK(sscanf(other, "%d %d", &handles[0], &handles[1]) == 2);
+    free(other);
+    for (i = 0; i < LENGTH(netmod_packets); i++) {
+        if (rank == 0)
+            netmod_await_error();
+        else
+            netmod_send_packet(i, handles[netmod_packets[i].send]);
+        netmod_meet();
+    }
+    nem_close(vc);
+    nem_finalize();
+}
+
 /* ---- The cases ---- */
 
 static const struct {
@@ -794,8 +1163,12 @@ static const struct {
     {"checkpoint", netmod_checkpoint},
     {"connect", netmod_connect},
     {"bad_cards", netmod_bad_cards},
+    {"bad_start", netmod_bad_start},
+    {"destroy", netmod_destroy},
     {"order", netmod_order},
     {"directions", netmod_directions},
+    {"refused", netmod_refused},
+    {"broken", netmod_broken},
     {"fragments", netmod_fragments},
     {"get", netmod_get},
     {"put", netmod_put},
@@ -803,8 +1176,10 @@ static const struct {
     {"null", netmod_null},
     {"more", netmod_more},
     {"death", netmod_death},
+    {"leave", netmod_leave},
     {"hostile", netmod_hostile},
     {"bad_cookies", netmod_bad_cookies},
+    {"bad_packets", netmod_bad_packets},
 };
 
 static void netmod_run(const char *name)
@@ -827,7 +1202,7 @@ static void netmod_case(const char *name)
 {
     peer = hg_test_spawn("one", name, NULL);
     netmod_run(name);
-    if (strcmp(name, "death") != 0)
+    if (strcmp(name, "death") != 0 && strcmp(name, "leave") != 0)
         hg_test_stop(peer);
 }
 
@@ -856,6 +1231,16 @@ HG_TEST(bad_cards_are_refused)
     netmod_case("bad_cards");
 }
 
+HG_TEST(wrong_environment_is_refused)
+{
+    netmod_case("bad_start");
+}
+
+HG_TEST(destroyed_vc_fails_what_waits)
+{
+    netmod_case("destroy");
+}
+
 HG_TEST(sends_keep_their_order_and_none_is_lost)
 {
     netmod_case("order");
@@ -864,6 +1249,16 @@ HG_TEST(sends_keep_their_order_and_none_is_lost)
 HG_TEST(both_directions_of_poll_send_and_receive)
 {
     netmod_case("directions");
+}
+
+HG_TEST(refused_messages_are_sent_later)
+{
+    netmod_case("refused");
+}
+
+HG_TEST(broken_vc_fails_once)
+{
+    netmod_case("broken");
 }
 
 HG_TEST(fragments_have_any_size)
@@ -901,6 +1296,11 @@ HG_TEST_WHERE(requests_to_a_dead_rank_fail, hg_test_reports_death)
     netmod_case("death");
 }
 
+HG_TEST_WHERE(messages_before_the_end_are_received, hg_test_reports_death)
+{
+    netmod_case("leave");
+}
+
 HG_TEST(forged_messages_are_refused)
 {
     netmod_case("hostile");
@@ -909,4 +1309,9 @@ HG_TEST(forged_messages_are_refused)
 HG_TEST(forged_cookies_are_refused)
 {
     netmod_case("bad_cookies");
+}
+
+HG_TEST(forged_packets_are_refused)
+{
+    netmod_case("bad_packets");
 }
