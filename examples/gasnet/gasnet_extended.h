@@ -57,7 +57,15 @@ gasnet_handle_t gasnet_hg_memset_nb(
 void gasnet_hg_memset_nbi(
     gasnet_node_t node, void *dest, int value, size_t nbytes);
 
-void gasnet_wait_syncnb(gasnet_handle_t handle);
+void gasnet_hg_wait_syncnb(gasnet_handle_t handle);
+
+/* There is nothing to wait for after an operation on a mapped segment. */
+static inline void gasnet_wait_syncnb(gasnet_handle_t handle)
+{
+    if (handle != GASNET_INVALID_HANDLE || GASNET_HG_CHECKED)
+        gasnet_hg_wait_syncnb(handle);
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+}
 
 /* Put, get and memset of a node whose segment is mapped, or nothing at all.
  * Returns 0 if the library must do it. */

@@ -42,7 +42,7 @@ static void sync_enter(const char *what)
 
 /* ---- Handles ---- */
 
-void gasnet_wait_syncnb(gasnet_handle_t handle)
+void gasnet_hg_wait_syncnb(gasnet_handle_t handle)
 {
     sync_enter("gasnet_wait_syncnb");
     if (handle == GASNET_INVALID_HANDLE)
