@@ -489,6 +489,30 @@ static void netmod_destroy(void)
     netmod_close_and_end();
 }
 
+/* A VC is destroyed while NA moves the data of a large transfer: its request
+ * fails when NA has finished with the memory. */
+static void netmod_destroy_moving(void)
+{
+    static unsigned char buf[5000];
+    MPID_Request *recv;
+
+    netmod_begin("get", 0, 0);
+    if (rank == 1) {
+        (void) nem_send(vc, 9, buf, sizeof(buf), MPI_BYTE);
+        netmod_rows(0, 1);
+    } else {
+        netmod_rows(0, 1); /* the announcement is here, too */
+        recv = nem_recv(vc, 9, buf, sizeof(buf), MPI_BYTE);
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_destroy(vc), MPI_SUCCESS);
+        HG_CHECK(!recv->is_complete);
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_init(vc, NULL), MPI_SUCCESS);
+    }
+    netmod_meet();
+    if (rank == 0)
+        HG_CHECK_EQ_INT(nem_wait(recv), MPIX_ERR_PROC_FAILED);
+    nem_finalize(); /* rank 1 gets no DONE */
+}
+
 /* ---- N2, N3: order and sends ---- */
 
 static void netmod_order(void)
@@ -1165,6 +1189,7 @@ static const struct {
     {"bad_cards", netmod_bad_cards},
     {"bad_start", netmod_bad_start},
     {"destroy", netmod_destroy},
+    {"destroy_moving", netmod_destroy_moving},
     {"order", netmod_order},
     {"directions", netmod_directions},
     {"refused", netmod_refused},
@@ -1239,6 +1264,11 @@ HG_TEST(wrong_environment_is_refused)
 HG_TEST(destroyed_vc_fails_what_waits)
 {
     netmod_case("destroy");
+}
+
+HG_TEST(destroyed_vc_fails_what_moves)
+{
+    netmod_case("destroy_moving");
 }
 
 HG_TEST(sends_keep_their_order_and_none_is_lost)
