@@ -165,6 +165,7 @@ struct na_context_core {
     uint64_t busy_until; /* the window is 0 until then */
     bool no_fd; /* the transport has no descriptor: a sleeper polls every
                   millisecond */
+    int fds[NA_CORE_PARTS];  /* of the transports, part of epoll_fd */
     struct na_op_core **ops; /* by index; not freed before the context */
     uint32_t op_count;
     uint32_t op_capacity;

@@ -422,6 +422,8 @@ static void na_progress_open_fd(struct na_context_core *context)
 
     if (count < 0)
         return;
+    for (i = count; i < NA_CORE_PARTS; i++)
+        fds[2 + i] = -1;
     memset(&event, 0, sizeof(event));
     event.events = EPOLLIN;
     joined = epoll_create1(EPOLL_CLOEXEC);
@@ -434,6 +436,7 @@ static void na_progress_open_fd(struct na_context_core *context)
     }
     context->epoll_fd = joined;
     context->timer_fd = fds[1];
+    memcpy(context->fds, fds + 2, sizeof(context->fds));
     return;
 
 close_fds:
@@ -442,6 +445,27 @@ close_fds:
         (void) close(fds[1]);
     if (joined >= 0)
         (void) close(joined);
+}
+
+/* Whether the descriptor still covers the transports: they may use another one
+ * later. Adds it. */
+static bool na_progress_renew_fd(struct na_context_core *context)
+{
+    struct epoll_event event;
+    int fds[NA_CORE_PARTS];
+    int count = na_progress_fds(context, fds);
+    int i;
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    for (i = 0; i < count; i++) {
+        if (fds[i] != context->fds[i] &&
+            epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fds[i], &event) != 0 &&
+            errno != EEXIST)
+            return false;
+        context->fds[i] = fds[i];
+    }
+    return count >= 0;
 }
 
 /* Set the timer to expire at `when`. An expired timer becomes unreadable. */
@@ -497,6 +521,9 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
     core->poll_armed = true;
     idle = na_progress_may_sleep(core, &when);
 #if HG_ENABLE_EPOLL
+    if (core->epoll_fd >= 0 && !na_progress_renew_fd(core) &&
+        when > hg_clock_now() + NA_PROGRESS_NO_FD_NS)
+        when = hg_clock_now() + NA_PROGRESS_NO_FD_NS;
     na_progress_set_timer(core, when);
 #endif
     return idle && !atomic_load(&core->asked) &&
