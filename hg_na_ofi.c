@@ -1174,7 +1174,8 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
  * A class has one fabric, one domain and one address vector. Each context of
  * the application has an endpoint (FI_EP_RDM) with a completion queue, so that
  * contexts progress in parallel. The first endpoint belongs to the class: its
- * address is the class's, and contexts of the library share it.
+ * address is the class's, and contexts of the library share it. These have one
+ * family of internet addresses; for peers of the other one see other.c.
  *
  * Messages are sent with fi_send from a buffer of the transport, and arrive in
  * multi-receive buffers. NA matches them, as on every transport, so tagged
@@ -1231,6 +1232,10 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #include <sys/un.h>
 #include <time.h>
 
+#ifdef __linux__
+#include <sys/epoll.h>
+#endif
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -1244,6 +1249,8 @@ static NA_PLUG_PERHAPS const char *na_plug_resolve(
 #define NA_OFI_HEADER 24     /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256   /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
+#define NA_OFI_OTHER NA_OFI_CONTEXTS /* the endpoint of the other family */
+#define NA_OFI_ENDS (NA_OFI_OTHER + 1)
 /* With ofi_rxm a receiver fetches messages larger than RXM_MAX. If the sender
  * dies meanwhile, libfabric 1.17 never completes the receive of such a message,
  * and does not report that a multi-receive buffer is used up: therefore a
@@ -1344,11 +1351,23 @@ struct na_ofi_held {
     unsigned char bytes[];
 };
 
+/* The objects of libfabric for one family of addresses. A class has that of its
+ * own addresses. It may open the other one of the internet: see other.c. */
+struct na_ofi_family {
+    struct fi_info *info; /* the configuration from the provider */
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct na_link entries;
+    size_t src_size; /* address of the first endpoint; 0: any */
+    unsigned char src[NA_OFI_RAW_MAX];
+};
+
 /* An entry of the address vector. A provider may return one entry for all
  * insertions of an address and remove it with the first removal (shm does), so
  * the transport counts insertions. */
 struct na_ofi_entry {
-    struct na_link link; /* class->entries */
+    struct na_link link; /* family->entries */
     unsigned uses;
     unsigned slashes; /* shm: in front of the name */
     ino_t file;       /* shm: of the peer's memory */
@@ -1360,8 +1379,9 @@ struct na_ofi_entry {
 struct na_ofi_far {
     struct na_ofi_far *next;
     uint8_t id;
-    bool rma; /* for the peer's puts and gets: only LINK is sent there */
-    bool due; /* a LINK */
+    bool rma;   /* for the peer's puts and gets: only LINK is sent there */
+    bool due;   /* a LINK */
+    bool other; /* its family is the other one */
     uint64_t incarnation; /* of the peer */
     fi_addr_t at;
 };
@@ -1385,6 +1405,9 @@ struct na_ofi_addr {
     bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */
     uint8_t home;      /* id of the endpoint that sent or received HELLO */
+    /* Its family is the other one, whose only endpoint sends to it. Changes
+     * while it is idle or asked, with the class's lock. */
+    _Atomic bool other;
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     /* Where it is connected from, behind an address translation; family 0: the
      * host in `raw`. See translate.c. */
@@ -1408,6 +1431,7 @@ struct na_ofi_addr {
     /* While it is asked and has a host name. */
     struct na_plug_query *query;
     uint64_t limit;          /* time in ns for all its numbers */
+    uint64_t share;          /* ns for the number that is tried now */
     _Atomic unsigned flight; /* pieces of puts and gets */
     /* Bytes of messages sent, by a thread that holds the core's lock, and those
      * of them that the peer has granted back. */
@@ -1439,6 +1463,9 @@ struct na_ofi_addr {
 struct na_ofi_mem {
     struct na_mem_handle base;
     struct fid_mr **mrs; /* for peers: one a segment; NULL: not registered */
+    /* The same keys for the other family; NULL: it is not open. */
+    struct fid_mr **others;
+    struct na_link link; /* class->mems */
     /* For own puts and gets; kept as long as the handle. */
     _Atomic(struct fid_mr **) local;
     struct na_ofi_piece *there; /* remote: base.segment_count of them */
@@ -1471,9 +1498,9 @@ struct na_ofi_place {
  * pieces in flight. */
 struct na_ofi_op {
     struct na_op base;
-    struct na_ofi_end *end;
-    struct na_link active; /* endpoint->active */
-    struct na_link due;    /* endpoint->due, while `waiting` */
+    _Atomic(struct na_ofi_end *) end; /* see na_ofi_rma_move */
+    struct na_link active;            /* endpoint->active */
+    struct na_link due;               /* endpoint->due, while `waiting` */
     uint64_t over;  /* time in ns since when it must end, or when its connection
                  was broken; 0: neither */
     bool waiting;   /* its next piece could not be started at once */
@@ -1495,6 +1522,7 @@ struct na_ofi_op {
 /* An endpoint, with its completion queue. */
 struct na_ofi_end {
     struct na_ofi_class *na_class;
+    struct na_ofi_family *family;
     uint8_t id;
     struct fid_ep *ep;
     /* For puts and gets; NULL: none yet; may equal `ep`. */
@@ -1531,24 +1559,36 @@ struct na_ofi_slot {
     uint64_t token;
 };
 
+/* The other family of a class. */
+enum na_ofi_other {
+    NA_OFI_OTHER_NEVER, /* the class reaches one family only */
+    NA_OFI_OTHER_CLOSED,
+    NA_OFI_OTHER_WANTED, /* a thread opens it, then it is open or closed */
+    NA_OFI_OTHER_OPEN
+};
+
 struct na_ofi_class {
     struct na_class base;
     pthread_mutex_t lock;
-    struct fi_info *info; /* the configuration from the provider */
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_av *av;
-    struct na_link entries;
+    struct fi_info *info; /* that of the own family; its limits hold for both */
+    struct na_ofi_family families[2];
+    _Atomic int other; /* enum na_ofi_other; changes with the lock */
+    pthread_t opener;  /* if `opening`: the thread, which may have ended */
+    bool opening;
     struct na_plug_resolver *resolver;
-    int guard;       /* shm: socket that reserves the class's name, or -1 */
-    size_t src_size; /* address of the first endpoint; 0: any */
-    unsigned char src[NA_OFI_RAW_MAX];
+    int guard;           /* shm: socket that reserves the class's name, or -1 */
     size_t message_size; /* of the largest, header included */
     bool is_rxm;         /* see NA_OFI_RXM_MAX */
     bool keys_unsafe;    /* see na_ofi_keys_lock */
     pthread_mutex_t keys_lock;
+    /* If the other family may be opened: guards the list and `others` of its
+     * members. keys_lock is taken inside it. */
+    pthread_mutex_t mems_lock;
+    struct na_link mems;    /* registered memory */
+    bool mems_twice;        /* for the other family, too */
     _Atomic unsigned names; /* names of endpoints other than the first */
-    struct na_ofi_end *ends[NA_OFI_CONTEXTS];
+    /* By id; NA_OFI_OTHER: that of the other family. */
+    struct na_ofi_end *ends[NA_OFI_ENDS];
     _Atomic unsigned end_count;
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
@@ -1579,6 +1619,8 @@ struct na_ofi_context {
     struct na_context base;
     struct na_ofi_end *end;
     bool sleeps; /* counted in end->sleepers */
+    int joined;  /* an epoll of its endpoint and that of the other family, or
+                   NA_POLL_FD_NONE */
 };
 
 static struct na_ofi_class *na_ofi_of(const struct na_class *na_class)
@@ -1599,6 +1641,44 @@ static struct na_ofi_mem *na_ofi_mem_of(const struct na_mem_handle *mem)
 static struct na_ofi_end *na_ofi_end_of(const struct na_context *context)
 {
     return ((const struct na_ofi_context *) context)->end;
+}
+
+static struct na_ofi_family *na_ofi_family_of(
+    struct na_ofi_class *self, bool other)
+{
+    return &self->families[other ? 1 : 0];
+}
+
+static bool na_ofi_is_other(const struct na_ofi_addr *addr)
+{
+    return atomic_load_explicit(&addr->other, memory_order_relaxed);
+}
+
+/* The endpoint of the other family, or NULL. */
+static struct na_ofi_end *na_ofi_other_end(const struct na_ofi_class *self)
+{
+    return atomic_load(&self->other) == NA_OFI_OTHER_OPEN
+        ? self->ends[NA_OFI_OTHER]
+        : NULL;
+}
+
+/* The endpoint of a context that reaches an address; any, if its family is not
+ * open. */
+static struct na_ofi_end *na_ofi_end_to(
+    const struct na_context *context, const struct na_ofi_addr *addr)
+{
+    struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_end *other =
+        na_ofi_is_other(addr) ? na_ofi_other_end(end->na_class) : NULL;
+
+    return other != NULL ? other : end;
+}
+
+/* The endpoint `id` that reaches an address. */
+static struct na_ofi_end *na_ofi_end_at(
+    const struct na_ofi_class *self, const struct na_ofi_addr *addr, uint8_t id)
+{
+    return self->ends[na_ofi_is_other(addr) ? NA_OFI_OTHER : id];
 }
 
 /* Whether a peer connected its first endpoint with `end` for puts and gets. */
@@ -1668,6 +1748,10 @@ HG_PRIVATE ssize_t na_ofi_send_grant(
  * has, or need not; NA_AGAIN: it was asked to. No lock is held. */
 HG_PRIVATE na_return_t na_ofi_link(
     struct na_ofi_end *end, struct na_ofi_addr *addr);
+
+/* An address of the other family is needed: open that, if it is closed. If the
+ * thread does not start, it stays closed (logged). The class's lock is held. */
+HG_PRIVATE void na_ofi_other_want(struct na_ofi_class *self);
 
 /* Send HELLO to the next number of an asked address's host. False: no number is
  * left, or no time. The class's lock is held. */
@@ -1907,10 +1991,22 @@ static bool na_ofi_is_str(const struct na_ofi_class *self)
     return self->info->addr_format == FI_ADDR_STR;
 }
 
-/* The family of the class's internet addresses. */
-static int na_ofi_family(const struct na_ofi_class *self)
+/* The family of internet addresses. */
+static int na_ofi_af(const struct na_ofi_family *family)
 {
-    return self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+    return family->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+}
+
+/* The family of the class's own addresses. */
+static int na_ofi_own_af(const struct na_ofi_class *self)
+{
+    return na_ofi_af(&self->families[0]);
+}
+
+/* Whether the class reaches addresses of its own family only. */
+static bool na_ofi_has_one_af(const struct na_ofi_class *self)
+{
+    return atomic_load(&self->other) == NA_OFI_OTHER_NEVER;
 }
 
 static size_t na_ofi_sockaddr_size(int family)
@@ -1949,13 +2045,13 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
         return na_ofi_bad_name(self, from_peer, rest, "no port to connect to");
     if (host[0] == '\0')
         (void) snprintf(host, sizeof(host),
-            na_ofi_family(self) == AF_INET6 ? "::1" : "127.0.0.1");
+            na_ofi_own_af(self) == AF_INET6 ? "::1" : "127.0.0.1");
     *size_p = 0;
     if (!na_plug_number(host, &address))
         return na_plug_check_named(&self->base, "ofi", from_peer, host);
-    if (address.ss_family != na_ofi_family(self))
+    if (address.ss_family != na_ofi_own_af(self) && na_ofi_has_one_af(self))
         return na_ofi_bad_name(self, from_peer, rest,
-            na_ofi_family(self) == AF_INET6
+            na_ofi_own_af(self) == AF_INET6
                 ? "it is of IPv4, and " NA_PLUG_ONLY_V6
                 : "it is of IPv6, and " NA_PLUG_ONLY_V4);
     if (!na_plug_is_of_one(&address))
@@ -2129,7 +2225,7 @@ static int na_ofi_is_there(const char *name, ino_t *file_p)
 /* Find out what is at an address now. 0, or a negative error: no endpoint can
  * be reached there. If this process had an endpoint with that name, a slash in
  * front of it makes shm map the memory again; see na_ofi_names. */
-static int na_ofi_look(const struct na_ofi_class *self,
+static int na_ofi_look(const struct na_ofi_class *self, bool other,
     const unsigned char *raw, struct na_ofi_entry *entry)
 {
     const char *name = (const char *) raw + strlen(NA_OFI_STR);
@@ -2137,54 +2233,56 @@ static int na_ofi_look(const struct na_ofi_class *self,
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     if (!na_ofi_is_str(self)) {
-        memcpy(entry->raw, raw, self->ends[0]->raw_size);
+        memcpy(entry->raw, raw, self->ends[other ? NA_OFI_OTHER : 0]->raw_size);
         return 0;
     }
     assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
     memcpy(entry->raw, raw, strlen((const char *) raw) + 1);
-    entry->slashes =
-        na_ofi_had(name) && memcmp(raw, self->src, self->src_size) != 0;
+    entry->slashes = na_ofi_had(name) &&
+        memcmp(raw, self->families[0].src, self->families[0].src_size) != 0;
     return na_ofi_is_there(name, &entry->file);
 }
 
 /* Insert an entry into the address vector. 1: done. 0 or a negative error: the
  * provider refuses it. */
 static int na_ofi_insert_entry(
-    struct na_ofi_class *self, struct na_ofi_entry *entry)
+    struct na_ofi_family *family, struct na_ofi_entry *entry)
 {
     char other[NA_OFI_RAW_MAX];
     char slashes[NA_OFI_SLASHES + 1] = "";
 
     if (entry->slashes == 0)
-        return fi_av_insert(self->av, entry->raw, 1, &entry->at, 0, NULL);
+        return fi_av_insert(family->av, entry->raw, 1, &entry->at, 0, NULL);
     if (entry->slashes > NA_OFI_SLASHES)
         return -FI_ENOSPC;
     memset(slashes, '/', entry->slashes);
     (void) snprintf(other, sizeof(other), NA_OFI_STR "%s%s", slashes,
         (const char *) entry->raw + strlen(NA_OFI_STR));
-    return fi_av_insert(self->av, other, 1, &entry->at, 0, NULL);
+    return fi_av_insert(family->av, other, 1, &entry->at, 0, NULL);
 }
 
-/* Whether an address that a peer sent may be passed to the provider and to
- * na_ofi_name_of. */
+/* Whether an address that a peer sent to an endpoint may be passed to the
+ * provider and to na_ofi_name_of. */
 static bool na_ofi_raw_ok(
-    const struct na_ofi_class *self, const unsigned char *raw, size_t size)
+    const struct na_ofi_end *end, const unsigned char *raw, size_t size)
 {
+    const struct na_ofi_class *self = end->na_class;
+    int af = na_ofi_af(end->family);
     struct sockaddr_storage address;
 
     if (na_ofi_is_inet(self)) {
-        if (size != na_ofi_sockaddr_size(na_ofi_family(self)))
+        if (size != na_ofi_sockaddr_size(af))
             return false;
         memset(&address, 0, sizeof(address));
         memcpy(&address, raw, size);
-        return address.ss_family == na_ofi_family(self) &&
-            na_ofi_port(&address) != 0 && na_plug_is_of_one(&address);
+        return address.ss_family == af && na_ofi_port(&address) != 0 &&
+            na_plug_is_of_one(&address);
     }
     if (na_ofi_is_str(self))
         return size == NA_OFI_STR_SIZE && raw[size - 1] == '\0' &&
             strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0 &&
             na_ofi_is_str_name((const char *) raw + strlen(NA_OFI_STR));
-    return size == self->ends[0]->raw_size;
+    return size == end->raw_size;
 }
 
 /* ==== gen/ofi/choose.c ==== */
@@ -2506,6 +2604,42 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     return NA_ADDRNOTAVAIL;
 }
 
+static void na_ofi_set_src(
+    struct na_ofi_family *family, const struct fi_info *info, unsigned port)
+{
+    struct sockaddr_storage src;
+
+    assert(info->src_addrlen <= sizeof(src));
+    memcpy(&src, info->src_addr, info->src_addrlen);
+    na_ofi_set_port(&src, port);
+    family->src_size = info->src_addrlen;
+    memcpy(family->src, &src, family->src_size);
+}
+
+/* All addresses of the family that self->info does not have. */
+static void na_ofi_want_family(
+    const struct na_ofi_class *self, struct na_plug_wanted *wanted)
+{
+    memset(wanted, 0, sizeof(*wanted));
+    wanted->family =
+        self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET : AF_INET6;
+}
+
+/* Whether a class that names no host may open the other family. Peers do not
+ * know an endpoint of it, so it must not listen. Its memory must have the keys
+ * that it has already, and nothing else must be done for it. */
+static bool na_ofi_may_open_other(const struct na_ofi_class *self,
+    const struct na_ofi_question *question, const struct ifaddrs *all)
+{
+    struct na_plug_wanted wanted;
+    unsigned rank;
+
+    na_ofi_want_family(self, &wanted);
+    return !self->base.listen && question->key_size == 0 &&
+        self->info->domain_attr->mr_mode == 0 &&
+        na_plug_choose(all, &wanted, NULL, NULL, &rank) != NULL;
+}
+
 /* Choose from "domain/host:port" or a part of it; the domain is one of
  * libfabric, and needs no host. */
 static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
@@ -2516,7 +2650,6 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     char domain[NA_MAX_ADDR_LEN] = "";
     char name[NA_MAX_ADDR_LEN];
     struct na_plug_wanted wanted;
-    struct sockaddr_storage src;
     const char *why = NULL;
     unsigned port = 0;
     na_return_t ret;
@@ -2534,7 +2667,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     }
     if (slash != NULL)
         wanted.loopback = false; /* the domain chooses the device */
-    /* Most servers have IPv4, and a class has one family. */
+    /* Most servers have IPv4. */
     if (ret == NA_SUCCESS)
         self->info = na_ofi_try_interfaces(self, all, &wanted,
             !self->base.listen && name[0] == '\0' && wanted.family == 0,
@@ -2544,11 +2677,36 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     if (self->info == NULL)
         return na_ofi_no_interface(
             self, question->provider, all, host, wanted.within, why);
-    self->src_size = self->info->src_addrlen;
-    assert(self->src_size <= sizeof(src));
-    memcpy(&src, self->info->src_addr, self->src_size);
-    na_ofi_set_port(&src, self->base.listen ? port : 0);
-    memcpy(self->src, &src, self->src_size);
+    na_ofi_set_src(
+        &self->families[0], self->info, self->base.listen ? port : 0);
+    if (slash == NULL && wanted.name == NULL && !wanted.address &&
+        wanted.family == 0 && na_ofi_may_open_other(self, question, all))
+        atomic_store(&self->other, NA_OFI_OTHER_CLOSED);
+    return NA_SUCCESS;
+}
+
+/* Choose an interface of the other family, as if the class had only that. */
+static na_return_t na_ofi_choose_other(struct na_ofi_class *self)
+{
+    struct na_ofi_family *family = &self->families[1];
+    struct na_ofi_question question;
+    struct na_plug_wanted wanted;
+    struct ifaddrs *all = NULL;
+
+    memset(&question, 0, sizeof(question));
+    question.provider = self->info->fabric_attr->prov_name;
+    na_ofi_want_family(self, &wanted);
+    if (getifaddrs(&all) != 0)
+        return na_ofi_failed(self, "cannot list", "interfaces", errno);
+    family->info =
+        na_ofi_try_interfaces(self, all, &wanted, false, &question, "");
+    if (family->info == NULL)
+        (void) na_ofi_no_interface(self, question.provider, all,
+            wanted.family == AF_INET6 ? "[::]" : "0.0.0.0", false, NULL);
+    freeifaddrs(all);
+    if (family->info == NULL)
+        return NA_ADDRNOTAVAIL;
+    na_ofi_set_src(family, family->info, 0);
     return NA_SUCCESS;
 }
 
@@ -2610,7 +2768,8 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     if (self->info == NULL)
         return na_ofi_failed(
             self, "no endpoint of", question->provider, FI_ENODATA);
-    return na_ofi_raw_of_str(self, host, NA_FALSE, self->src, &self->src_size);
+    return na_ofi_raw_of_str(self, host, NA_FALSE, self->families[0].src,
+        &self->families[0].src_size);
 }
 
 /* Choose from "domain:port" or a part of it, in the provider's own address
@@ -2645,14 +2804,14 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     question->service = port;
     first = na_ofi_find_info(question, domain);
     if (first == NULL || first->src_addr == NULL ||
-        first->src_addrlen > sizeof(self->src)) {
+        first->src_addrlen > sizeof(self->families[0].src)) {
         fi_freeinfo(first);
         return na_ofi_bad_name(
             self, NA_FALSE, host, "the provider does not accept this port");
     }
     assert(first->addr_format == self->info->addr_format);
-    self->src_size = first->src_addrlen;
-    memcpy(self->src, first->src_addr, first->src_addrlen);
+    self->families[0].src_size = first->src_addrlen;
+    memcpy(self->families[0].src, first->src_addr, first->src_addrlen);
     fi_freeinfo(first);
     return NA_SUCCESS;
 }
@@ -2784,7 +2943,6 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
     na_return_t ret;
 
     assert(protocol != NULL);
-    self->guard = -1;
     ret = na_ofi_choose_provider(self, protocol, key, &question);
     if (ret != NA_SUCCESS)
         return ret;
@@ -2798,6 +2956,7 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
         ret = na_ofi_choose_inet(self, &question, host, all);
         freeifaddrs(all);
     }
+    self->families[0].info = self->info;
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_set_sizes(self);
@@ -2831,20 +2990,20 @@ static void na_ofi_restore_signals(const sigset_t *before)
 
 /* ---- Fabric, domain, address vector ---- */
 
-static int na_ofi_open_objects(struct na_ofi_class *self)
+static int na_ofi_open_objects(struct na_ofi_family *family)
 {
     struct fi_av_attr attr;
-    int rc = fi_fabric(self->info->fabric_attr, &self->fabric, NULL);
+    int rc = fi_fabric(family->info->fabric_attr, &family->fabric, NULL);
 
     if (rc == 0)
-        rc = fi_domain(self->fabric, self->info, &self->domain, NULL);
+        rc = fi_domain(family->fabric, family->info, &family->domain, NULL);
     if (rc != 0)
         return rc;
     memset(&attr, 0, sizeof(attr));
-    attr.type = self->info->domain_attr->av_type;
+    attr.type = family->info->domain_attr->av_type;
     if (attr.type == FI_AV_UNSPEC)
         attr.type = FI_AV_TABLE;
-    return fi_av_open(self->domain, &attr, &self->av, NULL);
+    return fi_av_open(family->domain, &attr, &family->av, NULL);
 }
 
 /* Whether the provider changes its table of keys without the lock it reads it
@@ -2857,18 +3016,18 @@ static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
         (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0);
 }
 
-/* Open the provider of self->info. After an error the caller calls
+/* Open the provider of family->info. After an error the caller calls
  * na_ofi_fabric_close. */
-static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
+static na_return_t na_ofi_fabric_open(
+    struct na_ofi_class *self, struct na_ofi_family *family)
 {
     int rc;
 
-    assert(self->info != NULL && self->fabric == NULL);
-    self->keys_unsafe = na_ofi_has_unsafe_keys(self);
-    rc = na_ofi_open_objects(self);
+    assert(family->info != NULL && family->fabric == NULL);
+    rc = na_ofi_open_objects(family);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
-                         self->info->domain_attr->name, rc);
+                         family->info->domain_attr->name, rc);
 }
 
 /* Close one object; `which` names it in the log if that fails. */
@@ -2884,22 +3043,20 @@ static void na_ofi_close_object(
 }
 
 /* Close what was opened. */
-static void na_ofi_fabric_close(struct na_ofi_class *self)
+static void na_ofi_fabric_close(
+    struct na_ofi_class *self, struct na_ofi_family *family)
 {
     na_ofi_close_object(
-        self, self->av != NULL ? &self->av->fid : NULL, "address vector");
-    self->av = NULL;
+        self, family->av != NULL ? &family->av->fid : NULL, "address vector");
+    family->av = NULL;
     na_ofi_close_object(
-        self, self->domain != NULL ? &self->domain->fid : NULL, "domain");
-    self->domain = NULL;
+        self, family->domain != NULL ? &family->domain->fid : NULL, "domain");
+    family->domain = NULL;
     na_ofi_close_object(
-        self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
-    self->fabric = NULL;
-    if (self->guard >= 0)
-        (void) close(self->guard);
-    self->guard = -1;
-    fi_freeinfo(self->info);
-    self->info = NULL;
+        self, family->fabric != NULL ? &family->fabric->fid : NULL, "fabric");
+    family->fabric = NULL;
+    fi_freeinfo(family->info);
+    family->info = NULL;
 }
 
 /* ---- Endpoints ---- */
@@ -2983,7 +3140,7 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
      * slower to poll. */
     rc = self->base.info->wait_mode == NA_WAIT_SPIN
         ? -FI_ENOSYS
-        : fi_cq_open(self->domain, &attr, &end->cq, NULL);
+        : fi_cq_open(end->family->domain, &attr, &end->cq, NULL);
     if (rc == 0) {
         rc = na_ofi_has_broken_fd(self)
             ? na_ofi_get_epoll(end->cq, &end->fd)
@@ -2997,22 +3154,24 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
         end->fd = NA_POLL_FD_NONE;
     }
     attr.wait_obj = FI_WAIT_NONE;
-    return fi_cq_open(self->domain, &attr, &end->cq, NULL);
+    return fi_cq_open(end->family->domain, &attr, &end->cq, NULL);
 }
 
 /* Set the address of an endpoint: for the class's first one the requested
  * address, for others the same interface, or a name that was never used. */
-static void na_ofi_place(struct na_ofi_class *self, bool first,
+static void na_ofi_place(const struct na_ofi_end *end, bool first,
     struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
+    struct na_ofi_class *self = end->na_class;
+    const struct na_ofi_family *family = end->family;
     size_t used;
 
-    if (self->src_size == 0 || (!first && !na_ofi_is_str(self)))
+    if (family->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
-    assert(self->src_size <= NA_OFI_RAW_MAX);
-    memcpy(src, self->src, NA_OFI_RAW_MAX);
+    assert(family->src_size <= NA_OFI_RAW_MAX);
+    memcpy(src, family->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
-    info->src_addrlen = self->src_size;
+    info->src_addrlen = family->src_size;
     used = strnlen((const char *) src, NA_OFI_RAW_MAX);
     if (!first)
         (void) snprintf((char *) src + used, NA_OFI_RAW_MAX - used, ":%u",
@@ -3022,17 +3181,17 @@ static void na_ofi_place(struct na_ofi_class *self, bool first,
 static int na_ofi_ep_open(
     struct na_ofi_end *end, bool first, struct fid_ep **ep_p)
 {
-    struct na_ofi_class *self = end->na_class;
-    struct fi_info info = *self->info;
+    struct na_ofi_family *family = end->family;
+    struct fi_info info = *family->info;
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
-    assert(end->cq != NULL && *ep_p == NULL && self->av != NULL);
-    na_ofi_place(self, first, &info, src);
-    rc = fi_endpoint(self->domain, &info, ep_p, NULL);
+    assert(end->cq != NULL && *ep_p == NULL && family->av != NULL);
+    na_ofi_place(end, first, &info, src);
+    rc = fi_endpoint(family->domain, &info, ep_p, NULL);
     /* First: 1.17's net crashes when one without an address vector closes. */
     if (rc == 0)
-        rc = fi_ep_bind(*ep_p, &self->av->fid, 0);
+        rc = fi_ep_bind(*ep_p, &family->av->fid, 0);
     if (rc == 0)
         rc = fi_ep_bind(*ep_p, &end->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
@@ -3066,10 +3225,10 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     const struct na_ofi_class *self = end->na_class;
     char name[NA_MAX_ADDR_LEN];
 
-    if (end->id != 0 || self->src_size == 0)
+    if (end->id != 0 || end->family->src_size == 0)
         return na_ofi_failed(self, "cannot open an endpoint on",
-            self->info->domain_attr->name, rc);
-    na_ofi_name_of(self, self->src, self->src_size, name);
+            end->family->info->domain_attr->name, rc);
+    na_ofi_name_of(self, end->family->src, end->family->src_size, name);
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
@@ -3186,7 +3345,7 @@ static void na_ofi_break(struct na_ofi_end *end, fi_addr_t at)
     memset(&here, 0, sizeof(here));
     memset(&there, 0, sizeof(there));
     if (open_ones == NULL || at == FI_ADDR_UNSPEC ||
-        fi_av_lookup(end->na_class->av, at, &there, &size) != 0)
+        fi_av_lookup(end->family->av, at, &there, &size) != 0)
         goto out;
     if (atomic_load(&end->rma) != NULL)
         memcpy(&here, end->rma_raw, end->raw_size);
@@ -3224,23 +3383,25 @@ static void na_ofi_end_close(struct na_ofi_end *end)
     self->base.core->free(end);
 }
 
-/* Open the endpoint `id`, which then receives. The first one keeps its address
- * when it is opened again. */
+/* Open an endpoint, which then receives; `i`: its index in self->ends. The
+ * first one keeps its address when it is opened again. */
 static na_return_t na_ofi_end_open(
-    struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
+    struct na_ofi_class *self, unsigned i, struct na_ofi_end **end_p)
 {
+    struct na_ofi_family *family = na_ofi_family_of(self, i == NA_OFI_OTHER);
     struct na_ofi_end *end =
         (struct na_ofi_end *) self->base.core->alloc(sizeof(*end));
     sigset_t before;
     na_return_t ret;
     int rc;
 
-    assert(self->ends[id] == NULL);
+    assert(self->ends[i] == NULL);
     if (end == NULL)
         goto fail;
     memset(end, 0, sizeof(*end));
     end->na_class = self;
-    end->id = id;
+    end->family = family;
+    end->id = i == NA_OFI_OTHER ? 0 : (uint8_t) i;
     na_plug_list_init(&end->due);
     na_plug_list_init(&end->active);
     if (pthread_mutex_init(&end->lock, NULL) != 0)
@@ -3257,9 +3418,9 @@ static na_return_t na_ofi_end_open(
         na_ofi_end_close(end);
         return ret;
     }
-    if (id == 0) {
-        memcpy(self->src, end->raw, end->raw_size);
-        self->src_size = end->raw_size;
+    if (end->id == 0) {
+        memcpy(family->src, end->raw, end->raw_size);
+        family->src_size = end->raw_size;
     }
     *end_p = end;
     return NA_SUCCESS;
@@ -3391,9 +3552,11 @@ static void na_ofi_mr_close(struct na_ofi_class *self, struct fid_mr *mr)
         (void) na_ofi_failed(self, "fi_close", "of memory", rc);
 }
 
-/* Register memory for `access`, which is bits of libfabric. */
-static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
-    void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
+/* Register memory in a domain for `access`, which is bits of libfabric, with a
+ * key, or 0: a random one. */
+static na_return_t na_ofi_mr_open_as(struct na_ofi_class *self,
+    struct fid_domain *domain, struct fid_ep *ep, void *memory, size_t size,
+    uint64_t access, uint64_t wanted, struct fid_mr **mr_p)
 {
     struct iovec iov = {memory, size};
     struct fi_mr_attr attr;
@@ -3409,14 +3572,14 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     attr.auth_key_size = self->info->domain_attr->auth_key_size;
     attr.auth_key = self->info->domain_attr->auth_key;
     do {
-        key = self->base.core->random();
+        key = wanted != 0 ? wanted : self->base.core->random();
         if (key == 0)
             return NA_NODEV;
         attr.requested_key = na_ofi_short_key(self, key);
         na_ofi_keys_lock(self);
-        rc = fi_mr_regattr(self->domain, &attr, 0, &mr);
+        rc = fi_mr_regattr(domain, &attr, 0, &mr);
         na_ofi_keys_unlock(self);
-    } while (rc == -FI_ENOKEY && --tries > 0);
+    } while (rc == -FI_ENOKEY && wanted == 0 && --tries > 0);
     if (rc != 0)
         return na_ofi_failed(self, "fi_mr_regattr", "of memory", rc);
     rc = na_ofi_mr_finish(self, ep, mr);
@@ -3426,6 +3589,13 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     }
     *mr_p = mr;
     return NA_SUCCESS;
+}
+
+static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
+    void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
+{
+    return na_ofi_mr_open_as(
+        self, self->families[0].domain, ep, memory, size, access, 0, mr_p);
 }
 
 /* Close the first `count` of a set, and free it. NULL is allowed. */
@@ -3440,9 +3610,11 @@ static void na_ofi_mrs_close(
     self->base.core->free(mrs);
 }
 
-/* Register each segment of a handle. */
-static na_return_t na_ofi_mrs_open(
-    const struct na_ofi_mem *mem, uint64_t access, struct fid_mr ***mrs_p)
+/* Register each segment of a handle, with the keys of other registrations, or
+ * NULL: with random ones. */
+static na_return_t na_ofi_mrs_open(const struct na_ofi_mem *mem,
+    const struct na_ofi_family *family, struct fid_mr *const *keys,
+    uint64_t access, struct fid_mr ***mrs_p)
 {
     struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
     na_size_t count = mem->base.segment_count;
@@ -3461,8 +3633,9 @@ static na_return_t na_ofi_mrs_open(
 
         mrs[i] = NULL;
         if (segment->size > 0)
-            ret = na_ofi_mr_open(self, self->ends[0]->ep, segment->address,
-                (size_t) segment->size, access, &mrs[i]);
+            ret = na_ofi_mr_open_as(self, family->domain, self->ends[0]->ep,
+                segment->address, (size_t) segment->size, access,
+                keys != NULL ? fi_mr_key(keys[i]) : 0, &mrs[i]);
         if (ret != NA_SUCCESS) {
             na_ofi_mrs_close(self, mrs, i);
             return ret;
@@ -3472,18 +3645,79 @@ static na_return_t na_ofi_mrs_open(
     return NA_SUCCESS;
 }
 
+static uint64_t na_ofi_mem_access(const struct na_ofi_mem *mem)
+{
+    uint64_t access = 0;
+
+    if ((mem->base.flags & NA_MEM_READ_ONLY) != 0)
+        access |= FI_REMOTE_READ;
+    if ((mem->base.flags & NA_MEM_WRITE_ONLY) != 0)
+        access |= FI_REMOTE_WRITE;
+    return access;
+}
+
+/* Register memory for the other family, too. mems_lock is held, as below. */
+static na_return_t na_ofi_mem_register_other(struct na_ofi_mem *mem)
+{
+    const struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
+
+    assert(mem->mrs != NULL && mem->others == NULL);
+    return na_ofi_mrs_open(mem, &self->families[1], mem->mrs,
+        na_ofi_mem_access(mem), &mem->others);
+}
+
+static void na_ofi_mem_deregister_other(struct na_ofi_mem *mem)
+{
+    na_ofi_mrs_close(
+        na_ofi_of(mem->base.na_class), mem->others, mem->base.segment_count);
+    mem->others = NULL;
+}
+
+/* Register all memory for the other family: peers may have its keys already.
+ * No lock is held. */
+static na_return_t na_ofi_mems_register_other(struct na_ofi_class *self)
+{
+    na_return_t ret = NA_SUCCESS;
+    struct na_link *link;
+
+    na_ofi_lock(&self->mems_lock);
+    assert(!self->mems_twice);
+    for (link = self->mems.next; link != &self->mems && ret == NA_SUCCESS;
+         link = link->next)
+        ret =
+            na_ofi_mem_register_other(NA_OFI_OF(link, struct na_ofi_mem, link));
+    self->mems_twice = ret == NA_SUCCESS;
+    for (link = self->mems.next; link != &self->mems && ret != NA_SUCCESS;
+         link = link->next)
+        na_ofi_mem_deregister_other(NA_OFI_OF(link, struct na_ofi_mem, link));
+    na_ofi_unlock(&self->mems_lock);
+    return ret;
+}
+
 /* The slot. */
 static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
-    uint64_t access = 0;
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    na_return_t ret;
 
     assert(mem->mrs == NULL);
-    if ((base->flags & NA_MEM_READ_ONLY) != 0)
-        access |= FI_REMOTE_READ;
-    if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
-        access |= FI_REMOTE_WRITE;
-    return na_ofi_mrs_open(mem, access, &mem->mrs);
+    ret = na_ofi_mrs_open(
+        mem, &self->families[0], NULL, na_ofi_mem_access(mem), &mem->mrs);
+    if (ret != NA_SUCCESS || na_ofi_has_one_af(self))
+        return ret;
+    na_plug_list_init(&mem->link);
+    na_ofi_lock(&self->mems_lock);
+    if (self->mems_twice)
+        ret = na_ofi_mem_register_other(mem);
+    if (ret == NA_SUCCESS)
+        na_plug_list_push(&self->mems, &mem->link);
+    na_ofi_unlock(&self->mems_lock);
+    if (ret != NA_SUCCESS) {
+        na_ofi_mrs_close(self, mem->mrs, base->segment_count);
+        mem->mrs = NULL;
+    }
+    return ret;
 }
 
 /* The slot. From now on the provider refuses the key. A provider that moves
@@ -3492,9 +3726,16 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
 static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
 
     assert(mem->mrs != NULL);
-    na_ofi_mrs_close(na_ofi_of(base->na_class), mem->mrs, base->segment_count);
+    if (!na_ofi_has_one_af(self)) {
+        na_ofi_lock(&self->mems_lock);
+        na_plug_list_remove(&mem->link);
+        na_ofi_mem_deregister_other(mem);
+        na_ofi_unlock(&self->mems_lock);
+    }
+    na_ofi_mrs_close(self, mem->mrs, base->segment_count);
     mem->mrs = NULL;
 }
 
@@ -3527,7 +3768,7 @@ static na_return_t na_ofi_mem_local(struct na_ofi_op *op)
         access |= FI_WRITE; /* the source of a put */
     if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
         access |= FI_READ;
-    ret = na_ofi_mrs_open(mem, access, &mrs);
+    ret = na_ofi_mrs_open(mem, &self->families[0], NULL, access, &mrs);
     if (ret != NA_SUCCESS)
         return ret;
     if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
@@ -3623,7 +3864,8 @@ static na_return_t na_ofi_key_open(
         return NA_SUCCESS;
     }
     memcpy(key, p + 8, size);
-    rc = fi_mr_map_raw(self->domain, na_plug_get64(p), key, size, key_p, 0);
+    rc = fi_mr_map_raw(
+        self->families[0].domain, na_plug_get64(p), key, size, key_p, 0);
     if (rc == 0)
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
@@ -3643,7 +3885,7 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
         na_ofi_mrs_close(self, atomic_load(&mem->local), base->segment_count);
     else if (na_ofi_raw_size(self) > 0)
         for (i = 0; i < base->segment_count; i++)
-            (void) fi_mr_unmap_key(self->domain, mem->there[i].key);
+            (void) fi_mr_unmap_key(self->families[0].domain, mem->there[i].key);
     self->base.core->free(mem->there);
 }
 
@@ -4042,6 +4284,28 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
     return NA_SUCCESS;
 }
 
+/* The address of an operation was connected, but its endpoint does not reach
+ * it: its family was unknown, or not open. NA_AGAIN: it was moved to the one
+ * that does. Only the thread that set `busy` moves the
+ * operation, and only to the endpoint of the other family, so that those who
+ * look for it find it there if they look last. */
+static na_return_t na_ofi_rma_move(struct na_ofi_op *op)
+{
+    struct na_ofi_end *from = op->end;
+    struct na_ofi_end *to = from->na_class->ends[NA_OFI_OTHER];
+
+    if (from == to)
+        return NA_DISCONNECT; /* its host has changed the family twice */
+    na_ofi_lock(&from->lock);
+    na_ofi_lock(&to->lock);
+    na_plug_list_remove(&op->active);
+    na_plug_list_push(&to->active, &op->active);
+    atomic_store(&op->end, to);
+    na_ofi_unlock(&to->lock);
+    na_ofi_unlock(&from->lock);
+    return NA_AGAIN;
+}
+
 /* Whether the next piece can be started; NA_AGAIN: later. */
 static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 {
@@ -4051,6 +4315,10 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
         ret = NA_AGAIN; /* na_ofi_rma_flush opens it */
     if (ret == NA_SUCCESS && op->left > 0)
         ret = na_ofi_rma_ready(op);
+    if (ret == NA_SUCCESS && op->left > 0 &&
+        op->end !=
+            na_ofi_end_to(op->base.context, na_ofi_addr_of(op->base.addr)))
+        ret = na_ofi_rma_move(op);
     if (ret == NA_SUCCESS && op->retry != 0 &&
         op->end->na_class->base.core->now_ns() < op->retry)
         ret = NA_AGAIN;
@@ -4146,8 +4414,8 @@ static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
  * called na_ofi_rma_begin_post, and holds no lock. False: it waits again. */
 static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 {
-    struct na_ofi_end *end = op->end;
     na_return_t ret = na_ofi_rma_prepare(op, anew);
+    struct na_ofi_end *end = op->end;
     struct na_ofi_part *part;
     bool ended;
     bool waits;
@@ -4188,7 +4456,8 @@ static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 static na_return_t na_ofi_rma_start(struct na_op *base)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
-    struct na_ofi_end *end = na_ofi_end_of(base->context);
+    struct na_ofi_end *end =
+        na_ofi_end_to(base->context, na_ofi_addr_of(base->addr));
     na_return_t ret;
     bool anew;
 
@@ -4291,10 +4560,15 @@ static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
 static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
-    struct na_ofi_end *end = na_ofi_end_of(base->context);
+    struct na_ofi_end *end = op->end;
     bool waited;
 
     na_ofi_lock(&end->lock);
+    while (end != op->end) { /* it was moved */
+        na_ofi_unlock(&end->lock);
+        end = op->end;
+        na_ofi_lock(&end->lock);
+    }
     if (end->na_class->base.core->op_id(base) != op_id ||
         (!op->busy && !op->waiting && op->flight == 0)) {
         na_ofi_unlock(&end->lock);
@@ -4404,7 +4678,8 @@ static void na_ofi_rma_break(struct na_ofi_end *end)
         self->base.core->count(&self->base, "rma_stuck", 1);
         na_ofi_break(end, addr->at);
         for (far = atomic_load(&addr->far); far != NULL; far = far->next)
-            na_ofi_break(end, far->at);
+            if (far->other == na_ofi_is_other(addr))
+                na_ofi_break(end, far->at);
         na_ofi_unlink_all(end);
         self->base.core->addr_unref(&addr->base);
     }
@@ -4550,7 +4825,7 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
     struct na_ofi_class *self = na_ofi_of(mem->na_class);
     unsigned id;
 
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         struct na_ofi_end *end;
 
         na_ofi_lock(&self->lock);
@@ -4644,22 +4919,24 @@ static bool na_ofi_get_header(
 
 /* Append the endpoints of one kind to an introduction of `size` bytes, which
  * becomes at most `max`; returns their number. */
-static unsigned na_ofi_put_ends(const struct na_ofi_class *self, bool rma,
+static unsigned na_ofi_put_ends(const struct na_ofi_end *first, bool rma,
     unsigned char *p, size_t *size, size_t max)
 {
-    size_t raw_size = self->ends[0]->raw_size;
+    const struct na_ofi_class *self = first->na_class;
+    size_t raw_size = first->raw_size;
     unsigned count = 0;
-    unsigned id;
+    unsigned i;
 
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
-        const struct na_ofi_end *end = self->ends[id];
+    for (i = 0; i < NA_OFI_ENDS; i++) {
+        const struct na_ofi_end *end = self->ends[i];
 
         /* Peers that do not know an endpoint send to the first one. */
-        if (end == NULL || end->raw_size != raw_size ||
+        if (end == NULL || end->family != first->family ||
+            end->raw_size != raw_size ||
             (rma && atomic_load(&end->rma) == NULL) ||
             *size + 1 + raw_size > max)
             continue;
-        p[*size] = (unsigned char) id;
+        p[*size] = end->id;
         memcpy(p + *size + 1, rma ? end->rma_raw : end->raw, raw_size);
         *size += 1 + raw_size;
         count++;
@@ -4668,17 +4945,19 @@ static unsigned na_ofi_put_ends(const struct na_ofi_class *self, bool rma,
 }
 
 /* Write the own introduction for a peer, which puts `token` into its messages;
- * with the endpoints for puts and gets, or without. Returns its size, at most
- * `max`. The class's lock is held. */
-static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
+ * with the endpoints for puts and gets, or without. `first` is the first
+ * endpoint of the peer's family. Returns its size, at most `max`. The class's
+ * lock is held. */
+static size_t na_ofi_put_intro(const struct na_ofi_end *first, uint64_t token,
     bool rma, unsigned char *p, size_t max)
 {
-    size_t raw_size = self->ends[0]->raw_size;
+    const struct na_ofi_class *self = first->na_class;
+    size_t raw_size = first->raw_size;
     size_t size = NA_OFI_INTRO;
-    unsigned count = na_ofi_put_ends(self, false, p, &size, max);
+    unsigned count = na_ofi_put_ends(first, false, p, &size, max);
 
     if (rma)
-        count += na_ofi_put_ends(self, true, p, &size, max);
+        count += na_ofi_put_ends(first, true, p, &size, max);
     assert(count > 0);
     na_plug_put64(p, self->base.incarnation);
     na_plug_put64(p + 8, token);
@@ -4687,8 +4966,9 @@ static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
     return size;
 }
 
-/* False: malformed, or an address that no endpoint of this provider has. */
-static bool na_ofi_get_intro(const struct na_ofi_class *self,
+/* Decode an introduction that came to an endpoint. False: malformed, or an
+ * address that no peer of that endpoint has. */
+static bool na_ofi_get_intro(const struct na_ofi_end *end,
     const unsigned char *p, size_t size, struct na_ofi_intro *intro)
 {
     unsigned i;
@@ -4707,7 +4987,7 @@ static bool na_ofi_get_intro(const struct na_ofi_class *self,
         intro->ends[0] != 0)
         return false;
     for (i = 0; i < intro->count; i++) {
-        if (!na_ofi_raw_ok(self, intro->ends + i * (1 + intro->raw_size) + 1,
+        if (!na_ofi_raw_ok(end, intro->ends + i * (1 + intro->raw_size) + 1,
                 intro->raw_size))
             return false;
     }
@@ -4812,10 +5092,11 @@ static struct na_ofi_addr *na_ofi_slot_find(
  * process of shm ended and another one opened its name, the memory of the old
  * one stays mapped as long as its address is in use. A further slash makes shm
  * map that of the new one. */
-static na_return_t na_ofi_insert(
-    struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
+static na_return_t na_ofi_insert(struct na_ofi_class *self, bool other,
+    const unsigned char *raw, fi_addr_t *at_p)
 {
     const struct na_core *core = self->base.core;
+    struct na_ofi_family *family = na_ofi_family_of(self, other);
     struct na_ofi_entry *fresh =
         (struct na_ofi_entry *) core->alloc(sizeof(*fresh));
     struct na_link *link;
@@ -4824,8 +5105,9 @@ static na_return_t na_ofi_insert(
     *at_p = FI_ADDR_UNSPEC;
     if (fresh == NULL)
         return NA_NOMEM;
-    n = na_ofi_look(self, raw, fresh);
-    for (link = self->entries.next; link != &self->entries; link = link->next) {
+    n = na_ofi_look(self, other, raw, fresh);
+    for (link = family->entries.next; link != &family->entries;
+         link = link->next) {
         struct na_ofi_entry *entry = NA_OFI_OF(link, struct na_ofi_entry, link);
 
         if (memcmp(entry->raw, fresh->raw, sizeof(entry->raw)) != 0)
@@ -4840,10 +5122,10 @@ static na_return_t na_ofi_insert(
             fresh->slashes = entry->slashes + 1;
     }
     if (n == 0)
-        n = na_ofi_insert_entry(self, fresh);
+        n = na_ofi_insert_entry(family, fresh);
     if (n == 1) {
         na_plug_list_init(&fresh->link);
-        na_plug_list_push(&self->entries, &fresh->link);
+        na_plug_list_push(&family->entries, &fresh->link);
         *at_p = fresh->at;
         return NA_SUCCESS;
     }
@@ -4854,17 +5136,18 @@ static na_return_t na_ofi_insert(
 }
 
 /* Undo na_ofi_insert; FI_ADDR_UNSPEC is allowed. */
-static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
+static void na_ofi_remove(struct na_ofi_class *self, bool other, fi_addr_t *at)
 {
-    struct na_link *link = self->entries.next;
+    struct na_ofi_family *family = na_ofi_family_of(self, other);
+    struct na_link *link = family->entries.next;
 
-    while (link != &self->entries) {
+    while (link != &family->entries) {
         struct na_ofi_entry *entry = NA_OFI_OF(link, struct na_ofi_entry, link);
 
         link = link->next;
         if (entry->at != *at || --entry->uses > 0)
             continue;
-        (void) fi_av_remove(self->av, at, 1, 0);
+        (void) fi_av_remove(family->av, at, 1, 0);
         na_plug_list_remove(&entry->link);
         self->base.core->free(entry);
     }
@@ -4878,15 +5161,16 @@ static na_return_t na_ofi_enter(struct na_ofi_class *self,
     unsigned char other[NA_OFI_RAW_MAX];
     struct sockaddr_storage address = addr->host;
     struct sockaddr_storage announced;
-    size_t size = self->ends[0]->raw_size;
+    bool is_other = na_ofi_is_other(addr);
+    size_t size = na_ofi_end_at(self, addr, 0)->raw_size;
 
     if (address.ss_family == 0)
-        return na_ofi_insert(self, raw, at_p);
+        return na_ofi_insert(self, is_other, raw, at_p);
     memcpy(&announced, raw, size);
     na_ofi_set_port(&address, na_ofi_port(&announced));
     memset(other, 0, sizeof(other));
     memcpy(other, &address, size);
-    return na_ofi_insert(self, other, at_p);
+    return na_ofi_insert(self, is_other, other, at_p);
 }
 
 /* Add an entry of an introduction. NULL: out of memory, or not accepted. */
@@ -4902,6 +5186,7 @@ static struct na_ofi_far *na_ofi_far_new(struct na_ofi_class *self,
     far->id = entry[0];
     far->rma = rma;
     far->due = false;
+    far->other = na_ofi_is_other(addr);
     far->incarnation = incarnation;
     far->next = atomic_load(&addr->far);
     if (na_ofi_enter(self, addr, entry + 1, &far->at) != NA_SUCCESS) {
@@ -4934,6 +5219,7 @@ static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
         seen[end[0]] = true;
         while (far != NULL &&
             (far->id != end[0] || far->rma != rma ||
+                far->other != na_ofi_is_other(addr) ||
                 far->incarnation != intro->incarnation))
             far = far->next;
         if (far == NULL)
@@ -4951,7 +5237,7 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
         id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
 
     while (far != NULL &&
-        (far->id != id || far->rma ||
+        (far->id != id || far->rma || far->other != na_ofi_is_other(addr) ||
             far->incarnation != atomic_load(&addr->incarnation)))
         far = far->next;
     return far != NULL ? far->at : addr->at;
@@ -5038,7 +5324,7 @@ static const char *na_ofi_why_lost(
         return "connected, but its answer does not arrive: " NA_OFI_FIREWALL;
     if (addr->query == NULL || !addr->query->taken || !addr->query->other)
         return NA_OFI_NO_ANSWER;
-    return na_ofi_family(self) == AF_INET6
+    return na_ofi_own_af(self) == AF_INET6
         ? NA_OFI_NO_ANSWER ". The host has IPv4, too, but " NA_PLUG_ONLY_V6
         : NA_OFI_NO_ANSWER ". The host has IPv6, too, but " NA_PLUG_ONLY_V4;
 }
@@ -5140,7 +5426,7 @@ static na_return_t na_ofi_addr_self(struct na_ofi_class *self, const char *name)
     if (addr == NULL)
         return NA_NOMEM;
     na_ofi_lock(&self->lock);
-    ret = na_ofi_insert(self, self->ends[0]->raw, &addr->at);
+    ret = na_ofi_insert(self, false, self->ends[0]->raw, &addr->at);
     if (ret == NA_SUCCESS)
         ret = na_ofi_slot_take(self, addr);
     atomic_store(&addr->theirs, addr->token);
@@ -5164,12 +5450,12 @@ static void na_ofi_addr_release(struct na_addr *base)
     struct na_ofi_far *far;
     struct na_link *link;
 
-    if (self->av != NULL) {
+    if (self->families[0].av != NULL) {
         na_ofi_lock(&self->lock);
         na_plug_list_remove(&addr->named);
-        na_ofi_remove(self, &addr->at);
+        na_ofi_remove(self, addr->other, &addr->at);
         for (far = addr->far; far != NULL; far = far->next)
-            na_ofi_remove(self, &far->at);
+            na_ofi_remove(self, far->other, &far->at);
         na_ofi_unlock(&self->lock);
     }
     while ((far = addr->far) != NULL) {
@@ -5222,6 +5508,7 @@ static na_bool_t na_ofi_addr_cmp(
 static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
+    unsigned i;
 
     while (na_plug_list_pop(&self->holding) != NULL)
         continue;
@@ -5235,8 +5522,10 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
         na_plug_list_remove(&addr->due);
         self->base.core->addr_unref(&addr->base);
     }
-    while ((link = na_plug_list_pop(&self->entries)) != NULL)
-        self->base.core->free(NA_OFI_OF(link, struct na_ofi_entry, link));
+    for (i = 0; i < 2; i++) {
+        while ((link = na_plug_list_pop(&self->families[i].entries)) != NULL)
+            self->base.core->free(NA_OFI_OF(link, struct na_ofi_entry, link));
+    }
     self->base.core->free(self->slots);
     self->slots = NULL;
     self->slot_count = 0;
@@ -5503,13 +5792,32 @@ static ssize_t na_ofi_flush_links(
     for (; far != NULL; far = far->next) {
         ssize_t rc;
 
-        if (!far->due)
+        if (!far->due || far->other != na_ofi_is_other(addr))
             continue;
-        rc = na_ofi_post(self->ends[0], addr, far->at, &header, NULL, 0, 0);
+        rc = na_ofi_post(
+            na_ofi_end_at(self, addr, 0), addr, far->at, &header, NULL, 0, 0);
         far->due = rc == -FI_EAGAIN || rc == -FI_ENOMEM;
         waits |= far->due;
     }
     return waits && self->turn <= addr->link_until ? -FI_EAGAIN : 0;
+}
+
+/* An address is not in the address vector. 0: it is now; -FI_EAGAIN: its family
+ * is being opened, which does not count as time for the address. */
+static ssize_t na_ofi_enter_late(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    int other = atomic_load(&self->other);
+    uint64_t until = self->base.core->now_ns() + addr->share;
+
+    if (na_ofi_is_other(addr) && other == NA_OFI_OTHER_WANTED)
+        return -FI_EAGAIN;
+    if (!na_ofi_is_other(addr) || other != NA_OFI_OTHER_OPEN ||
+        na_ofi_insert(self, true, addr->raw, &addr->at) != NA_SUCCESS)
+        return -FI_EHOSTUNREACH;
+    if (until < addr->limit)
+        addr->deadline = until;
+    return 0;
 }
 
 /* Send what waits for an address: HELLO, WELCOME, GRANT, messages. 0,
@@ -5524,8 +5832,9 @@ static ssize_t na_ofi_flush_addr(
     if (na_ofi_is_late(self, addr)) {
         rc = na_ofi_in_clock ? -FI_EAGAIN : -FI_EHOSTUNREACH;
     } else if (addr->at == FI_ADDR_UNSPEC) {
-        rc = -FI_EHOSTUNREACH; /* the address vector did not accept it */
-    } else if (addr->hello) {
+        rc = na_ofi_enter_late(self, addr);
+    }
+    if (rc == 0 && addr->hello) {
         rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
         addr->tries += na_ofi_in_clock;
@@ -5542,7 +5851,7 @@ static ssize_t na_ofi_flush_addr(
     while (rc == 0 && na_ofi_has_sends(addr)) {
         struct na_op *op = NA_OFI_OF(addr->sends.next, struct na_op, link);
 
-        rc = na_ofi_post_msg(na_ofi_end_of(op->context), addr, &op->msg);
+        rc = na_ofi_post_msg(na_ofi_end_to(op->context, addr), addr, &op->msg);
         if (rc == 0) {
             na_plug_list_remove(&op->link);
             self->base.core->complete(op, NA_SUCCESS);
@@ -5631,13 +5940,12 @@ static na_return_t na_ofi_msg_send(
 {
     struct na_ofi_class *self = na_ofi_of(context->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(msg->addr);
-    struct na_ofi_end *end = na_ofi_end_of(context);
     ssize_t rc = -FI_EAGAIN;
 
     /* The sends of calls are completed in na_ofi_flush_addr. */
     if (atomic_load_explicit(&addr->open, memory_order_acquire) &&
         (op == NULL || msg->plane != NA_MSG_RPC))
-        rc = na_ofi_post_msg(end, addr, msg);
+        rc = na_ofi_post_msg(na_ofi_end_to(context, addr), addr, msg);
     if (rc == 0) {
         if (op != NULL)
             self->base.core->complete(op, NA_SUCCESS);
@@ -5767,16 +6075,16 @@ static bool na_ofi_try_host(struct na_ofi_class *self, struct na_ofi_addr *addr,
     addr->at = FI_ADDR_UNSPEC;
     if (na_ofi_enter(self, addr, intro->ends + 1, &addr->at) != NA_SUCCESS ||
         na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0) {
-        na_ofi_remove(self, &addr->at);
+        na_ofi_remove(self, addr->other, &addr->at);
         addr->at = before;
         addr->host.ss_family = 0;
         return false;
     }
-    na_ofi_remove(self, &before);
+    na_ofi_remove(self, addr->other, &before);
     /* Nobody else uses them before the peer is proven. */
     while ((far = atomic_load(&addr->far)) != NULL) {
         atomic_store(&addr->far, far->next);
-        na_ofi_remove(self, &far->at);
+        na_ofi_remove(self, far->other, &far->at);
         self->base.core->free(far);
     }
     (void) na_ofi_set_ends(self, addr, intro);
@@ -5831,7 +6139,7 @@ static bool na_ofi_answer_translated(struct na_ofi_end *end,
 static ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
 {
-    struct na_ofi_end *end = self->ends[addr->home];
+    struct na_ofi_end *end = na_ofi_end_at(self, addr, addr->home);
     unsigned char body[NA_OFI_SMALL - NA_OFI_HEADER];
     struct na_ofi_header header;
     struct na_segment segment;
@@ -5844,8 +6152,8 @@ static ssize_t na_ofi_send_control(
     segment.address = body;
     segment.size = 0;
     if (kind != NA_OFI_BYE)
-        segment.size = na_ofi_put_intro(self, addr->token,
-            kind == NA_OFI_WELCOME && addr->links, body,
+        segment.size = na_ofi_put_intro(na_ofi_end_at(self, addr, 0),
+            addr->token, kind == NA_OFI_WELCOME && addr->links, body,
             sizeof(body) < self->message_size - NA_OFI_HEADER
                 ? sizeof(body)
                 : self->message_size - NA_OFI_HEADER);
@@ -5878,8 +6186,11 @@ static na_return_t na_ofi_aim(
 {
     na_return_t ret = NA_SUCCESS;
 
-    if (addr->at == FI_ADDR_UNSPEC)
-        ret = na_ofi_insert(self, addr->raw, &addr->at);
+    if (na_ofi_is_other(addr) && na_ofi_other_end(self) == NULL) {
+        na_ofi_other_want(self); /* na_ofi_enter_late waits for it */
+        addr->deadline = addr->limit;
+    } else if (addr->at == FI_ADDR_UNSPEC)
+        ret = na_ofi_insert(self, na_ofi_is_other(addr), addr->raw, &addr->at);
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
     addr->hello = ret == NA_SUCCESS;
@@ -5900,8 +6211,8 @@ static na_return_t na_ofi_ask_host(
 
     assert(ret == NA_SUCCESS && addr->query == NULL);
     (void) ret;
-    addr->query = na_plug_ask(
-        self->resolver, "ofi", host, na_ofi_family(self), true, addr);
+    addr->query = na_plug_ask(self->resolver, "ofi", host, na_ofi_own_af(self),
+        na_ofi_has_one_af(self), addr);
     addr->hello = false;
     return addr->query != NULL ? NA_SUCCESS : NA_NOMEM;
 }
@@ -5920,6 +6231,7 @@ static na_return_t na_ofi_ask(
     /* In time, not in ticks: on a busy machine the clock skips ticks. */
     addr->limit = self->base.core->now_ns() +
         (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
+    addr->share = (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
     addr->deadline = addr->limit;
     addr->late = 0;
     atomic_store(&addr->sent, 0);
@@ -5940,23 +6252,24 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
     const char *port = strrchr(addr->base.name, ':') + 1;
     struct sockaddr_storage number;
     uint64_t now = self->base.core->now_ns();
-    uint64_t share;
 
     if (!na_plug_has_next(addr->query) || now >= addr->limit)
         return false;
-    number = *na_plug_next(addr->query, addr->limit - now, &share);
+    number = *na_plug_next(addr->query, addr->limit - now, &addr->share);
     na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
     if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
         0) {
         /* The entry of the last number stays until the class is closed: a HELLO
          * to it may be on its way. */
         addr->at = FI_ADDR_UNSPEC;
+        memset(addr->raw, 0, sizeof(number));
         memcpy(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family));
+        atomic_store(&addr->other, number.ss_family != na_ofi_own_af(self));
     }
     /* With a new token, so that a late answer from the last number is not taken
      * for one of this. */
     na_ofi_slot_free(self, addr);
-    addr->deadline = now + share;
+    addr->deadline = now + addr->share;
     addr->late = 0;
     if (na_ofi_aim(self, addr) != NA_SUCCESS)
         return false;
@@ -6120,10 +6433,12 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     return NULL;
 }
 
-/* Accept a new peer; NULL: refused (logged). */
-static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
-    const struct na_ofi_intro *intro, const char *name)
+/* Accept a new peer, which sent HELLO to an endpoint; NULL: refused
+ * (logged). */
+static struct na_ofi_addr *na_ofi_accept(
+    struct na_ofi_end *end, const struct na_ofi_intro *intro, const char *name)
 {
+    struct na_ofi_class *self = end->na_class;
     struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_FALSE);
     na_return_t ret;
 
@@ -6131,6 +6446,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
         return NULL;
     addr->accepted = true;
     addr->reached = true;
+    atomic_store(&addr->other, end->family != &self->families[0]);
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->incarnation, intro->incarnation);
     memcpy(addr->raw, intro->ends + 1, intro->raw_size);
@@ -6173,7 +6489,7 @@ static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     }
     na_ofi_unlock(&self->lock);
     if (peer == NULL && why == NULL)
-        peer = na_ofi_accept(self, intro, name);
+        peer = na_ofi_accept(end, intro, name);
     if (peer != NULL) {
         na_ofi_answer(end, peer, header->source, intro);
         self->base.core->addr_unref(&peer->base);
@@ -6259,6 +6575,7 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
     atomic_store(&addr->state, NA_OFI_DEAD);
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->context, header->source);
+    atomic_store(&addr->other, end->family != &self->families[0]);
     addr->home = end->id;
     if (na_ofi_set_ends(self, addr, intro) == NA_SUCCESS)
         (void) na_ofi_send_control(self, addr, NA_OFI_WELCOME);
@@ -6334,7 +6651,7 @@ static void na_ofi_wait_sent(struct na_ofi_class *self, uint64_t end_at)
 {
     unsigned id;
 
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
         while (end != NULL && na_ofi_is_sending(end) &&
@@ -6485,7 +6802,7 @@ static void na_ofi_replace(
             old = NA_OFI_OF(link, struct na_ofi_addr, link);
             if (atomic_load(&old->state) != NA_OFI_READY ||
                 atomic_load(&old->incarnation) == incarnation ||
-                old->at != addr->at)
+                old->at != addr->at || old->other != addr->other)
                 old = NULL;
         }
         if (old != NULL)
@@ -6511,6 +6828,7 @@ static bool na_ofi_is_known(
             NA_OFI_OF(link, struct na_ofi_addr, link);
 
         if (other->looked_up && other->at == addr->at &&
+            other->other == addr->other &&
             atomic_load(&other->state) == NA_OFI_READY)
             return true;
     }
@@ -6571,8 +6889,8 @@ static ssize_t na_ofi_send_grant(
     header.source = addr->home;
     header.token = atomic_load(&addr->theirs);
     header.tag = (na_tag_t) addr->grant;
-    rc = na_ofi_post(
-        self->ends[addr->home], addr, addr->at, &header, NULL, 0, 0);
+    rc = na_ofi_post(na_ofi_end_at(self, addr, addr->home), addr, addr->at,
+        &header, NULL, 0, 0);
     if (rc == 0)
         addr->grant = 0;
     return rc;
@@ -6793,7 +7111,7 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
         na_ofi_unlock(&self->lock);
         return NULL;
     }
-    if (!na_ofi_get_intro(self, body, size, &intro))
+    if (!na_ofi_get_intro(end, body, size, &intro))
         return "its introduction is malformed";
     if (header->kind == NA_OFI_HELLO)
         return na_ofi_handle_hello(end, addr, header, &intro);
@@ -6837,7 +7155,7 @@ static void na_ofi_handle_foreign(struct na_ofi_end *end,
         return;
     }
     if (header->kind == NA_OFI_HELLO && addr == NULL &&
-        na_ofi_get_intro(self, body, size, &intro))
+        na_ofi_get_intro(end, body, size, &intro))
         na_ofi_refuse_version(end, header, &intro);
     na_ofi_refuse(self, addr, size, "it has another version of the protocol");
 }
@@ -7005,6 +7323,100 @@ static unsigned na_ofi_poll_end(struct na_ofi_end *end)
     return done;
 }
 
+/* ==== gen/ofi/other.c ==== */
+/*
+ * The other family of internet addresses.
+ *
+ * Part of the libfabric transport; see ofi.h.
+ *
+ * An endpoint of libfabric has one family. With one at [::] and IPv4 addresses
+ * mapped to IPv6, two peers would not agree which of two connections that cross
+ * each other is the better one, and rxd would deliver nothing. So a class has
+ * one family, that of its own address. If a class does not listen, and names no
+ * host, it may open the other family, too, when it connects to such an address:
+ * a number, or one of a host name whose earlier numbers failed. That is another
+ * fabric, domain and address vector, and one endpoint, which all contexts share
+ * (ends[NA_OFI_OTHER]).
+ *
+ *     na_ofi_aim          the address is asked: the family is wanted
+ *     (a thread)          opens it, which takes a while
+ *     na_ofi_enter_late   enters the address, to which HELLO is sent
+ *
+ * All memory is then registered twice, with the same keys. So what peers know
+ * of memory holds for both families. This works only with providers whose keys
+ * the class chooses, and that need no other registration of memory.
+ */
+
+/* Open all objects of the other family. */
+static na_return_t na_ofi_other_open_all(
+    struct na_ofi_class *self, struct na_ofi_end **end_p)
+{
+    na_return_t ret =
+        na_plug_check_needs(&self->base, "ofi", NA_OFI_FDS, NA_OFI_THREADS);
+
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_choose_other(self);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_fabric_open(self, &self->families[1]);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_end_open(self, NA_OFI_OTHER, end_p);
+    if (ret == NA_SUCCESS)
+        ret = na_ofi_mems_register_other(self);
+    return ret;
+}
+
+/* The thread. */
+static void *na_ofi_other_open(void *arg)
+{
+    struct na_ofi_class *self = (struct na_ofi_class *) arg;
+    struct na_ofi_end *end = NULL;
+    na_return_t ret = na_ofi_other_open_all(self, &end);
+    char name[NA_MAX_ADDR_LEN];
+
+    if (ret != NA_SUCCESS) {
+        if (end != NULL)
+            na_ofi_end_close(end);
+        na_ofi_fabric_close(self, &self->families[1]);
+    } else {
+        na_ofi_name_of(self, end->raw, end->raw_size, name);
+        self->base.core->log(HG_LOG_LEVEL_INFO, "ofi",
+            "%s is also at %s, for peers of that family",
+            self->base.self_addr->name, name);
+    }
+    na_ofi_lock(&self->clock_lock);
+    na_ofi_lock(&self->lock);
+    if (ret == NA_SUCCESS) {
+        self->ends[NA_OFI_OTHER] = end;
+        atomic_fetch_add(&self->end_count, 1);
+    }
+    /* If it failed, the next address of that family is another attempt. */
+    atomic_store(&self->other,
+        ret == NA_SUCCESS ? NA_OFI_OTHER_OPEN : NA_OFI_OTHER_CLOSED);
+    na_ofi_unlock(&self->lock);
+    na_ofi_unlock(&self->clock_lock);
+    return NULL;
+}
+
+static void na_ofi_other_want(struct na_ofi_class *self)
+{
+    sigset_t before;
+    int rc;
+
+    assert(atomic_load(&self->other) != NA_OFI_OTHER_NEVER);
+    if (atomic_load(&self->other) != NA_OFI_OTHER_CLOSED)
+        return;
+    if (self->opening)
+        (void) pthread_join(self->opener, NULL); /* it needs no lock any more */
+    na_ofi_block_signals(&before);
+    rc = pthread_create(&self->opener, NULL, na_ofi_other_open, self);
+    na_ofi_restore_signals(&before);
+    self->opening = rc == 0;
+    if (rc == 0)
+        atomic_store(&self->other, NA_OFI_OTHER_WANTED);
+    else
+        (void) na_ofi_failed(self, "cannot start", "a thread", rc);
+}
+
 /* ==== gen/ofi/clock.c ==== */
 /*
  * The clock: the thread of a class for timed events.
@@ -7106,7 +7518,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
     unsigned i;
 
     na_ofi_lock(&self->clock_lock);
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
         if (end == NULL)
@@ -7135,7 +7547,7 @@ static bool na_ofi_is_due(struct na_ofi_class *self)
     na_ofi_lock(&self->lock);
     due = !na_plug_list_empty(&self->due) || na_plug_has_news(self->resolver);
     na_ofi_unlock(&self->lock);
-    for (id = 0; id < NA_OFI_CONTEXTS && !due; id++) {
+    for (id = 0; id < NA_OFI_ENDS && !due; id++) {
         struct na_ofi_end *end = self->ends[id];
 
         if (end == NULL)
@@ -7238,7 +7650,10 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     uint64_t lookup = info->lookup_ms * NA_OFI_MS;
     pthread_condattr_t attr;
 
-    na_plug_list_init(&self->entries);
+    na_plug_list_init(&self->families[0].entries);
+    na_plug_list_init(&self->families[1].entries);
+    na_plug_list_init(&self->mems);
+    self->guard = -1;
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
@@ -7258,14 +7673,18 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         goto lock;
     if (pthread_mutex_init(&self->keys_lock, NULL) != 0)
         goto clock_lock;
-    if (pthread_condattr_init(&attr) != 0)
+    if (pthread_mutex_init(&self->mems_lock, NULL) != 0)
         goto keys_lock;
+    if (pthread_condattr_init(&attr) != 0)
+        goto mems_lock;
     if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
         pthread_cond_init(&self->alarm, &attr) == 0) {
         (void) pthread_condattr_destroy(&attr);
         return true;
     }
     (void) pthread_condattr_destroy(&attr);
+mems_lock:
+    (void) pthread_mutex_destroy(&self->mems_lock);
 keys_lock:
     (void) pthread_mutex_destroy(&self->keys_lock);
 clock_lock:
@@ -7279,6 +7698,7 @@ lock:
 static void na_ofi_unprepare(struct na_ofi_class *self)
 {
     (void) pthread_cond_destroy(&self->alarm);
+    (void) pthread_mutex_destroy(&self->mems_lock);
     (void) pthread_mutex_destroy(&self->keys_lock);
     (void) pthread_mutex_destroy(&self->clock_lock);
     (void) pthread_mutex_destroy(&self->lock);
@@ -7314,56 +7734,110 @@ static unsigned na_ofi_try_poll(struct na_ofi_end *end)
     return n;
 }
 
-/* The slot. Peers that specify no context send to the first endpoint: any
- * thread that makes progress polls it, if its own context does not. */
+/* Poll the endpoints that contexts share. Peers that specify no context send to
+ * the first one: any thread that makes progress polls it, if its own context
+ * does not. */
+static unsigned na_ofi_poll_shared(
+    struct na_ofi_class *self, const struct na_ofi_end *own)
+{
+    struct na_ofi_end *first = self->ends[0];
+    struct na_ofi_end *other = na_ofi_other_end(self);
+    unsigned n = 0;
+
+    if (own != first && !na_ofi_is_attended(first))
+        n += na_ofi_try_poll(first);
+    if (other != NULL)
+        n += na_ofi_try_poll(other);
+    return n;
+}
+
+/* The slot. */
 static unsigned na_ofi_poll(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
-    struct na_ofi_end *first = end->na_class->ends[0];
+    struct na_ofi_class *self = end->na_class;
     unsigned n = na_ofi_try_poll(end);
 
     if (!atomic_load_explicit(&end->polled, memory_order_relaxed))
         atomic_store_explicit(&end->polled, true, memory_order_relaxed);
-    if (end != first && !na_ofi_is_attended(first))
-        n += na_ofi_try_poll(first);
-    return n + na_ofi_offer_all(end->na_class);
+    if (atomic_load_explicit(&self->end_count, memory_order_acquire) > 1)
+        n += na_ofi_poll_shared(self, end);
+    return n + na_ofi_offer_all(self);
+}
+
+/* One descriptor for two, or NA_POLL_FD_NONE. */
+static int na_ofi_join_fds(int one, int two)
+{
+#ifdef __linux__
+    struct epoll_event event;
+    int joined = one < 0 || two < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    if (joined >= 0 && epoll_ctl(joined, EPOLL_CTL_ADD, one, &event) == 0 &&
+        epoll_ctl(joined, EPOLL_CTL_ADD, two, &event) == 0)
+        return joined;
+    if (joined >= 0)
+        (void) close(joined);
+#else
+    (void) one;
+    (void) two;
+#endif
+    return NA_POLL_FD_NONE;
 }
 
 /* The slot. No descriptor, so that the core polls every millisecond, if a
  * descriptor would not always wake the context: the context must poll the first
  * endpoint as well, or its descriptor reports only sockets. With net one poll
  * serves all endpoints of a domain, so another context may have read them. */
-static int na_ofi_poll_fd(struct na_context *context)
+static int na_ofi_poll_fd(struct na_context *base)
 {
-    struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+    struct na_ofi_end *end = context->end;
     struct na_ofi_class *self = end->na_class;
+    const struct na_ofi_end *other = na_ofi_other_end(self);
 
-    if (atomic_load(&self->end_count) > 1 &&
+    if (atomic_load(&self->end_count) > (other != NULL ? 2u : 1u) &&
         (na_ofi_has_broken_fd(self) ||
             (end->id != 0 && !na_ofi_is_attended(self->ends[0]))))
         return NA_POLL_FD_NONE;
-    return end->fd;
+    if (other == NULL)
+        return end->fd;
+    if (context->joined < 0)
+        context->joined = na_ofi_join_fds(end->fd, other->fd);
+    return context->joined;
 }
 
-/* The slot, which may be called several times. fi_trywait polls, too. */
+/* Whether the descriptor of an endpoint will report what comes from now on; it
+ * has nothing now. fi_trywait polls, too. */
+static bool na_ofi_may_wait(struct na_ofi_end *end)
+{
+    struct fid *fids[1];
+    int rc;
+
+    if (pthread_mutex_trylock(&end->poll_lock) != 0)
+        return false;
+    fids[0] = &end->cq->fid;
+    rc = fi_trywait(end->family->fabric, fids, 1);
+    na_ofi_unlock(&end->poll_lock);
+    return rc == 0;
+}
+
+/* The slot, which may be called several times. */
 static na_bool_t na_ofi_wait_begin(struct na_context *base)
 {
     struct na_ofi_context *context = (struct na_ofi_context *) base;
     struct na_ofi_end *end = context->end;
-    struct fid *fids[1];
-    int rc;
+    struct na_ofi_end *other = na_ofi_other_end(end->na_class);
 
     if (end->fd < 0)
         return NA_TRUE;
     if (!context->sleeps)
         atomic_fetch_add(&end->sleepers, 1);
     context->sleeps = true;
-    if (pthread_mutex_trylock(&end->poll_lock) != 0)
-        return NA_FALSE;
-    fids[0] = &end->cq->fid;
-    rc = fi_trywait(end->na_class->fabric, fids, 1);
-    na_ofi_unlock(&end->poll_lock);
-    return rc == 0 ? NA_TRUE : NA_FALSE;
+    return na_ofi_may_wait(end) && (other == NULL || na_ofi_may_wait(other))
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static void na_ofi_wait_end(struct na_context *base)
@@ -7455,6 +7929,8 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
         return NA_NOMEM;
     memcpy(fresh->raw, raw, sizeof(raw));
     fresh->has_host = size == 0;
+    if (size > 0 && na_ofi_is_inet(self))
+        fresh->other = size != self->ends[0]->raw_size;
     na_ofi_lock(&self->lock);
     addr = na_ofi_known(self, name);
     if (addr == NULL) {
@@ -7556,6 +8032,7 @@ static na_return_t na_ofi_context_create(struct na_context *base)
     uint8_t id = base->helper ? 0 : base->id;
     na_return_t ret;
 
+    context->joined = NA_POLL_FD_NONE;
     na_ofi_lock(&self->clock_lock);
     ret = na_ofi_end_take(self, id, &context->end);
     na_ofi_unlock(&self->clock_lock);
@@ -7566,13 +8043,18 @@ static na_return_t na_ofi_context_create(struct na_context *base)
  * that number: peers know its address. */
 static void na_ofi_context_destroy(struct na_context *base)
 {
+    const struct na_ofi_context *context = (struct na_ofi_context *) base;
     struct na_ofi_class *self = na_ofi_of(base->na_class);
-    struct na_ofi_end *end = na_ofi_end_of(base);
+    struct na_ofi_end *end = context->end;
 
     na_ofi_rma_end_of(end, base, 0);
+    if (na_ofi_other_end(self) != NULL)
+        na_ofi_rma_end_of(na_ofi_other_end(self), base, 0);
     na_ofi_lock(&self->clock_lock);
     end->contexts--;
     na_ofi_unlock(&self->clock_lock);
+    if (context->joined >= 0)
+        (void) close(context->joined);
 }
 
 /* ---- The class ---- */
@@ -7583,17 +8065,22 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 
     unsigned id;
 
+    if (self->opening)
+        (void) pthread_join(self->opener, NULL);
     na_ofi_clock_stop(self);
     if (self->ends[0] != NULL)
         na_ofi_send_bye(self, linger_ms);
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         if (self->ends[id] != NULL)
             na_ofi_end_close(self->ends[id]);
         self->ends[id] = NULL;
     }
     na_ofi_addrs_drop(self);
     na_plug_resolver_close(self->resolver);
-    na_ofi_fabric_close(self);
+    na_ofi_fabric_close(self, &self->families[1]);
+    na_ofi_fabric_close(self, &self->families[0]);
+    if (self->guard >= 0)
+        (void) close(self->guard);
     na_ofi_unprepare(self);
 }
 
@@ -7608,8 +8095,10 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
     if (self->resolver == NULL)
         return NA_NOMEM;
     ret = na_ofi_choose(self, host);
-    if (ret == NA_SUCCESS)
-        ret = na_ofi_fabric_open(self);
+    if (ret == NA_SUCCESS) {
+        self->keys_unsafe = na_ofi_has_unsafe_keys(self);
+        ret = na_ofi_fabric_open(self, &self->families[0]);
+    }
     if (ret == NA_SUCCESS)
         ret = na_ofi_end_take(self, 0, &end);
     if (ret != NA_SUCCESS)

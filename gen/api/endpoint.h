@@ -127,7 +127,8 @@ struct na_init_info {
      * family, too, after this one. Default: NA_ADDR_IPV4; over libfabric, for
      * "*" the family of the address with the widest scope, and for a client
      * without a host NA_ADDR_IPV6 if only that reaches other hosts. A class of
-     * libfabric reaches peers of one family only. */
+     * libfabric reaches peers of one family only, but a client without a host
+     * and without this option both: see "Host names" in hg-transports(7). */
     enum na_addr_format addr_format;
     /** Contexts of the application. Default: 256, with those of the library. */
     uint8_t max_contexts;

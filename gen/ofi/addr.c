@@ -97,10 +97,11 @@ static struct na_ofi_addr *na_ofi_slot_find(
  * process of shm ended and another one opened its name, the memory of the old
  * one stays mapped as long as its address is in use. A further slash makes shm
  * map that of the new one. */
-static na_return_t na_ofi_insert(
-    struct na_ofi_class *self, const unsigned char *raw, fi_addr_t *at_p)
+static na_return_t na_ofi_insert(struct na_ofi_class *self, bool other,
+    const unsigned char *raw, fi_addr_t *at_p)
 {
     const struct na_core *core = self->base.core;
+    struct na_ofi_family *family = na_ofi_family_of(self, other);
     struct na_ofi_entry *fresh =
         (struct na_ofi_entry *) core->alloc(sizeof(*fresh));
     struct na_link *link;
@@ -109,8 +110,9 @@ static na_return_t na_ofi_insert(
     *at_p = FI_ADDR_UNSPEC;
     if (fresh == NULL)
         return NA_NOMEM;
-    n = na_ofi_look(self, raw, fresh);
-    for (link = self->entries.next; link != &self->entries; link = link->next) {
+    n = na_ofi_look(self, other, raw, fresh);
+    for (link = family->entries.next; link != &family->entries;
+         link = link->next) {
         struct na_ofi_entry *entry = NA_OFI_OF(link, struct na_ofi_entry, link);
 
         if (memcmp(entry->raw, fresh->raw, sizeof(entry->raw)) != 0)
@@ -125,10 +127,10 @@ static na_return_t na_ofi_insert(
             fresh->slashes = entry->slashes + 1;
     }
     if (n == 0)
-        n = na_ofi_insert_entry(self, fresh);
+        n = na_ofi_insert_entry(family, fresh);
     if (n == 1) {
         na_plug_list_init(&fresh->link);
-        na_plug_list_push(&self->entries, &fresh->link);
+        na_plug_list_push(&family->entries, &fresh->link);
         *at_p = fresh->at;
         return NA_SUCCESS;
     }
@@ -139,17 +141,18 @@ static na_return_t na_ofi_insert(
 }
 
 /* Undo na_ofi_insert; FI_ADDR_UNSPEC is allowed. */
-static void na_ofi_remove(struct na_ofi_class *self, fi_addr_t *at)
+static void na_ofi_remove(struct na_ofi_class *self, bool other, fi_addr_t *at)
 {
-    struct na_link *link = self->entries.next;
+    struct na_ofi_family *family = na_ofi_family_of(self, other);
+    struct na_link *link = family->entries.next;
 
-    while (link != &self->entries) {
+    while (link != &family->entries) {
         struct na_ofi_entry *entry = NA_OFI_OF(link, struct na_ofi_entry, link);
 
         link = link->next;
         if (entry->at != *at || --entry->uses > 0)
             continue;
-        (void) fi_av_remove(self->av, at, 1, 0);
+        (void) fi_av_remove(family->av, at, 1, 0);
         na_plug_list_remove(&entry->link);
         self->base.core->free(entry);
     }
@@ -163,15 +166,16 @@ static na_return_t na_ofi_enter(struct na_ofi_class *self,
     unsigned char other[NA_OFI_RAW_MAX];
     struct sockaddr_storage address = addr->host;
     struct sockaddr_storage announced;
-    size_t size = self->ends[0]->raw_size;
+    bool is_other = na_ofi_is_other(addr);
+    size_t size = na_ofi_end_at(self, addr, 0)->raw_size;
 
     if (address.ss_family == 0)
-        return na_ofi_insert(self, raw, at_p);
+        return na_ofi_insert(self, is_other, raw, at_p);
     memcpy(&announced, raw, size);
     na_ofi_set_port(&address, na_ofi_port(&announced));
     memset(other, 0, sizeof(other));
     memcpy(other, &address, size);
-    return na_ofi_insert(self, other, at_p);
+    return na_ofi_insert(self, is_other, other, at_p);
 }
 
 /* Add an entry of an introduction. NULL: out of memory, or not accepted. */
@@ -187,6 +191,7 @@ static struct na_ofi_far *na_ofi_far_new(struct na_ofi_class *self,
     far->id = entry[0];
     far->rma = rma;
     far->due = false;
+    far->other = na_ofi_is_other(addr);
     far->incarnation = incarnation;
     far->next = atomic_load(&addr->far);
     if (na_ofi_enter(self, addr, entry + 1, &far->at) != NA_SUCCESS) {
@@ -219,6 +224,7 @@ static na_return_t na_ofi_set_ends(struct na_ofi_class *self,
         seen[end[0]] = true;
         while (far != NULL &&
             (far->id != end[0] || far->rma != rma ||
+                far->other != na_ofi_is_other(addr) ||
                 far->incarnation != intro->incarnation))
             far = far->next;
         if (far == NULL)
@@ -236,7 +242,7 @@ static fi_addr_t na_ofi_target(struct na_ofi_addr *addr, uint8_t id)
         id == 0 ? NULL : atomic_load_explicit(&addr->far, memory_order_acquire);
 
     while (far != NULL &&
-        (far->id != id || far->rma ||
+        (far->id != id || far->rma || far->other != na_ofi_is_other(addr) ||
             far->incarnation != atomic_load(&addr->incarnation)))
         far = far->next;
     return far != NULL ? far->at : addr->at;
@@ -323,7 +329,7 @@ static const char *na_ofi_why_lost(
         return "connected, but its answer does not arrive: " NA_OFI_FIREWALL;
     if (addr->query == NULL || !addr->query->taken || !addr->query->other)
         return NA_OFI_NO_ANSWER;
-    return na_ofi_family(self) == AF_INET6
+    return na_ofi_own_af(self) == AF_INET6
         ? NA_OFI_NO_ANSWER ". The host has IPv4, too, but " NA_PLUG_ONLY_V6
         : NA_OFI_NO_ANSWER ". The host has IPv6, too, but " NA_PLUG_ONLY_V4;
 }
@@ -425,7 +431,7 @@ static na_return_t na_ofi_addr_self(struct na_ofi_class *self, const char *name)
     if (addr == NULL)
         return NA_NOMEM;
     na_ofi_lock(&self->lock);
-    ret = na_ofi_insert(self, self->ends[0]->raw, &addr->at);
+    ret = na_ofi_insert(self, false, self->ends[0]->raw, &addr->at);
     if (ret == NA_SUCCESS)
         ret = na_ofi_slot_take(self, addr);
     atomic_store(&addr->theirs, addr->token);
@@ -449,12 +455,12 @@ static void na_ofi_addr_release(struct na_addr *base)
     struct na_ofi_far *far;
     struct na_link *link;
 
-    if (self->av != NULL) {
+    if (self->families[0].av != NULL) {
         na_ofi_lock(&self->lock);
         na_plug_list_remove(&addr->named);
-        na_ofi_remove(self, &addr->at);
+        na_ofi_remove(self, addr->other, &addr->at);
         for (far = addr->far; far != NULL; far = far->next)
-            na_ofi_remove(self, &far->at);
+            na_ofi_remove(self, far->other, &far->at);
         na_ofi_unlock(&self->lock);
     }
     while ((far = addr->far) != NULL) {
@@ -507,6 +513,7 @@ static na_bool_t na_ofi_addr_cmp(
 static void na_ofi_addrs_drop(struct na_ofi_class *self)
 {
     struct na_link *link;
+    unsigned i;
 
     while (na_plug_list_pop(&self->holding) != NULL)
         continue;
@@ -520,8 +527,10 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
         na_plug_list_remove(&addr->due);
         self->base.core->addr_unref(&addr->base);
     }
-    while ((link = na_plug_list_pop(&self->entries)) != NULL)
-        self->base.core->free(NA_OFI_OF(link, struct na_ofi_entry, link));
+    for (i = 0; i < 2; i++) {
+        while ((link = na_plug_list_pop(&self->families[i].entries)) != NULL)
+            self->base.core->free(NA_OFI_OF(link, struct na_ofi_entry, link));
+    }
     self->base.core->free(self->slots);
     self->slots = NULL;
     self->slot_count = 0;

@@ -320,6 +320,42 @@ static na_return_t na_ofi_no_interface(const struct na_ofi_class *self,
     return NA_ADDRNOTAVAIL;
 }
 
+static void na_ofi_set_src(
+    struct na_ofi_family *family, const struct fi_info *info, unsigned port)
+{
+    struct sockaddr_storage src;
+
+    assert(info->src_addrlen <= sizeof(src));
+    memcpy(&src, info->src_addr, info->src_addrlen);
+    na_ofi_set_port(&src, port);
+    family->src_size = info->src_addrlen;
+    memcpy(family->src, &src, family->src_size);
+}
+
+/* All addresses of the family that self->info does not have. */
+static void na_ofi_want_family(
+    const struct na_ofi_class *self, struct na_plug_wanted *wanted)
+{
+    memset(wanted, 0, sizeof(*wanted));
+    wanted->family =
+        self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET : AF_INET6;
+}
+
+/* Whether a class that names no host may open the other family. Peers do not
+ * know an endpoint of it, so it must not listen. Its memory must have the keys
+ * that it has already, and nothing else must be done for it. */
+static bool na_ofi_may_open_other(const struct na_ofi_class *self,
+    const struct na_ofi_question *question, const struct ifaddrs *all)
+{
+    struct na_plug_wanted wanted;
+    unsigned rank;
+
+    na_ofi_want_family(self, &wanted);
+    return !self->base.listen && question->key_size == 0 &&
+        self->info->domain_attr->mr_mode == 0 &&
+        na_plug_choose(all, &wanted, NULL, NULL, &rank) != NULL;
+}
+
 /* Choose from "domain/host:port" or a part of it; the domain is one of
  * libfabric, and needs no host. */
 static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
@@ -330,7 +366,6 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     char domain[NA_MAX_ADDR_LEN] = "";
     char name[NA_MAX_ADDR_LEN];
     struct na_plug_wanted wanted;
-    struct sockaddr_storage src;
     const char *why = NULL;
     unsigned port = 0;
     na_return_t ret;
@@ -348,7 +383,7 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     }
     if (slash != NULL)
         wanted.loopback = false; /* the domain chooses the device */
-    /* Most servers have IPv4, and a class has one family. */
+    /* Most servers have IPv4. */
     if (ret == NA_SUCCESS)
         self->info = na_ofi_try_interfaces(self, all, &wanted,
             !self->base.listen && name[0] == '\0' && wanted.family == 0,
@@ -358,11 +393,36 @@ static na_return_t na_ofi_choose_inet(struct na_ofi_class *self,
     if (self->info == NULL)
         return na_ofi_no_interface(
             self, question->provider, all, host, wanted.within, why);
-    self->src_size = self->info->src_addrlen;
-    assert(self->src_size <= sizeof(src));
-    memcpy(&src, self->info->src_addr, self->src_size);
-    na_ofi_set_port(&src, self->base.listen ? port : 0);
-    memcpy(self->src, &src, self->src_size);
+    na_ofi_set_src(
+        &self->families[0], self->info, self->base.listen ? port : 0);
+    if (slash == NULL && wanted.name == NULL && !wanted.address &&
+        wanted.family == 0 && na_ofi_may_open_other(self, question, all))
+        atomic_store(&self->other, NA_OFI_OTHER_CLOSED);
+    return NA_SUCCESS;
+}
+
+/* Choose an interface of the other family, as if the class had only that. */
+static na_return_t na_ofi_choose_other(struct na_ofi_class *self)
+{
+    struct na_ofi_family *family = &self->families[1];
+    struct na_ofi_question question;
+    struct na_plug_wanted wanted;
+    struct ifaddrs *all = NULL;
+
+    memset(&question, 0, sizeof(question));
+    question.provider = self->info->fabric_attr->prov_name;
+    na_ofi_want_family(self, &wanted);
+    if (getifaddrs(&all) != 0)
+        return na_ofi_failed(self, "cannot list", "interfaces", errno);
+    family->info =
+        na_ofi_try_interfaces(self, all, &wanted, false, &question, "");
+    if (family->info == NULL)
+        (void) na_ofi_no_interface(self, question.provider, all,
+            wanted.family == AF_INET6 ? "[::]" : "0.0.0.0", false, NULL);
+    freeifaddrs(all);
+    if (family->info == NULL)
+        return NA_ADDRNOTAVAIL;
+    na_ofi_set_src(family, family->info, 0);
     return NA_SUCCESS;
 }
 
@@ -424,7 +484,8 @@ static na_return_t na_ofi_choose_str(struct na_ofi_class *self,
     if (self->info == NULL)
         return na_ofi_failed(
             self, "no endpoint of", question->provider, FI_ENODATA);
-    return na_ofi_raw_of_str(self, host, NA_FALSE, self->src, &self->src_size);
+    return na_ofi_raw_of_str(self, host, NA_FALSE, self->families[0].src,
+        &self->families[0].src_size);
 }
 
 /* Choose from "domain:port" or a part of it, in the provider's own address
@@ -459,14 +520,14 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
     question->service = port;
     first = na_ofi_find_info(question, domain);
     if (first == NULL || first->src_addr == NULL ||
-        first->src_addrlen > sizeof(self->src)) {
+        first->src_addrlen > sizeof(self->families[0].src)) {
         fi_freeinfo(first);
         return na_ofi_bad_name(
             self, NA_FALSE, host, "the provider does not accept this port");
     }
     assert(first->addr_format == self->info->addr_format);
-    self->src_size = first->src_addrlen;
-    memcpy(self->src, first->src_addr, first->src_addrlen);
+    self->families[0].src_size = first->src_addrlen;
+    memcpy(self->families[0].src, first->src_addr, first->src_addrlen);
     fi_freeinfo(first);
     return NA_SUCCESS;
 }
@@ -598,7 +659,6 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
     na_return_t ret;
 
     assert(protocol != NULL);
-    self->guard = -1;
     ret = na_ofi_choose_provider(self, protocol, key, &question);
     if (ret != NA_SUCCESS)
         return ret;
@@ -612,6 +672,7 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
         ret = na_ofi_choose_inet(self, &question, host, all);
         freeifaddrs(all);
     }
+    self->families[0].info = self->info;
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_set_sizes(self);

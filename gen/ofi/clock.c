@@ -100,7 +100,7 @@ static void na_ofi_poll_idle(struct na_ofi_class *self, bool turn, bool all)
     unsigned i;
 
     na_ofi_lock(&self->clock_lock);
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
         if (end == NULL)
@@ -129,7 +129,7 @@ static bool na_ofi_is_due(struct na_ofi_class *self)
     na_ofi_lock(&self->lock);
     due = !na_plug_list_empty(&self->due) || na_plug_has_news(self->resolver);
     na_ofi_unlock(&self->lock);
-    for (id = 0; id < NA_OFI_CONTEXTS && !due; id++) {
+    for (id = 0; id < NA_OFI_ENDS && !due; id++) {
         struct na_ofi_end *end = self->ends[id];
 
         if (end == NULL)
@@ -232,7 +232,10 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
     uint64_t lookup = info->lookup_ms * NA_OFI_MS;
     pthread_condattr_t attr;
 
-    na_plug_list_init(&self->entries);
+    na_plug_list_init(&self->families[0].entries);
+    na_plug_list_init(&self->families[1].entries);
+    na_plug_list_init(&self->mems);
+    self->guard = -1;
     na_plug_list_init(&self->addrs);
     na_plug_list_init(&self->named);
     na_plug_list_init(&self->due);
@@ -252,14 +255,18 @@ static bool na_ofi_prepare(struct na_ofi_class *self)
         goto lock;
     if (pthread_mutex_init(&self->keys_lock, NULL) != 0)
         goto clock_lock;
-    if (pthread_condattr_init(&attr) != 0)
+    if (pthread_mutex_init(&self->mems_lock, NULL) != 0)
         goto keys_lock;
+    if (pthread_condattr_init(&attr) != 0)
+        goto mems_lock;
     if (pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0 &&
         pthread_cond_init(&self->alarm, &attr) == 0) {
         (void) pthread_condattr_destroy(&attr);
         return true;
     }
     (void) pthread_condattr_destroy(&attr);
+mems_lock:
+    (void) pthread_mutex_destroy(&self->mems_lock);
 keys_lock:
     (void) pthread_mutex_destroy(&self->keys_lock);
 clock_lock:
@@ -273,6 +280,7 @@ lock:
 static void na_ofi_unprepare(struct na_ofi_class *self)
 {
     (void) pthread_cond_destroy(&self->alarm);
+    (void) pthread_mutex_destroy(&self->mems_lock);
     (void) pthread_mutex_destroy(&self->keys_lock);
     (void) pthread_mutex_destroy(&self->clock_lock);
     (void) pthread_mutex_destroy(&self->lock);

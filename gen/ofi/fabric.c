@@ -27,20 +27,20 @@ static void na_ofi_restore_signals(const sigset_t *before)
 
 /* ---- Fabric, domain, address vector ---- */
 
-static int na_ofi_open_objects(struct na_ofi_class *self)
+static int na_ofi_open_objects(struct na_ofi_family *family)
 {
     struct fi_av_attr attr;
-    int rc = fi_fabric(self->info->fabric_attr, &self->fabric, NULL);
+    int rc = fi_fabric(family->info->fabric_attr, &family->fabric, NULL);
 
     if (rc == 0)
-        rc = fi_domain(self->fabric, self->info, &self->domain, NULL);
+        rc = fi_domain(family->fabric, family->info, &family->domain, NULL);
     if (rc != 0)
         return rc;
     memset(&attr, 0, sizeof(attr));
-    attr.type = self->info->domain_attr->av_type;
+    attr.type = family->info->domain_attr->av_type;
     if (attr.type == FI_AV_UNSPEC)
         attr.type = FI_AV_TABLE;
-    return fi_av_open(self->domain, &attr, &self->av, NULL);
+    return fi_av_open(family->domain, &attr, &family->av, NULL);
 }
 
 /* Whether the provider changes its table of keys without the lock it reads it
@@ -53,18 +53,18 @@ static bool na_ofi_has_unsafe_keys(const struct na_ofi_class *self)
         (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0);
 }
 
-/* Open the provider of self->info. After an error the caller calls
+/* Open the provider of family->info. After an error the caller calls
  * na_ofi_fabric_close. */
-static na_return_t na_ofi_fabric_open(struct na_ofi_class *self)
+static na_return_t na_ofi_fabric_open(
+    struct na_ofi_class *self, struct na_ofi_family *family)
 {
     int rc;
 
-    assert(self->info != NULL && self->fabric == NULL);
-    self->keys_unsafe = na_ofi_has_unsafe_keys(self);
-    rc = na_ofi_open_objects(self);
+    assert(family->info != NULL && family->fabric == NULL);
+    rc = na_ofi_open_objects(family);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
-                         self->info->domain_attr->name, rc);
+                         family->info->domain_attr->name, rc);
 }
 
 /* Close one object; `which` names it in the log if that fails. */
@@ -80,22 +80,20 @@ static void na_ofi_close_object(
 }
 
 /* Close what was opened. */
-static void na_ofi_fabric_close(struct na_ofi_class *self)
+static void na_ofi_fabric_close(
+    struct na_ofi_class *self, struct na_ofi_family *family)
 {
     na_ofi_close_object(
-        self, self->av != NULL ? &self->av->fid : NULL, "address vector");
-    self->av = NULL;
+        self, family->av != NULL ? &family->av->fid : NULL, "address vector");
+    family->av = NULL;
     na_ofi_close_object(
-        self, self->domain != NULL ? &self->domain->fid : NULL, "domain");
-    self->domain = NULL;
+        self, family->domain != NULL ? &family->domain->fid : NULL, "domain");
+    family->domain = NULL;
     na_ofi_close_object(
-        self, self->fabric != NULL ? &self->fabric->fid : NULL, "fabric");
-    self->fabric = NULL;
-    if (self->guard >= 0)
-        (void) close(self->guard);
-    self->guard = -1;
-    fi_freeinfo(self->info);
-    self->info = NULL;
+        self, family->fabric != NULL ? &family->fabric->fid : NULL, "fabric");
+    family->fabric = NULL;
+    fi_freeinfo(family->info);
+    family->info = NULL;
 }
 
 /* ---- Endpoints ---- */
@@ -179,7 +177,7 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
      * slower to poll. */
     rc = self->base.info->wait_mode == NA_WAIT_SPIN
         ? -FI_ENOSYS
-        : fi_cq_open(self->domain, &attr, &end->cq, NULL);
+        : fi_cq_open(end->family->domain, &attr, &end->cq, NULL);
     if (rc == 0) {
         rc = na_ofi_has_broken_fd(self)
             ? na_ofi_get_epoll(end->cq, &end->fd)
@@ -193,22 +191,24 @@ static int na_ofi_open_queue(struct na_ofi_end *end)
         end->fd = NA_POLL_FD_NONE;
     }
     attr.wait_obj = FI_WAIT_NONE;
-    return fi_cq_open(self->domain, &attr, &end->cq, NULL);
+    return fi_cq_open(end->family->domain, &attr, &end->cq, NULL);
 }
 
 /* Set the address of an endpoint: for the class's first one the requested
  * address, for others the same interface, or a name that was never used. */
-static void na_ofi_place(struct na_ofi_class *self, bool first,
+static void na_ofi_place(const struct na_ofi_end *end, bool first,
     struct fi_info *info, unsigned char src[NA_OFI_RAW_MAX])
 {
+    struct na_ofi_class *self = end->na_class;
+    const struct na_ofi_family *family = end->family;
     size_t used;
 
-    if (self->src_size == 0 || (!first && !na_ofi_is_str(self)))
+    if (family->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
-    assert(self->src_size <= NA_OFI_RAW_MAX);
-    memcpy(src, self->src, NA_OFI_RAW_MAX);
+    assert(family->src_size <= NA_OFI_RAW_MAX);
+    memcpy(src, family->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
-    info->src_addrlen = self->src_size;
+    info->src_addrlen = family->src_size;
     used = strnlen((const char *) src, NA_OFI_RAW_MAX);
     if (!first)
         (void) snprintf((char *) src + used, NA_OFI_RAW_MAX - used, ":%u",
@@ -218,17 +218,17 @@ static void na_ofi_place(struct na_ofi_class *self, bool first,
 static int na_ofi_ep_open(
     struct na_ofi_end *end, bool first, struct fid_ep **ep_p)
 {
-    struct na_ofi_class *self = end->na_class;
-    struct fi_info info = *self->info;
+    struct na_ofi_family *family = end->family;
+    struct fi_info info = *family->info;
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
-    assert(end->cq != NULL && *ep_p == NULL && self->av != NULL);
-    na_ofi_place(self, first, &info, src);
-    rc = fi_endpoint(self->domain, &info, ep_p, NULL);
+    assert(end->cq != NULL && *ep_p == NULL && family->av != NULL);
+    na_ofi_place(end, first, &info, src);
+    rc = fi_endpoint(family->domain, &info, ep_p, NULL);
     /* First: 1.17's net crashes when one without an address vector closes. */
     if (rc == 0)
-        rc = fi_ep_bind(*ep_p, &self->av->fid, 0);
+        rc = fi_ep_bind(*ep_p, &family->av->fid, 0);
     if (rc == 0)
         rc = fi_ep_bind(*ep_p, &end->cq->fid, FI_TRANSMIT | FI_RECV);
     if (rc == 0)
@@ -262,10 +262,10 @@ static na_return_t na_ofi_end_failed(const struct na_ofi_end *end, int rc)
     const struct na_ofi_class *self = end->na_class;
     char name[NA_MAX_ADDR_LEN];
 
-    if (end->id != 0 || self->src_size == 0)
+    if (end->id != 0 || end->family->src_size == 0)
         return na_ofi_failed(self, "cannot open an endpoint on",
-            self->info->domain_attr->name, rc);
-    na_ofi_name_of(self, self->src, self->src_size, name);
+            end->family->info->domain_attr->name, rc);
+    na_ofi_name_of(self, end->family->src, end->family->src_size, name);
     return na_ofi_failed(self, "cannot open the endpoint", name, rc);
 }
 
@@ -382,7 +382,7 @@ static void na_ofi_break(struct na_ofi_end *end, fi_addr_t at)
     memset(&here, 0, sizeof(here));
     memset(&there, 0, sizeof(there));
     if (open_ones == NULL || at == FI_ADDR_UNSPEC ||
-        fi_av_lookup(end->na_class->av, at, &there, &size) != 0)
+        fi_av_lookup(end->family->av, at, &there, &size) != 0)
         goto out;
     if (atomic_load(&end->rma) != NULL)
         memcpy(&here, end->rma_raw, end->raw_size);
@@ -420,23 +420,25 @@ static void na_ofi_end_close(struct na_ofi_end *end)
     self->base.core->free(end);
 }
 
-/* Open the endpoint `id`, which then receives. The first one keeps its address
- * when it is opened again. */
+/* Open an endpoint, which then receives; `i`: its index in self->ends. The
+ * first one keeps its address when it is opened again. */
 static na_return_t na_ofi_end_open(
-    struct na_ofi_class *self, uint8_t id, struct na_ofi_end **end_p)
+    struct na_ofi_class *self, unsigned i, struct na_ofi_end **end_p)
 {
+    struct na_ofi_family *family = na_ofi_family_of(self, i == NA_OFI_OTHER);
     struct na_ofi_end *end =
         (struct na_ofi_end *) self->base.core->alloc(sizeof(*end));
     sigset_t before;
     na_return_t ret;
     int rc;
 
-    assert(self->ends[id] == NULL);
+    assert(self->ends[i] == NULL);
     if (end == NULL)
         goto fail;
     memset(end, 0, sizeof(*end));
     end->na_class = self;
-    end->id = id;
+    end->family = family;
+    end->id = i == NA_OFI_OTHER ? 0 : (uint8_t) i;
     na_plug_list_init(&end->due);
     na_plug_list_init(&end->active);
     if (pthread_mutex_init(&end->lock, NULL) != 0)
@@ -453,9 +455,9 @@ static na_return_t na_ofi_end_open(
         na_ofi_end_close(end);
         return ret;
     }
-    if (id == 0) {
-        memcpy(self->src, end->raw, end->raw_size);
-        self->src_size = end->raw_size;
+    if (end->id == 0) {
+        memcpy(family->src, end->raw, end->raw_size);
+        family->src_size = end->raw_size;
     }
     *end_p = end;
     return NA_SUCCESS;

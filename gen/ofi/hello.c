@@ -17,7 +17,7 @@
 static ssize_t na_ofi_send_control(
     struct na_ofi_class *self, struct na_ofi_addr *addr, enum na_ofi_kind kind)
 {
-    struct na_ofi_end *end = self->ends[addr->home];
+    struct na_ofi_end *end = na_ofi_end_at(self, addr, addr->home);
     unsigned char body[NA_OFI_SMALL - NA_OFI_HEADER];
     struct na_ofi_header header;
     struct na_segment segment;
@@ -30,8 +30,8 @@ static ssize_t na_ofi_send_control(
     segment.address = body;
     segment.size = 0;
     if (kind != NA_OFI_BYE)
-        segment.size = na_ofi_put_intro(self, addr->token,
-            kind == NA_OFI_WELCOME && addr->links, body,
+        segment.size = na_ofi_put_intro(na_ofi_end_at(self, addr, 0),
+            addr->token, kind == NA_OFI_WELCOME && addr->links, body,
             sizeof(body) < self->message_size - NA_OFI_HEADER
                 ? sizeof(body)
                 : self->message_size - NA_OFI_HEADER);
@@ -64,8 +64,11 @@ static na_return_t na_ofi_aim(
 {
     na_return_t ret = NA_SUCCESS;
 
-    if (addr->at == FI_ADDR_UNSPEC)
-        ret = na_ofi_insert(self, addr->raw, &addr->at);
+    if (na_ofi_is_other(addr) && na_ofi_other_end(self) == NULL) {
+        na_ofi_other_want(self); /* na_ofi_enter_late waits for it */
+        addr->deadline = addr->limit;
+    } else if (addr->at == FI_ADDR_UNSPEC)
+        ret = na_ofi_insert(self, na_ofi_is_other(addr), addr->raw, &addr->at);
     if (ret == NA_SUCCESS || ret == NA_HOSTUNREACH) /* na_ofi_flush_addr */
         ret = na_ofi_slot_take(self, addr);
     addr->hello = ret == NA_SUCCESS;
@@ -86,8 +89,8 @@ static na_return_t na_ofi_ask_host(
 
     assert(ret == NA_SUCCESS && addr->query == NULL);
     (void) ret;
-    addr->query = na_plug_ask(
-        self->resolver, "ofi", host, na_ofi_family(self), true, addr);
+    addr->query = na_plug_ask(self->resolver, "ofi", host, na_ofi_own_af(self),
+        na_ofi_has_one_af(self), addr);
     addr->hello = false;
     return addr->query != NULL ? NA_SUCCESS : NA_NOMEM;
 }
@@ -106,6 +109,7 @@ static na_return_t na_ofi_ask(
     /* In time, not in ticks: on a busy machine the clock skips ticks. */
     addr->limit = self->base.core->now_ns() +
         (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
+    addr->share = (uint64_t) self->base.info->lookup_ms * NA_OFI_MS;
     addr->deadline = addr->limit;
     addr->late = 0;
     atomic_store(&addr->sent, 0);
@@ -126,23 +130,24 @@ static bool na_ofi_ask_next(struct na_ofi_class *self, struct na_ofi_addr *addr)
     const char *port = strrchr(addr->base.name, ':') + 1;
     struct sockaddr_storage number;
     uint64_t now = self->base.core->now_ns();
-    uint64_t share;
 
     if (!na_plug_has_next(addr->query) || now >= addr->limit)
         return false;
-    number = *na_plug_next(addr->query, addr->limit - now, &share);
+    number = *na_plug_next(addr->query, addr->limit - now, &addr->share);
     na_ofi_set_port(&number, (unsigned) strtoul(port, NULL, 10));
     if (memcmp(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family)) !=
         0) {
         /* The entry of the last number stays until the class is closed: a HELLO
          * to it may be on its way. */
         addr->at = FI_ADDR_UNSPEC;
+        memset(addr->raw, 0, sizeof(number));
         memcpy(addr->raw, &number, na_ofi_sockaddr_size(number.ss_family));
+        atomic_store(&addr->other, number.ss_family != na_ofi_own_af(self));
     }
     /* With a new token, so that a late answer from the last number is not taken
      * for one of this. */
     na_ofi_slot_free(self, addr);
-    addr->deadline = now + share;
+    addr->deadline = now + addr->share;
     addr->late = 0;
     if (na_ofi_aim(self, addr) != NA_SUCCESS)
         return false;
@@ -306,10 +311,12 @@ static struct na_ofi_addr *na_ofi_find_accepted(struct na_ofi_class *self,
     return NULL;
 }
 
-/* Accept a new peer; NULL: refused (logged). */
-static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
-    const struct na_ofi_intro *intro, const char *name)
+/* Accept a new peer, which sent HELLO to an endpoint; NULL: refused
+ * (logged). */
+static struct na_ofi_addr *na_ofi_accept(
+    struct na_ofi_end *end, const struct na_ofi_intro *intro, const char *name)
 {
+    struct na_ofi_class *self = end->na_class;
     struct na_ofi_addr *addr = na_ofi_addr_new(self, name, NA_FALSE);
     na_return_t ret;
 
@@ -317,6 +324,7 @@ static struct na_ofi_addr *na_ofi_accept(struct na_ofi_class *self,
         return NULL;
     addr->accepted = true;
     addr->reached = true;
+    atomic_store(&addr->other, end->family != &self->families[0]);
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->incarnation, intro->incarnation);
     memcpy(addr->raw, intro->ends + 1, intro->raw_size);
@@ -359,7 +367,7 @@ static const char *na_ofi_handle_hello(struct na_ofi_end *end,
     }
     na_ofi_unlock(&self->lock);
     if (peer == NULL && why == NULL)
-        peer = na_ofi_accept(self, intro, name);
+        peer = na_ofi_accept(end, intro, name);
     if (peer != NULL) {
         na_ofi_answer(end, peer, header->source, intro);
         self->base.core->addr_unref(&peer->base);
@@ -445,6 +453,7 @@ static void na_ofi_refuse_version(struct na_ofi_end *end,
     atomic_store(&addr->state, NA_OFI_DEAD);
     atomic_store(&addr->theirs, intro->token);
     atomic_store(&addr->context, header->source);
+    atomic_store(&addr->other, end->family != &self->families[0]);
     addr->home = end->id;
     if (na_ofi_set_ends(self, addr, intro) == NA_SUCCESS)
         (void) na_ofi_send_control(self, addr, NA_OFI_WELCOME);
@@ -520,7 +529,7 @@ static void na_ofi_wait_sent(struct na_ofi_class *self, uint64_t end_at)
 {
     unsigned id;
 
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         struct na_ofi_end *end = self->ends[id];
 
         while (end != NULL && na_ofi_is_sending(end) &&

@@ -58,6 +58,8 @@ static na_return_t na_ofi_addr_resolve(struct na_class *na_class,
         return NA_NOMEM;
     memcpy(fresh->raw, raw, sizeof(raw));
     fresh->has_host = size == 0;
+    if (size > 0 && na_ofi_is_inet(self))
+        fresh->other = size != self->ends[0]->raw_size;
     na_ofi_lock(&self->lock);
     addr = na_ofi_known(self, name);
     if (addr == NULL) {

@@ -116,9 +116,11 @@ static void na_ofi_mr_close(struct na_ofi_class *self, struct fid_mr *mr)
         (void) na_ofi_failed(self, "fi_close", "of memory", rc);
 }
 
-/* Register memory for `access`, which is bits of libfabric. */
-static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
-    void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
+/* Register memory in a domain for `access`, which is bits of libfabric, with a
+ * key, or 0: a random one. */
+static na_return_t na_ofi_mr_open_as(struct na_ofi_class *self,
+    struct fid_domain *domain, struct fid_ep *ep, void *memory, size_t size,
+    uint64_t access, uint64_t wanted, struct fid_mr **mr_p)
 {
     struct iovec iov = {memory, size};
     struct fi_mr_attr attr;
@@ -134,14 +136,14 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     attr.auth_key_size = self->info->domain_attr->auth_key_size;
     attr.auth_key = self->info->domain_attr->auth_key;
     do {
-        key = self->base.core->random();
+        key = wanted != 0 ? wanted : self->base.core->random();
         if (key == 0)
             return NA_NODEV;
         attr.requested_key = na_ofi_short_key(self, key);
         na_ofi_keys_lock(self);
-        rc = fi_mr_regattr(self->domain, &attr, 0, &mr);
+        rc = fi_mr_regattr(domain, &attr, 0, &mr);
         na_ofi_keys_unlock(self);
-    } while (rc == -FI_ENOKEY && --tries > 0);
+    } while (rc == -FI_ENOKEY && wanted == 0 && --tries > 0);
     if (rc != 0)
         return na_ofi_failed(self, "fi_mr_regattr", "of memory", rc);
     rc = na_ofi_mr_finish(self, ep, mr);
@@ -151,6 +153,13 @@ static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
     }
     *mr_p = mr;
     return NA_SUCCESS;
+}
+
+static na_return_t na_ofi_mr_open(struct na_ofi_class *self, struct fid_ep *ep,
+    void *memory, size_t size, uint64_t access, struct fid_mr **mr_p)
+{
+    return na_ofi_mr_open_as(
+        self, self->families[0].domain, ep, memory, size, access, 0, mr_p);
 }
 
 /* Close the first `count` of a set, and free it. NULL is allowed. */
@@ -165,9 +174,11 @@ static void na_ofi_mrs_close(
     self->base.core->free(mrs);
 }
 
-/* Register each segment of a handle. */
-static na_return_t na_ofi_mrs_open(
-    const struct na_ofi_mem *mem, uint64_t access, struct fid_mr ***mrs_p)
+/* Register each segment of a handle, with the keys of other registrations, or
+ * NULL: with random ones. */
+static na_return_t na_ofi_mrs_open(const struct na_ofi_mem *mem,
+    const struct na_ofi_family *family, struct fid_mr *const *keys,
+    uint64_t access, struct fid_mr ***mrs_p)
 {
     struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
     na_size_t count = mem->base.segment_count;
@@ -186,8 +197,9 @@ static na_return_t na_ofi_mrs_open(
 
         mrs[i] = NULL;
         if (segment->size > 0)
-            ret = na_ofi_mr_open(self, self->ends[0]->ep, segment->address,
-                (size_t) segment->size, access, &mrs[i]);
+            ret = na_ofi_mr_open_as(self, family->domain, self->ends[0]->ep,
+                segment->address, (size_t) segment->size, access,
+                keys != NULL ? fi_mr_key(keys[i]) : 0, &mrs[i]);
         if (ret != NA_SUCCESS) {
             na_ofi_mrs_close(self, mrs, i);
             return ret;
@@ -197,18 +209,79 @@ static na_return_t na_ofi_mrs_open(
     return NA_SUCCESS;
 }
 
+static uint64_t na_ofi_mem_access(const struct na_ofi_mem *mem)
+{
+    uint64_t access = 0;
+
+    if ((mem->base.flags & NA_MEM_READ_ONLY) != 0)
+        access |= FI_REMOTE_READ;
+    if ((mem->base.flags & NA_MEM_WRITE_ONLY) != 0)
+        access |= FI_REMOTE_WRITE;
+    return access;
+}
+
+/* Register memory for the other family, too. mems_lock is held, as below. */
+static na_return_t na_ofi_mem_register_other(struct na_ofi_mem *mem)
+{
+    const struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
+
+    assert(mem->mrs != NULL && mem->others == NULL);
+    return na_ofi_mrs_open(mem, &self->families[1], mem->mrs,
+        na_ofi_mem_access(mem), &mem->others);
+}
+
+static void na_ofi_mem_deregister_other(struct na_ofi_mem *mem)
+{
+    na_ofi_mrs_close(
+        na_ofi_of(mem->base.na_class), mem->others, mem->base.segment_count);
+    mem->others = NULL;
+}
+
+/* Register all memory for the other family: peers may have its keys already.
+ * No lock is held. */
+static na_return_t na_ofi_mems_register_other(struct na_ofi_class *self)
+{
+    na_return_t ret = NA_SUCCESS;
+    struct na_link *link;
+
+    na_ofi_lock(&self->mems_lock);
+    assert(!self->mems_twice);
+    for (link = self->mems.next; link != &self->mems && ret == NA_SUCCESS;
+         link = link->next)
+        ret =
+            na_ofi_mem_register_other(NA_OFI_OF(link, struct na_ofi_mem, link));
+    self->mems_twice = ret == NA_SUCCESS;
+    for (link = self->mems.next; link != &self->mems && ret != NA_SUCCESS;
+         link = link->next)
+        na_ofi_mem_deregister_other(NA_OFI_OF(link, struct na_ofi_mem, link));
+    na_ofi_unlock(&self->mems_lock);
+    return ret;
+}
+
 /* The slot. */
 static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
-    uint64_t access = 0;
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
+    na_return_t ret;
 
     assert(mem->mrs == NULL);
-    if ((base->flags & NA_MEM_READ_ONLY) != 0)
-        access |= FI_REMOTE_READ;
-    if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
-        access |= FI_REMOTE_WRITE;
-    return na_ofi_mrs_open(mem, access, &mem->mrs);
+    ret = na_ofi_mrs_open(
+        mem, &self->families[0], NULL, na_ofi_mem_access(mem), &mem->mrs);
+    if (ret != NA_SUCCESS || na_ofi_has_one_af(self))
+        return ret;
+    na_plug_list_init(&mem->link);
+    na_ofi_lock(&self->mems_lock);
+    if (self->mems_twice)
+        ret = na_ofi_mem_register_other(mem);
+    if (ret == NA_SUCCESS)
+        na_plug_list_push(&self->mems, &mem->link);
+    na_ofi_unlock(&self->mems_lock);
+    if (ret != NA_SUCCESS) {
+        na_ofi_mrs_close(self, mem->mrs, base->segment_count);
+        mem->mrs = NULL;
+    }
+    return ret;
 }
 
 /* The slot. From now on the provider refuses the key. A provider that moves
@@ -217,9 +290,16 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
 static void na_ofi_mem_deregister(struct na_mem_handle *base)
 {
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
+    struct na_ofi_class *self = na_ofi_of(base->na_class);
 
     assert(mem->mrs != NULL);
-    na_ofi_mrs_close(na_ofi_of(base->na_class), mem->mrs, base->segment_count);
+    if (!na_ofi_has_one_af(self)) {
+        na_ofi_lock(&self->mems_lock);
+        na_plug_list_remove(&mem->link);
+        na_ofi_mem_deregister_other(mem);
+        na_ofi_unlock(&self->mems_lock);
+    }
+    na_ofi_mrs_close(self, mem->mrs, base->segment_count);
     mem->mrs = NULL;
 }
 
@@ -252,7 +332,7 @@ static na_return_t na_ofi_mem_local(struct na_ofi_op *op)
         access |= FI_WRITE; /* the source of a put */
     if ((base->flags & NA_MEM_WRITE_ONLY) != 0)
         access |= FI_READ;
-    ret = na_ofi_mrs_open(mem, access, &mrs);
+    ret = na_ofi_mrs_open(mem, &self->families[0], NULL, access, &mrs);
     if (ret != NA_SUCCESS)
         return ret;
     if (!atomic_compare_exchange_strong(&mem->local, &none, mrs))
@@ -348,7 +428,8 @@ static na_return_t na_ofi_key_open(
         return NA_SUCCESS;
     }
     memcpy(key, p + 8, size);
-    rc = fi_mr_map_raw(self->domain, na_plug_get64(p), key, size, key_p, 0);
+    rc = fi_mr_map_raw(
+        self->families[0].domain, na_plug_get64(p), key, size, key_p, 0);
     if (rc == 0)
         return NA_SUCCESS;
     self->base.core->log(HG_LOG_LEVEL_WARNING, "ofi",
@@ -368,7 +449,7 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
         na_ofi_mrs_close(self, atomic_load(&mem->local), base->segment_count);
     else if (na_ofi_raw_size(self) > 0)
         for (i = 0; i < base->segment_count; i++)
-            (void) fi_mr_unmap_key(self->domain, mem->there[i].key);
+            (void) fi_mr_unmap_key(self->families[0].domain, mem->there[i].key);
     self->base.core->free(mem->there);
 }
 

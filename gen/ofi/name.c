@@ -127,10 +127,22 @@ static bool na_ofi_is_str(const struct na_ofi_class *self)
     return self->info->addr_format == FI_ADDR_STR;
 }
 
-/* The family of the class's internet addresses. */
-static int na_ofi_family(const struct na_ofi_class *self)
+/* The family of internet addresses. */
+static int na_ofi_af(const struct na_ofi_family *family)
 {
-    return self->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+    return family->info->addr_format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_INET;
+}
+
+/* The family of the class's own addresses. */
+static int na_ofi_own_af(const struct na_ofi_class *self)
+{
+    return na_ofi_af(&self->families[0]);
+}
+
+/* Whether the class reaches addresses of its own family only. */
+static bool na_ofi_has_one_af(const struct na_ofi_class *self)
+{
+    return atomic_load(&self->other) == NA_OFI_OTHER_NEVER;
 }
 
 static size_t na_ofi_sockaddr_size(int family)
@@ -169,13 +181,13 @@ static na_return_t na_ofi_raw_of_inet(const struct na_ofi_class *self,
         return na_ofi_bad_name(self, from_peer, rest, "no port to connect to");
     if (host[0] == '\0')
         (void) snprintf(host, sizeof(host),
-            na_ofi_family(self) == AF_INET6 ? "::1" : "127.0.0.1");
+            na_ofi_own_af(self) == AF_INET6 ? "::1" : "127.0.0.1");
     *size_p = 0;
     if (!na_plug_number(host, &address))
         return na_plug_check_named(&self->base, "ofi", from_peer, host);
-    if (address.ss_family != na_ofi_family(self))
+    if (address.ss_family != na_ofi_own_af(self) && na_ofi_has_one_af(self))
         return na_ofi_bad_name(self, from_peer, rest,
-            na_ofi_family(self) == AF_INET6
+            na_ofi_own_af(self) == AF_INET6
                 ? "it is of IPv4, and " NA_PLUG_ONLY_V6
                 : "it is of IPv6, and " NA_PLUG_ONLY_V4);
     if (!na_plug_is_of_one(&address))
@@ -349,7 +361,7 @@ static int na_ofi_is_there(const char *name, ino_t *file_p)
 /* Find out what is at an address now. 0, or a negative error: no endpoint can
  * be reached there. If this process had an endpoint with that name, a slash in
  * front of it makes shm map the memory again; see na_ofi_names. */
-static int na_ofi_look(const struct na_ofi_class *self,
+static int na_ofi_look(const struct na_ofi_class *self, bool other,
     const unsigned char *raw, struct na_ofi_entry *entry)
 {
     const char *name = (const char *) raw + strlen(NA_OFI_STR);
@@ -357,52 +369,54 @@ static int na_ofi_look(const struct na_ofi_class *self,
     memset(entry, 0, sizeof(*entry));
     entry->uses = 1;
     if (!na_ofi_is_str(self)) {
-        memcpy(entry->raw, raw, self->ends[0]->raw_size);
+        memcpy(entry->raw, raw, self->ends[other ? NA_OFI_OTHER : 0]->raw_size);
         return 0;
     }
     assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
     memcpy(entry->raw, raw, strlen((const char *) raw) + 1);
-    entry->slashes =
-        na_ofi_had(name) && memcmp(raw, self->src, self->src_size) != 0;
+    entry->slashes = na_ofi_had(name) &&
+        memcmp(raw, self->families[0].src, self->families[0].src_size) != 0;
     return na_ofi_is_there(name, &entry->file);
 }
 
 /* Insert an entry into the address vector. 1: done. 0 or a negative error: the
  * provider refuses it. */
 static int na_ofi_insert_entry(
-    struct na_ofi_class *self, struct na_ofi_entry *entry)
+    struct na_ofi_family *family, struct na_ofi_entry *entry)
 {
     char other[NA_OFI_RAW_MAX];
     char slashes[NA_OFI_SLASHES + 1] = "";
 
     if (entry->slashes == 0)
-        return fi_av_insert(self->av, entry->raw, 1, &entry->at, 0, NULL);
+        return fi_av_insert(family->av, entry->raw, 1, &entry->at, 0, NULL);
     if (entry->slashes > NA_OFI_SLASHES)
         return -FI_ENOSPC;
     memset(slashes, '/', entry->slashes);
     (void) snprintf(other, sizeof(other), NA_OFI_STR "%s%s", slashes,
         (const char *) entry->raw + strlen(NA_OFI_STR));
-    return fi_av_insert(self->av, other, 1, &entry->at, 0, NULL);
+    return fi_av_insert(family->av, other, 1, &entry->at, 0, NULL);
 }
 
-/* Whether an address that a peer sent may be passed to the provider and to
- * na_ofi_name_of. */
+/* Whether an address that a peer sent to an endpoint may be passed to the
+ * provider and to na_ofi_name_of. */
 static bool na_ofi_raw_ok(
-    const struct na_ofi_class *self, const unsigned char *raw, size_t size)
+    const struct na_ofi_end *end, const unsigned char *raw, size_t size)
 {
+    const struct na_ofi_class *self = end->na_class;
+    int af = na_ofi_af(end->family);
     struct sockaddr_storage address;
 
     if (na_ofi_is_inet(self)) {
-        if (size != na_ofi_sockaddr_size(na_ofi_family(self)))
+        if (size != na_ofi_sockaddr_size(af))
             return false;
         memset(&address, 0, sizeof(address));
         memcpy(&address, raw, size);
-        return address.ss_family == na_ofi_family(self) &&
-            na_ofi_port(&address) != 0 && na_plug_is_of_one(&address);
+        return address.ss_family == af && na_ofi_port(&address) != 0 &&
+            na_plug_is_of_one(&address);
     }
     if (na_ofi_is_str(self))
         return size == NA_OFI_STR_SIZE && raw[size - 1] == '\0' &&
             strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0 &&
             na_ofi_is_str_name((const char *) raw + strlen(NA_OFI_STR));
-    return size == self->ends[0]->raw_size;
+    return size == end->raw_size;
 }

@@ -7,7 +7,8 @@
  * A class has one fabric, one domain and one address vector. Each context of
  * the application has an endpoint (FI_EP_RDM) with a completion queue, so that
  * contexts progress in parallel. The first endpoint belongs to the class: its
- * address is the class's, and contexts of the library share it.
+ * address is the class's, and contexts of the library share it. These have one
+ * family of internet addresses; for peers of the other one see other.c.
  *
  * Messages are sent with fi_send from a buffer of the transport, and arrive in
  * multi-receive buffers. NA matches them, as on every transport, so tagged
@@ -71,6 +72,10 @@
 #include <sys/un.h>
 #include <time.h>
 
+#ifdef __linux__
+#include <sys/epoll.h>
+#endif
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -84,6 +89,8 @@
 #define NA_OFI_HEADER 24     /* bytes in front of every message */
 #define NA_OFI_RAW_MAX 256   /* bytes of a provider's address */
 #define NA_OFI_CONTEXTS 256
+#define NA_OFI_OTHER NA_OFI_CONTEXTS /* the endpoint of the other family */
+#define NA_OFI_ENDS (NA_OFI_OTHER + 1)
 /* With ofi_rxm a receiver fetches messages larger than RXM_MAX. If the sender
  * dies meanwhile, libfabric 1.17 never completes the receive of such a message,
  * and does not report that a multi-receive buffer is used up: therefore a
@@ -184,11 +191,23 @@ struct na_ofi_held {
     unsigned char bytes[];
 };
 
+/* The objects of libfabric for one family of addresses. A class has that of its
+ * own addresses. It may open the other one of the internet: see other.c. */
+struct na_ofi_family {
+    struct fi_info *info; /* the configuration from the provider */
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct na_link entries;
+    size_t src_size; /* address of the first endpoint; 0: any */
+    unsigned char src[NA_OFI_RAW_MAX];
+};
+
 /* An entry of the address vector. A provider may return one entry for all
  * insertions of an address and remove it with the first removal (shm does), so
  * the transport counts insertions. */
 struct na_ofi_entry {
-    struct na_link link; /* class->entries */
+    struct na_link link; /* family->entries */
     unsigned uses;
     unsigned slashes; /* shm: in front of the name */
     ino_t file;       /* shm: of the peer's memory */
@@ -200,8 +219,9 @@ struct na_ofi_entry {
 struct na_ofi_far {
     struct na_ofi_far *next;
     uint8_t id;
-    bool rma; /* for the peer's puts and gets: only LINK is sent there */
-    bool due; /* a LINK */
+    bool rma;   /* for the peer's puts and gets: only LINK is sent there */
+    bool due;   /* a LINK */
+    bool other; /* its family is the other one */
     uint64_t incarnation; /* of the peer */
     fi_addr_t at;
 };
@@ -225,6 +245,9 @@ struct na_ofi_addr {
     bool greeted;      /* the provider has connected it, and sent the HELLO */
     bool has_host;     /* its name has a host name instead of a number */
     uint8_t home;      /* id of the endpoint that sent or received HELLO */
+    /* Its family is the other one, whose only endpoint sends to it. Changes
+     * while it is idle or asked, with the class's lock. */
+    _Atomic bool other;
     unsigned char raw[NA_OFI_RAW_MAX]; /* of its first endpoint */
     /* Where it is connected from, behind an address translation; family 0: the
      * host in `raw`. See translate.c. */
@@ -248,6 +271,7 @@ struct na_ofi_addr {
     /* While it is asked and has a host name. */
     struct na_plug_query *query;
     uint64_t limit;          /* time in ns for all its numbers */
+    uint64_t share;          /* ns for the number that is tried now */
     _Atomic unsigned flight; /* pieces of puts and gets */
     /* Bytes of messages sent, by a thread that holds the core's lock, and those
      * of them that the peer has granted back. */
@@ -279,6 +303,9 @@ struct na_ofi_addr {
 struct na_ofi_mem {
     struct na_mem_handle base;
     struct fid_mr **mrs; /* for peers: one a segment; NULL: not registered */
+    /* The same keys for the other family; NULL: it is not open. */
+    struct fid_mr **others;
+    struct na_link link; /* class->mems */
     /* For own puts and gets; kept as long as the handle. */
     _Atomic(struct fid_mr **) local;
     struct na_ofi_piece *there; /* remote: base.segment_count of them */
@@ -311,9 +338,9 @@ struct na_ofi_place {
  * pieces in flight. */
 struct na_ofi_op {
     struct na_op base;
-    struct na_ofi_end *end;
-    struct na_link active; /* endpoint->active */
-    struct na_link due;    /* endpoint->due, while `waiting` */
+    _Atomic(struct na_ofi_end *) end; /* see na_ofi_rma_move */
+    struct na_link active;            /* endpoint->active */
+    struct na_link due;               /* endpoint->due, while `waiting` */
     uint64_t over;  /* time in ns since when it must end, or when its connection
                  was broken; 0: neither */
     bool waiting;   /* its next piece could not be started at once */
@@ -335,6 +362,7 @@ struct na_ofi_op {
 /* An endpoint, with its completion queue. */
 struct na_ofi_end {
     struct na_ofi_class *na_class;
+    struct na_ofi_family *family;
     uint8_t id;
     struct fid_ep *ep;
     /* For puts and gets; NULL: none yet; may equal `ep`. */
@@ -371,24 +399,36 @@ struct na_ofi_slot {
     uint64_t token;
 };
 
+/* The other family of a class. */
+enum na_ofi_other {
+    NA_OFI_OTHER_NEVER, /* the class reaches one family only */
+    NA_OFI_OTHER_CLOSED,
+    NA_OFI_OTHER_WANTED, /* a thread opens it, then it is open or closed */
+    NA_OFI_OTHER_OPEN
+};
+
 struct na_ofi_class {
     struct na_class base;
     pthread_mutex_t lock;
-    struct fi_info *info; /* the configuration from the provider */
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_av *av;
-    struct na_link entries;
+    struct fi_info *info; /* that of the own family; its limits hold for both */
+    struct na_ofi_family families[2];
+    _Atomic int other; /* enum na_ofi_other; changes with the lock */
+    pthread_t opener;  /* if `opening`: the thread, which may have ended */
+    bool opening;
     struct na_plug_resolver *resolver;
-    int guard;       /* shm: socket that reserves the class's name, or -1 */
-    size_t src_size; /* address of the first endpoint; 0: any */
-    unsigned char src[NA_OFI_RAW_MAX];
+    int guard;           /* shm: socket that reserves the class's name, or -1 */
     size_t message_size; /* of the largest, header included */
     bool is_rxm;         /* see NA_OFI_RXM_MAX */
     bool keys_unsafe;    /* see na_ofi_keys_lock */
     pthread_mutex_t keys_lock;
+    /* If the other family may be opened: guards the list and `others` of its
+     * members. keys_lock is taken inside it. */
+    pthread_mutex_t mems_lock;
+    struct na_link mems;    /* registered memory */
+    bool mems_twice;        /* for the other family, too */
     _Atomic unsigned names; /* names of endpoints other than the first */
-    struct na_ofi_end *ends[NA_OFI_CONTEXTS];
+    /* By id; NA_OFI_OTHER: that of the other family. */
+    struct na_ofi_end *ends[NA_OFI_ENDS];
     _Atomic unsigned end_count;
     struct na_link addrs; /* asked, accepted, ready */
     struct na_link named;
@@ -419,6 +459,8 @@ struct na_ofi_context {
     struct na_context base;
     struct na_ofi_end *end;
     bool sleeps; /* counted in end->sleepers */
+    int joined;  /* an epoll of its endpoint and that of the other family, or
+                   NA_POLL_FD_NONE */
 };
 
 static struct na_ofi_class *na_ofi_of(const struct na_class *na_class)
@@ -439,6 +481,44 @@ static struct na_ofi_mem *na_ofi_mem_of(const struct na_mem_handle *mem)
 static struct na_ofi_end *na_ofi_end_of(const struct na_context *context)
 {
     return ((const struct na_ofi_context *) context)->end;
+}
+
+static struct na_ofi_family *na_ofi_family_of(
+    struct na_ofi_class *self, bool other)
+{
+    return &self->families[other ? 1 : 0];
+}
+
+static bool na_ofi_is_other(const struct na_ofi_addr *addr)
+{
+    return atomic_load_explicit(&addr->other, memory_order_relaxed);
+}
+
+/* The endpoint of the other family, or NULL. */
+static struct na_ofi_end *na_ofi_other_end(const struct na_ofi_class *self)
+{
+    return atomic_load(&self->other) == NA_OFI_OTHER_OPEN
+        ? self->ends[NA_OFI_OTHER]
+        : NULL;
+}
+
+/* The endpoint of a context that reaches an address; any, if its family is not
+ * open. */
+static struct na_ofi_end *na_ofi_end_to(
+    const struct na_context *context, const struct na_ofi_addr *addr)
+{
+    struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_end *other =
+        na_ofi_is_other(addr) ? na_ofi_other_end(end->na_class) : NULL;
+
+    return other != NULL ? other : end;
+}
+
+/* The endpoint `id` that reaches an address. */
+static struct na_ofi_end *na_ofi_end_at(
+    const struct na_ofi_class *self, const struct na_ofi_addr *addr, uint8_t id)
+{
+    return self->ends[na_ofi_is_other(addr) ? NA_OFI_OTHER : id];
 }
 
 /* Whether a peer connected its first endpoint with `end` for puts and gets. */
@@ -508,6 +588,10 @@ HG_PRIVATE ssize_t na_ofi_send_grant(
  * has, or need not; NA_AGAIN: it was asked to. No lock is held. */
 HG_PRIVATE na_return_t na_ofi_link(
     struct na_ofi_end *end, struct na_ofi_addr *addr);
+
+/* An address of the other family is needed: open that, if it is closed. If the
+ * thread does not start, it stays closed (logged). The class's lock is held. */
+HG_PRIVATE void na_ofi_other_want(struct na_ofi_class *self);
 
 /* Send HELLO to the next number of an asked address's host. False: no number is
  * left, or no time. The class's lock is held. */

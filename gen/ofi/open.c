@@ -38,6 +38,7 @@ static na_return_t na_ofi_context_create(struct na_context *base)
     uint8_t id = base->helper ? 0 : base->id;
     na_return_t ret;
 
+    context->joined = NA_POLL_FD_NONE;
     na_ofi_lock(&self->clock_lock);
     ret = na_ofi_end_take(self, id, &context->end);
     na_ofi_unlock(&self->clock_lock);
@@ -48,13 +49,18 @@ static na_return_t na_ofi_context_create(struct na_context *base)
  * that number: peers know its address. */
 static void na_ofi_context_destroy(struct na_context *base)
 {
+    const struct na_ofi_context *context = (struct na_ofi_context *) base;
     struct na_ofi_class *self = na_ofi_of(base->na_class);
-    struct na_ofi_end *end = na_ofi_end_of(base);
+    struct na_ofi_end *end = context->end;
 
     na_ofi_rma_end_of(end, base, 0);
+    if (na_ofi_other_end(self) != NULL)
+        na_ofi_rma_end_of(na_ofi_other_end(self), base, 0);
     na_ofi_lock(&self->clock_lock);
     end->contexts--;
     na_ofi_unlock(&self->clock_lock);
+    if (context->joined >= 0)
+        (void) close(context->joined);
 }
 
 /* ---- The class ---- */
@@ -65,17 +71,22 @@ static void na_ofi_close(struct na_class *na_class, unsigned linger_ms)
 
     unsigned id;
 
+    if (self->opening)
+        (void) pthread_join(self->opener, NULL);
     na_ofi_clock_stop(self);
     if (self->ends[0] != NULL)
         na_ofi_send_bye(self, linger_ms);
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         if (self->ends[id] != NULL)
             na_ofi_end_close(self->ends[id]);
         self->ends[id] = NULL;
     }
     na_ofi_addrs_drop(self);
     na_plug_resolver_close(self->resolver);
-    na_ofi_fabric_close(self);
+    na_ofi_fabric_close(self, &self->families[1]);
+    na_ofi_fabric_close(self, &self->families[0]);
+    if (self->guard >= 0)
+        (void) close(self->guard);
     na_ofi_unprepare(self);
 }
 
@@ -90,8 +101,10 @@ static na_return_t na_ofi_open_all(struct na_ofi_class *self, const char *host)
     if (self->resolver == NULL)
         return NA_NOMEM;
     ret = na_ofi_choose(self, host);
-    if (ret == NA_SUCCESS)
-        ret = na_ofi_fabric_open(self);
+    if (ret == NA_SUCCESS) {
+        self->keys_unsafe = na_ofi_has_unsafe_keys(self);
+        ret = na_ofi_fabric_open(self, &self->families[0]);
+    }
     if (ret == NA_SUCCESS)
         ret = na_ofi_end_take(self, 0, &end);
     if (ret != NA_SUCCESS)

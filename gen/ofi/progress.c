@@ -29,56 +29,110 @@ static unsigned na_ofi_try_poll(struct na_ofi_end *end)
     return n;
 }
 
-/* The slot. Peers that specify no context send to the first endpoint: any
- * thread that makes progress polls it, if its own context does not. */
+/* Poll the endpoints that contexts share. Peers that specify no context send to
+ * the first one: any thread that makes progress polls it, if its own context
+ * does not. */
+static unsigned na_ofi_poll_shared(
+    struct na_ofi_class *self, const struct na_ofi_end *own)
+{
+    struct na_ofi_end *first = self->ends[0];
+    struct na_ofi_end *other = na_ofi_other_end(self);
+    unsigned n = 0;
+
+    if (own != first && !na_ofi_is_attended(first))
+        n += na_ofi_try_poll(first);
+    if (other != NULL)
+        n += na_ofi_try_poll(other);
+    return n;
+}
+
+/* The slot. */
 static unsigned na_ofi_poll(struct na_context *context)
 {
     struct na_ofi_end *end = na_ofi_end_of(context);
-    struct na_ofi_end *first = end->na_class->ends[0];
+    struct na_ofi_class *self = end->na_class;
     unsigned n = na_ofi_try_poll(end);
 
     if (!atomic_load_explicit(&end->polled, memory_order_relaxed))
         atomic_store_explicit(&end->polled, true, memory_order_relaxed);
-    if (end != first && !na_ofi_is_attended(first))
-        n += na_ofi_try_poll(first);
-    return n + na_ofi_offer_all(end->na_class);
+    if (atomic_load_explicit(&self->end_count, memory_order_acquire) > 1)
+        n += na_ofi_poll_shared(self, end);
+    return n + na_ofi_offer_all(self);
+}
+
+/* One descriptor for two, or NA_POLL_FD_NONE. */
+static int na_ofi_join_fds(int one, int two)
+{
+#ifdef __linux__
+    struct epoll_event event;
+    int joined = one < 0 || two < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+
+    memset(&event, 0, sizeof(event));
+    event.events = EPOLLIN;
+    if (joined >= 0 && epoll_ctl(joined, EPOLL_CTL_ADD, one, &event) == 0 &&
+        epoll_ctl(joined, EPOLL_CTL_ADD, two, &event) == 0)
+        return joined;
+    if (joined >= 0)
+        (void) close(joined);
+#else
+    (void) one;
+    (void) two;
+#endif
+    return NA_POLL_FD_NONE;
 }
 
 /* The slot. No descriptor, so that the core polls every millisecond, if a
  * descriptor would not always wake the context: the context must poll the first
  * endpoint as well, or its descriptor reports only sockets. With net one poll
  * serves all endpoints of a domain, so another context may have read them. */
-static int na_ofi_poll_fd(struct na_context *context)
+static int na_ofi_poll_fd(struct na_context *base)
 {
-    struct na_ofi_end *end = na_ofi_end_of(context);
+    struct na_ofi_context *context = (struct na_ofi_context *) base;
+    struct na_ofi_end *end = context->end;
     struct na_ofi_class *self = end->na_class;
+    const struct na_ofi_end *other = na_ofi_other_end(self);
 
-    if (atomic_load(&self->end_count) > 1 &&
+    if (atomic_load(&self->end_count) > (other != NULL ? 2u : 1u) &&
         (na_ofi_has_broken_fd(self) ||
             (end->id != 0 && !na_ofi_is_attended(self->ends[0]))))
         return NA_POLL_FD_NONE;
-    return end->fd;
+    if (other == NULL)
+        return end->fd;
+    if (context->joined < 0)
+        context->joined = na_ofi_join_fds(end->fd, other->fd);
+    return context->joined;
 }
 
-/* The slot, which may be called several times. fi_trywait polls, too. */
+/* Whether the descriptor of an endpoint will report what comes from now on; it
+ * has nothing now. fi_trywait polls, too. */
+static bool na_ofi_may_wait(struct na_ofi_end *end)
+{
+    struct fid *fids[1];
+    int rc;
+
+    if (pthread_mutex_trylock(&end->poll_lock) != 0)
+        return false;
+    fids[0] = &end->cq->fid;
+    rc = fi_trywait(end->family->fabric, fids, 1);
+    na_ofi_unlock(&end->poll_lock);
+    return rc == 0;
+}
+
+/* The slot, which may be called several times. */
 static na_bool_t na_ofi_wait_begin(struct na_context *base)
 {
     struct na_ofi_context *context = (struct na_ofi_context *) base;
     struct na_ofi_end *end = context->end;
-    struct fid *fids[1];
-    int rc;
+    struct na_ofi_end *other = na_ofi_other_end(end->na_class);
 
     if (end->fd < 0)
         return NA_TRUE;
     if (!context->sleeps)
         atomic_fetch_add(&end->sleepers, 1);
     context->sleeps = true;
-    if (pthread_mutex_trylock(&end->poll_lock) != 0)
-        return NA_FALSE;
-    fids[0] = &end->cq->fid;
-    rc = fi_trywait(end->na_class->fabric, fids, 1);
-    na_ofi_unlock(&end->poll_lock);
-    return rc == 0 ? NA_TRUE : NA_FALSE;
+    return na_ofi_may_wait(end) && (other == NULL || na_ofi_may_wait(other))
+        ? NA_TRUE
+        : NA_FALSE;
 }
 
 static void na_ofi_wait_end(struct na_context *base)

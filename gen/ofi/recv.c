@@ -119,7 +119,7 @@ static void na_ofi_replace(
             old = NA_OFI_OF(link, struct na_ofi_addr, link);
             if (atomic_load(&old->state) != NA_OFI_READY ||
                 atomic_load(&old->incarnation) == incarnation ||
-                old->at != addr->at)
+                old->at != addr->at || old->other != addr->other)
                 old = NULL;
         }
         if (old != NULL)
@@ -145,6 +145,7 @@ static bool na_ofi_is_known(
             NA_OFI_OF(link, struct na_ofi_addr, link);
 
         if (other->looked_up && other->at == addr->at &&
+            other->other == addr->other &&
             atomic_load(&other->state) == NA_OFI_READY)
             return true;
     }
@@ -205,8 +206,8 @@ static ssize_t na_ofi_send_grant(
     header.source = addr->home;
     header.token = atomic_load(&addr->theirs);
     header.tag = (na_tag_t) addr->grant;
-    rc = na_ofi_post(
-        self->ends[addr->home], addr, addr->at, &header, NULL, 0, 0);
+    rc = na_ofi_post(na_ofi_end_at(self, addr, addr->home), addr, addr->at,
+        &header, NULL, 0, 0);
     if (rc == 0)
         addr->grant = 0;
     return rc;
@@ -427,7 +428,7 @@ static const char *na_ofi_deliver(struct na_ofi_end *end,
         na_ofi_unlock(&self->lock);
         return NULL;
     }
-    if (!na_ofi_get_intro(self, body, size, &intro))
+    if (!na_ofi_get_intro(end, body, size, &intro))
         return "its introduction is malformed";
     if (header->kind == NA_OFI_HELLO)
         return na_ofi_handle_hello(end, addr, header, &intro);
@@ -471,7 +472,7 @@ static void na_ofi_handle_foreign(struct na_ofi_end *end,
         return;
     }
     if (header->kind == NA_OFI_HELLO && addr == NULL &&
-        na_ofi_get_intro(self, body, size, &intro))
+        na_ofi_get_intro(end, body, size, &intro))
         na_ofi_refuse_version(end, header, &intro);
     na_ofi_refuse(self, addr, size, "it has another version of the protocol");
 }

@@ -334,6 +334,28 @@ static na_return_t na_ofi_rma_suspect(struct na_ofi_op *op)
     return NA_SUCCESS;
 }
 
+/* The address of an operation was connected, but its endpoint does not reach
+ * it: its family was unknown, or not open. NA_AGAIN: it was moved to the one
+ * that does. Only the thread that set `busy` moves the
+ * operation, and only to the endpoint of the other family, so that those who
+ * look for it find it there if they look last. */
+static na_return_t na_ofi_rma_move(struct na_ofi_op *op)
+{
+    struct na_ofi_end *from = op->end;
+    struct na_ofi_end *to = from->na_class->ends[NA_OFI_OTHER];
+
+    if (from == to)
+        return NA_DISCONNECT; /* its host has changed the family twice */
+    na_ofi_lock(&from->lock);
+    na_ofi_lock(&to->lock);
+    na_plug_list_remove(&op->active);
+    na_plug_list_push(&to->active, &op->active);
+    atomic_store(&op->end, to);
+    na_ofi_unlock(&to->lock);
+    na_ofi_unlock(&from->lock);
+    return NA_AGAIN;
+}
+
 /* Whether the next piece can be started; NA_AGAIN: later. */
 static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
 {
@@ -343,6 +365,10 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
         ret = NA_AGAIN; /* na_ofi_rma_flush opens it */
     if (ret == NA_SUCCESS && op->left > 0)
         ret = na_ofi_rma_ready(op);
+    if (ret == NA_SUCCESS && op->left > 0 &&
+        op->end !=
+            na_ofi_end_to(op->base.context, na_ofi_addr_of(op->base.addr)))
+        ret = na_ofi_rma_move(op);
     if (ret == NA_SUCCESS && op->retry != 0 &&
         op->end->na_class->base.core->now_ns() < op->retry)
         ret = NA_AGAIN;
@@ -438,8 +464,8 @@ static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
  * called na_ofi_rma_begin_post, and holds no lock. False: it waits again. */
 static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 {
-    struct na_ofi_end *end = op->end;
     na_return_t ret = na_ofi_rma_prepare(op, anew);
+    struct na_ofi_end *end = op->end;
     struct na_ofi_part *part;
     bool ended;
     bool waits;
@@ -480,7 +506,8 @@ static bool na_ofi_rma_work(struct na_ofi_op *op, bool anew)
 static na_return_t na_ofi_rma_start(struct na_op *base)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
-    struct na_ofi_end *end = na_ofi_end_of(base->context);
+    struct na_ofi_end *end =
+        na_ofi_end_to(base->context, na_ofi_addr_of(base->addr));
     na_return_t ret;
     bool anew;
 
@@ -583,10 +610,15 @@ static na_return_t na_ofi_rma_result(const struct na_ofi_op *op)
 static na_return_t na_ofi_rma_cancel(struct na_op *base, uint64_t op_id)
 {
     struct na_ofi_op *op = (struct na_ofi_op *) base;
-    struct na_ofi_end *end = na_ofi_end_of(base->context);
+    struct na_ofi_end *end = op->end;
     bool waited;
 
     na_ofi_lock(&end->lock);
+    while (end != op->end) { /* it was moved */
+        na_ofi_unlock(&end->lock);
+        end = op->end;
+        na_ofi_lock(&end->lock);
+    }
     if (end->na_class->base.core->op_id(base) != op_id ||
         (!op->busy && !op->waiting && op->flight == 0)) {
         na_ofi_unlock(&end->lock);
@@ -696,7 +728,8 @@ static void na_ofi_rma_break(struct na_ofi_end *end)
         self->base.core->count(&self->base, "rma_stuck", 1);
         na_ofi_break(end, addr->at);
         for (far = atomic_load(&addr->far); far != NULL; far = far->next)
-            na_ofi_break(end, far->at);
+            if (far->other == na_ofi_is_other(addr))
+                na_ofi_break(end, far->at);
         na_ofi_unlink_all(end);
         self->base.core->addr_unref(&addr->base);
     }
@@ -842,7 +875,7 @@ static void na_ofi_mem_end_local(const struct na_mem_handle *mem)
     struct na_ofi_class *self = na_ofi_of(mem->na_class);
     unsigned id;
 
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
+    for (id = 0; id < NA_OFI_ENDS; id++) {
         struct na_ofi_end *end;
 
         na_ofi_lock(&self->lock);

@@ -260,13 +260,32 @@ static ssize_t na_ofi_flush_links(
     for (; far != NULL; far = far->next) {
         ssize_t rc;
 
-        if (!far->due)
+        if (!far->due || far->other != na_ofi_is_other(addr))
             continue;
-        rc = na_ofi_post(self->ends[0], addr, far->at, &header, NULL, 0, 0);
+        rc = na_ofi_post(
+            na_ofi_end_at(self, addr, 0), addr, far->at, &header, NULL, 0, 0);
         far->due = rc == -FI_EAGAIN || rc == -FI_ENOMEM;
         waits |= far->due;
     }
     return waits && self->turn <= addr->link_until ? -FI_EAGAIN : 0;
+}
+
+/* An address is not in the address vector. 0: it is now; -FI_EAGAIN: its family
+ * is being opened, which does not count as time for the address. */
+static ssize_t na_ofi_enter_late(
+    struct na_ofi_class *self, struct na_ofi_addr *addr)
+{
+    int other = atomic_load(&self->other);
+    uint64_t until = self->base.core->now_ns() + addr->share;
+
+    if (na_ofi_is_other(addr) && other == NA_OFI_OTHER_WANTED)
+        return -FI_EAGAIN;
+    if (!na_ofi_is_other(addr) || other != NA_OFI_OTHER_OPEN ||
+        na_ofi_insert(self, true, addr->raw, &addr->at) != NA_SUCCESS)
+        return -FI_EHOSTUNREACH;
+    if (until < addr->limit)
+        addr->deadline = until;
+    return 0;
 }
 
 /* Send what waits for an address: HELLO, WELCOME, GRANT, messages. 0,
@@ -281,8 +300,9 @@ static ssize_t na_ofi_flush_addr(
     if (na_ofi_is_late(self, addr)) {
         rc = na_ofi_in_clock ? -FI_EAGAIN : -FI_EHOSTUNREACH;
     } else if (addr->at == FI_ADDR_UNSPEC) {
-        rc = -FI_EHOSTUNREACH; /* the address vector did not accept it */
-    } else if (addr->hello) {
+        rc = na_ofi_enter_late(self, addr);
+    }
+    if (rc == 0 && addr->hello) {
         rc = na_ofi_send_control(
             self, addr, addr->accepted ? NA_OFI_WELCOME : NA_OFI_HELLO);
         addr->tries += na_ofi_in_clock;
@@ -299,7 +319,7 @@ static ssize_t na_ofi_flush_addr(
     while (rc == 0 && na_ofi_has_sends(addr)) {
         struct na_op *op = NA_OFI_OF(addr->sends.next, struct na_op, link);
 
-        rc = na_ofi_post_msg(na_ofi_end_of(op->context), addr, &op->msg);
+        rc = na_ofi_post_msg(na_ofi_end_to(op->context, addr), addr, &op->msg);
         if (rc == 0) {
             na_plug_list_remove(&op->link);
             self->base.core->complete(op, NA_SUCCESS);
@@ -388,13 +408,12 @@ static na_return_t na_ofi_msg_send(
 {
     struct na_ofi_class *self = na_ofi_of(context->na_class);
     struct na_ofi_addr *addr = na_ofi_addr_of(msg->addr);
-    struct na_ofi_end *end = na_ofi_end_of(context);
     ssize_t rc = -FI_EAGAIN;
 
     /* The sends of calls are completed in na_ofi_flush_addr. */
     if (atomic_load_explicit(&addr->open, memory_order_acquire) &&
         (op == NULL || msg->plane != NA_MSG_RPC))
-        rc = na_ofi_post_msg(end, addr, msg);
+        rc = na_ofi_post_msg(na_ofi_end_to(context, addr), addr, msg);
     if (rc == 0) {
         if (op != NULL)
             self->base.core->complete(op, NA_SUCCESS);

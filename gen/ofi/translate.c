@@ -117,16 +117,16 @@ static bool na_ofi_try_host(struct na_ofi_class *self, struct na_ofi_addr *addr,
     addr->at = FI_ADDR_UNSPEC;
     if (na_ofi_enter(self, addr, intro->ends + 1, &addr->at) != NA_SUCCESS ||
         na_ofi_send_control(self, addr, NA_OFI_WELCOME) != 0) {
-        na_ofi_remove(self, &addr->at);
+        na_ofi_remove(self, addr->other, &addr->at);
         addr->at = before;
         addr->host.ss_family = 0;
         return false;
     }
-    na_ofi_remove(self, &before);
+    na_ofi_remove(self, addr->other, &before);
     /* Nobody else uses them before the peer is proven. */
     while ((far = atomic_load(&addr->far)) != NULL) {
         atomic_store(&addr->far, far->next);
-        na_ofi_remove(self, &far->at);
+        na_ofi_remove(self, far->other, &far->at);
         self->base.core->free(far);
     }
     (void) na_ofi_set_ends(self, addr, intro);

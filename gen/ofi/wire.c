@@ -82,22 +82,24 @@ static bool na_ofi_get_header(
 
 /* Append the endpoints of one kind to an introduction of `size` bytes, which
  * becomes at most `max`; returns their number. */
-static unsigned na_ofi_put_ends(const struct na_ofi_class *self, bool rma,
+static unsigned na_ofi_put_ends(const struct na_ofi_end *first, bool rma,
     unsigned char *p, size_t *size, size_t max)
 {
-    size_t raw_size = self->ends[0]->raw_size;
+    const struct na_ofi_class *self = first->na_class;
+    size_t raw_size = first->raw_size;
     unsigned count = 0;
-    unsigned id;
+    unsigned i;
 
-    for (id = 0; id < NA_OFI_CONTEXTS; id++) {
-        const struct na_ofi_end *end = self->ends[id];
+    for (i = 0; i < NA_OFI_ENDS; i++) {
+        const struct na_ofi_end *end = self->ends[i];
 
         /* Peers that do not know an endpoint send to the first one. */
-        if (end == NULL || end->raw_size != raw_size ||
+        if (end == NULL || end->family != first->family ||
+            end->raw_size != raw_size ||
             (rma && atomic_load(&end->rma) == NULL) ||
             *size + 1 + raw_size > max)
             continue;
-        p[*size] = (unsigned char) id;
+        p[*size] = end->id;
         memcpy(p + *size + 1, rma ? end->rma_raw : end->raw, raw_size);
         *size += 1 + raw_size;
         count++;
@@ -106,17 +108,19 @@ static unsigned na_ofi_put_ends(const struct na_ofi_class *self, bool rma,
 }
 
 /* Write the own introduction for a peer, which puts `token` into its messages;
- * with the endpoints for puts and gets, or without. Returns its size, at most
- * `max`. The class's lock is held. */
-static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
+ * with the endpoints for puts and gets, or without. `first` is the first
+ * endpoint of the peer's family. Returns its size, at most `max`. The class's
+ * lock is held. */
+static size_t na_ofi_put_intro(const struct na_ofi_end *first, uint64_t token,
     bool rma, unsigned char *p, size_t max)
 {
-    size_t raw_size = self->ends[0]->raw_size;
+    const struct na_ofi_class *self = first->na_class;
+    size_t raw_size = first->raw_size;
     size_t size = NA_OFI_INTRO;
-    unsigned count = na_ofi_put_ends(self, false, p, &size, max);
+    unsigned count = na_ofi_put_ends(first, false, p, &size, max);
 
     if (rma)
-        count += na_ofi_put_ends(self, true, p, &size, max);
+        count += na_ofi_put_ends(first, true, p, &size, max);
     assert(count > 0);
     na_plug_put64(p, self->base.incarnation);
     na_plug_put64(p + 8, token);
@@ -125,8 +129,9 @@ static size_t na_ofi_put_intro(const struct na_ofi_class *self, uint64_t token,
     return size;
 }
 
-/* False: malformed, or an address that no endpoint of this provider has. */
-static bool na_ofi_get_intro(const struct na_ofi_class *self,
+/* Decode an introduction that came to an endpoint. False: malformed, or an
+ * address that no peer of that endpoint has. */
+static bool na_ofi_get_intro(const struct na_ofi_end *end,
     const unsigned char *p, size_t size, struct na_ofi_intro *intro)
 {
     unsigned i;
@@ -145,7 +150,7 @@ static bool na_ofi_get_intro(const struct na_ofi_class *self,
         intro->ends[0] != 0)
         return false;
     for (i = 0; i < intro->count; i++) {
-        if (!na_ofi_raw_ok(self, intro->ends + i * (1 + intro->raw_size) + 1,
+        if (!na_ofi_raw_ok(end, intro->ends + i * (1 + intro->raw_size) + 1,
                 intro->raw_size))
             return false;
     }

@@ -17,6 +17,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -27,6 +28,7 @@
 
 #define NAMES_SHORT_MS 150u /* a time limit that passes */
 #define NAMES_NUMBERS 20    /* of a host, at most */
+#define NAMES_BYTES 300000u /* of bulk data */
 
 /* ---- The name server ---- */
 
@@ -382,11 +384,22 @@ static void names_mount(const char *text, const char *over)
     HG_CHECK(mount(path, over, "none", MS_BIND, NULL) == 0);
 }
 
+static void names_set_up_loopback(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq loopback;
+
+    memset(&loopback, 0, sizeof(loopback));
+    memcpy(loopback.ifr_name, "lo", 2);
+    loopback.ifr_flags = IFF_UP;
+    HG_CHECK(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &loopback) == 0);
+    (void) close(fd);
+}
+
 /* The name server of the system reads queries, but does not answer. */
 static void names_mute_system(void)
 {
     struct sockaddr_in where;
-    struct ifreq loopback;
     int fd;
 
     if (geteuid() != 0 || unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 ||
@@ -398,13 +411,10 @@ static void names_mute_system(void)
     where.sin_family = AF_INET;
     where.sin_port = htons(53);
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    names_set_up_loopback();
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    HG_CHECK(fd >= 0);
-    memset(&loopback, 0, sizeof(loopback));
-    memcpy(loopback.ifr_name, "lo", 2);
-    loopback.ifr_flags = IFF_UP;
-    HG_CHECK(ioctl(fd, SIOCSIFFLAGS, &loopback) == 0);
-    HG_CHECK(bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
+    HG_CHECK(
+        fd >= 0 && bind(fd, (struct sockaddr *) &where, sizeof(where)) == 0);
 }
 
 static uint64_t names_ms(void)
@@ -656,6 +666,28 @@ static bool names_has_both(void)
     return hg_test_crosses_hosts() && !hg_test_is_ofi();
 }
 
+static bool names_is_ofi(void)
+{
+    return hg_test_crosses_hosts() && hg_test_is_ofi();
+}
+
+/* Memory of a class as its peer knows it. */
+static na_mem_handle_t names_pass(
+    struct conform_end *owner, na_mem_handle_t memory, struct conform_end *peer)
+{
+    char bytes[1024];
+    na_size_t size;
+    na_mem_handle_t remote;
+
+    HG_CHECK_OK(NA_Mem_register(owner->na_class, memory));
+    size = NA_Mem_handle_get_serialize_size(owner->na_class, memory);
+    HG_CHECK(size <= sizeof(bytes));
+    HG_CHECK_OK(NA_Mem_handle_serialize(owner->na_class, bytes, size, memory));
+    HG_CHECK_OK(
+        NA_Mem_handle_deserialize(peer->na_class, &remote, bytes, size));
+    return remote;
+}
+
 /* Whether this host has an IPv6 loopback. */
 static void names_need_ipv6(void)
 {
@@ -673,27 +705,67 @@ static void names_need_ipv6(void)
         hg_test_skip("no IPv6 loopback");
 }
 
-/* A class of libfabric has one family. */
-HG_TEST_WHERE(server_of_either_family_is_reached, names_has_both)
+/* Over libfabric a class that listens has one family. */
+HG_TEST_WHERE(server_of_either_family_is_reached, hg_test_crosses_hosts)
 {
     struct conform_end client, server;
 
+    names_need_zmq_or_full();
     names_need_ipv6();
-    names_open(&client);
+    names_open_as(&client, "", NA_ADDR_UNSPEC, NA_FALSE);
     names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
     names_move("127.0.0.1", "::1");
     names_check_reached(&client, &server, "moving");
+    names_check_reached(&client, &server, "[::1]");
     names_move("::1", "127.0.0.1");
     conform_close(&server);
     names_open(&server);
     names_check_reached(&client, &server, "moving");
+    names_check_reached(&client, &server, "127.0.0.1");
     conform_close(&server);
     conform_close(&client);
 }
 
-static bool names_is_ofi(void)
+/* The first use of an address, whose host has numbers of both families, moves
+ * memory. Then messages follow, and the address of the same server by another
+ * name equals it. */
+HG_TEST_WHERE(first_use_of_the_other_family_is_a_put, names_is_ofi)
 {
-    return hg_test_crosses_hosts() && hg_test_is_ofi();
+    static unsigned char from[NAMES_BYTES], to[NAMES_BYTES];
+    struct conform_end client, server;
+    na_mem_handle_t memory, local, remote;
+    struct conform_call call;
+    na_addr_t addr, number;
+
+    names_need_zmq_or_full();
+    names_need_ipv6();
+    names_open_as(&client, "", NA_ADDR_UNSPEC, NA_FALSE);
+    names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
+    names_move("127.0.0.9", "::1");
+    conform_fill(from, sizeof(from), 5);
+    memory = conform_memory(&server, to, sizeof(to), NA_MEM_READWRITE);
+    local = conform_memory(&client, from, sizeof(from), NA_MEM_READWRITE);
+    remote = names_pass(&server, memory, &client);
+    HG_CHECK_OK(
+        NA_Addr_resolve(client.na_class, names_of("moving", &server), &addr));
+    HG_CHECK_OK(
+        NA_Addr_resolve(client.na_class, names_of("[::1]", &server), &number));
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Put(client.na_class, client.context, conform_ended, &call,
+        local, 0, remote, 0, sizeof(from), addr, &call.id));
+    HG_CHECK_OK(names_wait(&client, &server, &call));
+    HG_CHECK_EQ_MEM(to, from, sizeof(from));
+    HG_CHECK_OK(names_send(&client, &server, addr));
+    HG_CHECK_OK(names_send(&client, &server, number));
+    HG_CHECK(NA_Addr_cmp(client.na_class, addr, number));
+    HG_CHECK_OK(names_send(&client, &client, client.self));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, number));
+    HG_CHECK_OK(NA_Addr_free(client.na_class, addr));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, remote));
+    HG_CHECK_OK(NA_Mem_handle_free(client.na_class, local));
+    HG_CHECK_OK(NA_Mem_handle_free(server.na_class, memory));
+    conform_close(&server);
+    conform_close(&client);
 }
 
 HG_TEST_WHERE(numbers_of_another_family_are_left_out, names_is_ofi)
@@ -759,6 +831,100 @@ HG_TEST_WHERE(server_of_the_other_family_is_explained, names_is_ofi)
         names_check_reached(&client, &server, "moving");
         conform_close(&client);
     }
+    conform_close(&server);
+}
+
+/* Over libfabric a client without a host has one family if the host has. */
+HG_TEST_WHERE(other_family_is_missing_here, names_is_ofi)
+{
+    struct conform_call lookup;
+    struct conform_end client, server;
+    FILE *file;
+
+    names_need_zmq_or_full();
+    if (geteuid() != 0 || unshare(CLONE_NEWNET) != 0)
+        hg_test_skip("only root can create network namespaces");
+    file = fopen("/proc/sys/net/ipv6/conf/all/disable_ipv6", "w");
+    if (file == NULL || fputs("1", file) < 0 || fclose(file) != 0)
+        hg_test_skip("IPv6 cannot be disabled");
+    names_set_up_loopback();
+    names_open_as(&client, "", NA_ADDR_UNSPEC, NA_FALSE);
+    names_open(&server);
+    names_move("::1", "127.0.0.1");
+    names_check_reached(&client, &server, "moving");
+    names_move("::1", NULL);
+    names_answer();
+    hg_test_expect_log("the host has only IPv6 addresses, and this class has "
+                       "only IPv4.");
+    names_look_up(&client, &lookup, names_of("silent", &server));
+    HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    conform_close(&client);
+    conform_close(&server);
+}
+
+/* How many descriptors an epoll has. */
+static unsigned names_watched(int fd)
+{
+    char line[128];
+    unsigned count = 0;
+    FILE *file;
+
+    (void) snprintf(line, sizeof(line), "/proc/self/fdinfo/%d", fd);
+    file = fopen(line, "r");
+    HG_CHECK(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strncmp(line, "tfd:", 4) == 0;
+    (void) fclose(file);
+    return count;
+}
+
+/* An event loop has the descriptor of a context since before the other family
+ * was opened. */
+HG_TEST_WHERE(descriptor_reports_the_other_family, names_is_ofi)
+{
+    struct conform_end client, server;
+    struct conform_call asked, answered, call;
+    struct pollfd poll_fd = {-1, POLLIN, 0};
+    char in = 0;
+    unsigned before;
+
+    names_need_zmq_or_full();
+    names_need_ipv6();
+    names_open_as(&client, "", NA_ADDR_UNSPEC, NA_FALSE);
+    names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
+    poll_fd.fd = NA_Poll_get_fd(client.na_class, client.context);
+    if (poll_fd.fd < 0) {
+        conform_close(&client);
+        conform_close(&server);
+        hg_test_skip("the provider has no descriptor");
+    }
+    before = names_watched(poll_fd.fd);
+    names_look_up(&client, &call, names_of("[::1]", &server));
+    HG_CHECK_OK(names_wait(&client, &server, &call));
+    (void) NA_Poll_try_wait(client.na_class, client.context);
+    HG_CHECK_EQ_INT(names_watched(poll_fd.fd), before + 1);
+    HG_CHECK_OK(conform_recv(&server, &asked, false, &in, 1, 0));
+    memset(&answered, 0, sizeof(answered));
+    HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+        conform_ended, &answered, "q", 1, call.addr, 7, &answered.id));
+    HG_CHECK_OK(names_wait(&client, &server, &asked));
+    HG_CHECK_OK(names_wait(&client, &server, &answered));
+    conform_free_addr(&client, &call);
+    HG_CHECK_OK(conform_recv(&client, &answered, false, &in, 1, 0));
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Msg_send_unexpected(server.na_class, server.context,
+        conform_ended, &call, "a", 1, asked.addr, 7, &call.id));
+    while (call.ends == 0)
+        (void) conform_turn(server.na_class, server.context, 1);
+    while (answered.ends == 0) {
+        if (NA_Poll_try_wait(client.na_class, client.context))
+            HG_CHECK_EQ_INT(poll(&poll_fd, 1, (int) CONFORM_TIMEOUT), 1);
+        (void) conform_turn(client.na_class, client.context, 0);
+    }
+    HG_CHECK_EQ_INT(in, 'a');
+    conform_free_addr(&client, &answered);
+    conform_free_addr(&server, &asked);
+    conform_close(&client);
     conform_close(&server);
 }
 
@@ -957,17 +1123,18 @@ HG_TEST_WHERE(names_of_one_number_are_limited, names_has_both)
 /* ---- Failures ---- */
 
 /* A class, or false. */
-static bool names_try_open(struct conform_end *end)
+static bool names_try_open(
+    struct conform_end *end, const char *rest, na_bool_t listen)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     char string[NA_MAX_ADDR_LEN];
 
     info.lookup_ms = hg_test_scaled_ms(200);
     (void) snprintf(
-        string, sizeof(string), "%s://127.0.0.1", hg_test_transport());
+        string, sizeof(string), "%s://%s", hg_test_transport(), rest);
     end->self = NA_ADDR_NULL;
     end->context = NULL;
-    end->na_class = NA_Initialize_opt(string, NA_TRUE, &info);
+    end->na_class = NA_Initialize_opt(string, listen, &info);
     if (end->na_class != NULL)
         end->context = NA_Context_create(end->na_class);
     return end->context != NULL &&
@@ -984,23 +1151,33 @@ static void names_try_close(struct conform_end *end)
         HG_CHECK_OK(NA_Finalize(end->na_class));
 }
 
-/* Look up a host with two numbers, the second alive. Nonzero: it failed. */
+/* Look up a host with two numbers, the second alive, at `arg`. The client has
+ * memory. Nonzero: it failed. */
 static int names_play(void *arg)
 {
+    static char bytes[64];
     struct conform_end server, client;
     struct conform_call call;
+    na_mem_handle_t memory = NA_MEM_HANDLE_NULL;
     na_return_t ret = NA_NOMEM;
 
-    (void) arg;
     memset(&client, 0, sizeof(client));
     memset(&call, 0, sizeof(call));
-    if (names_try_open(&server) && names_try_open(&client))
+    if (names_try_open(&server, (const char *) arg, NA_TRUE) &&
+        names_try_open(&client, "", NA_FALSE))
+        ret = NA_Mem_handle_create(
+            client.na_class, bytes, sizeof(bytes), NA_MEM_READWRITE, &memory);
+    if (ret == NA_SUCCESS)
+        ret = NA_Mem_register(client.na_class, memory);
+    if (ret == NA_SUCCESS)
         ret = NA_Addr_lookup(client.na_class, client.context, conform_ended,
             &call, names_of("moving", &server), &call.id);
     if (ret == NA_SUCCESS)
         ret = names_wait(&client, &server, &call);
     if (ret == NA_SUCCESS)
         conform_free_addr(&client, &call);
+    if (memory != NA_MEM_HANDLE_NULL)
+        HG_CHECK_OK(NA_Mem_handle_free(client.na_class, memory));
     names_try_close(&client);
     names_try_close(&server);
     return (int) ret;
@@ -1008,11 +1185,16 @@ static int names_play(void *arg)
 
 HG_TEST_WHERE(host_name_is_looked_up_without_memory, hg_test_crosses_hosts)
 {
-    names_need_full("takes 3 s over ZeroMQ, 10 s over libfabric");
+    char v4[] = "127.0.0.1", v6[] = "[::1]";
+
+    names_need_full("takes 6 s over ZeroMQ, 20 s over libfabric");
+    names_need_ipv6();
     names_is_main = true;
     hg_test_alloc_install();
     names_move("127.0.0.9", "127.0.0.1");
-    HG_CHECK(hg_test_oom_loop(names_play, NULL) > 5);
+    HG_CHECK(hg_test_oom_loop(names_play, v4) > 5);
+    names_move("127.0.0.9", "::1");
+    HG_CHECK(hg_test_oom_loop(names_play, v6) > 5);
 }
 
 #if NAMES_CAN_FAIL
@@ -1046,12 +1228,33 @@ HG_TEST_WHERE(host_name_is_not_resolved_without_a_thread, hg_test_crosses_hosts)
     conform_free_addr(&end, &lookup);
     conform_close(&end);
 }
+
+/* The next address of that family is another attempt. */
+HG_TEST_WHERE(other_family_is_not_opened_without_a_thread, names_is_ofi)
+{
+    struct conform_end client, server;
+    struct conform_call lookup;
+
+    names_need_zmq_or_full();
+    names_need_ipv6();
+    names_open_as(&client, "", NA_ADDR_UNSPEC, NA_FALSE);
+    names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
+    hg_test_expect_log("cannot start a thread");
+    hg_test_expect_log("cannot be reached: no answer, or refused");
+    atomic_store(&names_no_thread, true);
+    names_look_up(&client, &lookup, names_of("[::1]", &server));
+    HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    atomic_store(&names_no_thread, false);
+    names_check_reached(&client, &server, "[::1]");
+    conform_close(&client);
+    conform_close(&server);
+}
 #endif
 
 /* ---- Calls ---- */
 
 static hg_id_t names_inc_id, names_ask_id, names_end_id;
-static hg_id_t names_lend_id, names_free_id;
+static hg_id_t names_lend_id, names_free_id, names_add_id;
 static hg_request_t names_pending = HG_REQUEST_NULL;
 static na_class_t *names_class;
 
@@ -1102,6 +1305,32 @@ static hg_return_t names_lend(hg_handle_t handle)
     return HG_Handler_free(handle);
 }
 
+MERCURY_GEN_PROC(names_move_t, ((hg_bulk_t) (bulk)))
+
+/* Add 1 to each byte of the caller's memory, and call the caller. */
+static hg_return_t names_add(hg_handle_t handle)
+{
+    static unsigned char bytes[NAMES_BYTES];
+    hg_request_t request;
+    names_move_t in;
+    rpc_one_t one = {1};
+    size_t i;
+
+    HG_CHECK_OK(HG_Handler_get_input(handle, &in));
+    HG_CHECK_OK(HG_Bulk_pull(handle, in.bulk, 0, bytes, sizeof(bytes)));
+    for (i = 0; i < sizeof(bytes); i++)
+        bytes[i]++;
+    HG_CHECK_OK(HG_Bulk_push(handle, in.bulk, 0, bytes, sizeof(bytes)));
+    HG_CHECK_OK(HG_Forward(
+        HG_Handler_get_addr(handle), names_inc_id, &one, &one, &request));
+    HG_CHECK_OK(rpc_wait(request));
+    HG_CHECK_EQ_INT(one.value, 2);
+    HG_CHECK_OK(HG_Request_free(request));
+    HG_CHECK_OK(HG_Handler_free_input(handle, &in));
+    HG_CHECK_OK(HG_Handler_start_output(handle, NULL));
+    return HG_Handler_free(handle);
+}
+
 static hg_return_t names_free(hg_handle_t handle)
 {
     HG_CHECK_OK(HG_Bulk_handle_free(names_lent));
@@ -1114,6 +1343,7 @@ static void rpc_register(void)
     names_lend_id =
         MERCURY_REGISTER("names lend", void, names_lend_t, names_lend);
     names_free_id = MERCURY_REGISTER("names free", void, void, names_free);
+    names_add_id = MERCURY_REGISTER("names add", names_move_t, void, names_add);
     names_inc_id = MERCURY_REGISTER("names inc", rpc_one_t, rpc_one_t, rpc_inc);
     names_ask_id = MERCURY_REGISTER("names ask", void, void, names_ask);
     names_end_id = MERCURY_REGISTER("names end", void, void, names_end);
@@ -1129,6 +1359,98 @@ HG_TEST_ROLE(names_server)
     names_class = end.na_class;
     rpc_serve(&end);
     rpc_end(&end);
+}
+
+/* ---- Calls, to servers of two families ---- */
+
+static void names_start(struct rpc_end *end, const char *rest, na_bool_t listen)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char string[NA_MAX_ADDR_LEN];
+
+    memset(end, 0, sizeof(*end));
+    info.lookup_ms = hg_test_scaled_ms(4000);
+    (void) snprintf(
+        string, sizeof(string), "%s://%s", hg_test_transport(), rest);
+    end->na_class = NA_Initialize_opt(string, listen, &info);
+    HG_CHECK(end->na_class != NULL);
+    HG_CHECK_OK(HG_Init(end->na_class));
+    rpc_register();
+}
+
+HG_TEST_ROLE(names_host)
+{
+    struct rpc_end end;
+
+    HG_CHECK_EQ_INT(argc, 1);
+    hg_test_allow_log("");
+    names_start(&end, argv[0], NA_TRUE);
+    rpc_serve(&end);
+    rpc_end(&end);
+}
+
+/* Start a server, and look it up by a name with these numbers. */
+static void names_find(struct rpc_end *client, struct rpc_end *server,
+    const char *host, const char *first, const char *second)
+{
+    char name[NA_MAX_ADDR_LEN];
+    char *address;
+
+    memset(server, 0, sizeof(*server));
+    server->peer = hg_test_spawn("names_host", host, (char *) NULL);
+    address = hg_test_read_peer(server->peer);
+    names_move(first, second);
+    (void) snprintf(name, sizeof(name), "%s://moving%s", hg_test_transport(),
+        strrchr(address, ':'));
+    HG_CHECK_OK(NA_Addr_lookup_wait(
+        client->na_class, name, RPC_TIMEOUT, &server->target));
+    free(address);
+}
+
+/* The server calls this process, and moves its memory. */
+static void names_exchange(
+    struct rpc_end *server, hg_bulk_t bulk, const unsigned char *bytes)
+{
+    names_move_t in = {bulk};
+    unsigned char before = bytes[NAMES_BYTES - 1];
+
+    HG_CHECK_OK(rpc_call(server, names_add_id, &in, NULL));
+    HG_CHECK_EQ_INT(bytes[NAMES_BYTES - 1], (unsigned char) (before + 1));
+}
+
+/* By a class that does not listen, and names no host. The first memory was
+ * registered, and known to a peer, before the second family was used. */
+HG_TEST_WHERE(servers_of_both_families_are_called, hg_test_crosses_hosts)
+{
+    static unsigned char bytes[2][NAMES_BYTES];
+    struct rpc_end client, servers[2];
+    size_t size = sizeof(bytes[0]);
+    hg_bulk_t bulks[2];
+    unsigned round, i;
+    void *memory;
+
+    names_need_ipv6();
+    names_is_main = true;
+    names_start(&client, "", NA_FALSE);
+    for (i = 0; i < 2; i++) {
+        names_find(&client, &servers[i], i == 0 ? "127.0.0.1" : "[::1]",
+            i == 0 ? "127.0.0.1" : "::1", NULL);
+        memory = bytes[i];
+        HG_CHECK_OK(HG_Bulk_handle_create(
+            1, &memory, &size, HG_BULK_READWRITE, &bulks[i]));
+        names_exchange(&servers[0], bulks[i], bytes[i]);
+    }
+    for (round = 0; round < 4; round++) {
+        for (i = 0; i < 4; i++)
+            names_exchange(&servers[i / 2], bulks[i % 2], bytes[i % 2]);
+    }
+    for (i = 0; i < 2; i++) {
+        HG_CHECK_OK(HG_Bulk_handle_free(bulks[i]));
+        HG_CHECK_OK(NA_Addr_free(client.na_class, servers[i].target));
+    }
+    rpc_end(&client);
+    for (i = 0; i < 2; i++)
+        hg_test_stop(servers[i].peer);
 }
 
 HG_TEST_WHERE(server_that_waits_for_a_name_server_serves, hg_test_crosses_hosts)
