@@ -490,15 +490,16 @@ static void netmod_destroy(void)
 }
 
 /* A VC is destroyed while NA moves the data of a large transfer: its request
- * fails when NA has finished with the memory. */
+ * fails when NA has finished with the memory. The other rank gives the VC up,
+ * and its request fails, too. */
 static void netmod_destroy_moving(void)
 {
     static unsigned char buf[5000];
-    MPID_Request *recv;
+    MPID_Request *recv = NULL, *send = NULL;
 
     netmod_begin("get", 0, 0);
     if (rank == 1) {
-        (void) nem_send(vc, 9, buf, sizeof(buf), MPI_BYTE);
+        send = nem_send(vc, 9, buf, sizeof(buf), MPI_BYTE);
         netmod_rows(0, 1);
     } else {
         netmod_rows(0, 1); /* the announcement is here, too */
@@ -508,9 +509,10 @@ static void netmod_destroy_moving(void)
         HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_init(vc, NULL), MPI_SUCCESS);
     }
     netmod_meet();
-    if (rank == 0)
-        HG_CHECK_EQ_INT(nem_wait(recv), MPIX_ERR_PROC_FAILED);
-    nem_finalize(); /* rank 1 gets no DONE */
+    if (rank == 1)
+        HG_CHECK_EQ_INT(MPIDI_nem_hg_funcs.vc_terminate(vc), MPI_SUCCESS);
+    HG_CHECK_EQ_INT(nem_wait(rank == 0 ? recv : send), MPIX_ERR_PROC_FAILED);
+    netmod_end();
 }
 
 /* ---- N2, N3: order and sends ---- */
@@ -911,6 +913,7 @@ static void netmod_leave(void)
     hg_test_stop(peer);
     for (n = 0; n < LENGTH(sent); n++)
         netmod_receive(1, 100);
+    HG_CHECK(!recv->is_complete); /* the end comes last */
     HG_CHECK_EQ_INT(nem_wait(recv), MPIX_ERR_PROC_FAILED);
     netmod_end();
 }
