@@ -1470,6 +1470,31 @@ HG_TEST(retry_stays_requested_while_another_thread_polls)
     HG_CHECK_OK(NA_Finalize(na_class));
 }
 
+/* Even if its transport would: this one knows of no death. */
+HG_TEST(message_to_a_dead_peer_is_not_sent)
+{
+    na_class_t *na_class = NA_Initialize("self://", NA_TRUE);
+    struct na_addr *dead = na_addr_create(na_class, "self://dead", NA_FALSE);
+    na_context_t *context;
+    struct na_msg msg;
+
+    HG_CHECK(na_class != NULL && dead != NULL);
+    context = NA_Context_create(na_class);
+    HG_CHECK(context != NULL);
+    na_class->core->addr_dead(dead, NA_PROTOCOL_ERROR);
+    memset(&msg, 0, sizeof(msg));
+    msg.addr = dead;
+    na_context_enter(na_context_core_of(context));
+    HG_CHECK_RET(na_msg_try(context, &msg), NA_PROTOCOL_ERROR);
+    na_context_leave(na_context_core_of(context));
+    HG_CHECK_RET(
+        NA_Msg_try_send_unexpected(na_class, context, NULL, 0, dead, 0),
+        NA_PROTOCOL_ERROR);
+    na_addr_unref(dead);
+    HG_CHECK_OK(NA_Context_destroy(na_class, context));
+    HG_CHECK_OK(NA_Finalize(na_class));
+}
+
 /* The queue is full of other messages, and stays so: only the new receive lets
  * the message that is held back pass. */
 HG_TEST(receive_wakes_a_transport_that_retries)
