@@ -354,6 +354,8 @@ static void run_become(
     (void) dup2(out, STDOUT_FILENO);
     (void) dup2(err, STDERR_FILENO);
     (void) sigprocmask(SIG_SETMASK, &run.old_mask, NULL);
+    /* A script ignores it for what it starts in the background. */
+    (void) signal(SIGQUIT, SIG_DFL);
     (void) execvp(argv[0], argv);
 }
 
