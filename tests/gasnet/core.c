@@ -123,6 +123,7 @@ static void core_tables_of_nodes(void)
     nodes[8].host = 7;
     CHECK(gasnet_getNodeInfo(nodes, 9) == GASNET_OK);
     CHECK(nodes[0].host == 0 && nodes[0].supernode == 0 && nodes[8].host == 7);
+    CHECK(nodes[gasnet_nodes() - 1].host == 0); /* all are here */
 }
 
 static void core_codes(int argc, char *argv[])
@@ -274,6 +275,9 @@ static void core_payloads(int argc, char *argv[])
     core_payloads_start(argc, argv);
     peer = (gasnet_mynode() + 1) % gasnet_nodes();
     medium = gasnet_AMMaxMedium();
+    CHECK(gasnet_AMMaxLongReply() ==
+        (gasnet_hg_shifts[peer] == GASNET_HG_FAR ? medium
+                                                 : gasnet_AMMaxLongRequest()));
     memcpy(all, sizes, sizeof(sizes));
     all[9] = medium - 1;
     all[10] = medium;
@@ -361,7 +365,7 @@ static void core_leaves(int argc, char *argv[])
     if (gasnet_mynode() == last) {
         CHECK(atexit(core_print_left) == 0);
         GASNET_BLOCKUNTIL(core_count > 0);
-        gasnet_exit(7);
+        gasnet_exit(0x1c7); /* of which a process has 8 bits */
     }
     for (;;)
         CHECK(gasnet_AMRequestShort0(last, 200) == GASNET_OK);
@@ -472,9 +476,39 @@ static void core_barriers(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+static volatile int core_ended;
+
+static void *core_poll(void *arg)
+{
+    while (!core_ended)
+        CHECK(gasnet_AMPoll() == GASNET_OK);
+    return arg;
+}
+
+/* Threads that poll advance the barrier, too. */
+static void core_pollers(int argc, char *argv[])
+{
+    int i, differs, rounds = jobs_is_full() ? 20000 : 200;
+    pthread_t threads[2];
+
+    START(NULL, 0, 0);
+    for (i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, core_poll, NULL) == 0);
+    for (i = 0; i < rounds; i++) {
+        differs = i % 3 == 0 && gasnet_nodes() > 1;
+        gasnet_barrier_notify(differs ? (int) gasnet_mynode() : i, 0);
+        CHECK(gasnet_barrier_wait(differs ? (int) gasnet_mynode() : i, 0) ==
+            (differs ? GASNET_ERR_BARRIER_MISMATCH : GASNET_OK));
+    }
+    core_ended = 1;
+    for (i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    gasnet_exit(0);
+}
+
 const struct jobs_case jobs_core[] = {{"codes", core_codes},
     {"too_large", core_too_large}, {"version", core_version},
     {"unregistered", core_unregistered}, {"flood", core_flood},
     {"payloads", core_payloads}, {"senders", core_senders},
     {"locks", core_locks}, {"leaves", core_leaves}, {"barriers", core_barriers},
-    {NULL, NULL}};
+    {"pollers", core_pollers}, {NULL, NULL}};

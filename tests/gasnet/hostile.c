@@ -162,6 +162,20 @@ static void hostile_messages(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+/* Node 0 dies: the others are told. */
+static void hostile_death(int argc, char *argv[])
+{
+    START(NULL, 0, 0);
+    BARRIER();
+    if (gasnet_mynode() == 0)
+        _exit(7);
+    while (!gasnet_hg.peers[0].lost)
+        CHECK(gasnet_AMPoll() == GASNET_OK);
+    (void) printf("lost\n");
+    (void) fflush(stdout);
+    _exit(0);
+}
+
 /* ---- The start of a job ---- */
 
 /* What a node sends to node 0: see boot.c. */
@@ -280,4 +294,5 @@ static void hostile_table(int argc, char *argv[])
 }
 
 const struct jobs_case jobs_hostile[] = {{"hostile", hostile_messages},
-    {"cards", hostile_cards}, {"table", hostile_table}, {NULL, NULL}};
+    {"death", hostile_death}, {"cards", hostile_cards},
+    {"table", hostile_table}, {NULL, NULL}};
