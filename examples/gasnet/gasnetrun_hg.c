@@ -1048,6 +1048,10 @@ static void run_add_hosts(char *list)
     for (host = strtok_r(list, ",", &rest); host != NULL;
          host = strtok_r(NULL, ",", &rest))
         run_add_host(host);
+    if (run.host_count == 0) {
+        (void) usage_error(RUN, "-H names no host");
+        exit(USAGE_ERROR);
+    }
 }
 
 /* Read a file of hosts: a name and perhaps a count on each line. */
