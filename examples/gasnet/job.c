@@ -201,6 +201,13 @@ char *gasnet_getenv(const char *name)
 
 /* ---- Handlers ---- */
 
+static int job_wrong_entry(int i, unsigned index, const char *why)
+{
+    gasnet_hg_warn(
+        "gasnet_attach: entry %d of the table, handler %u: %s", i, index, why);
+    return GASNET_ERR_BAD_ARG;
+}
+
 /* Enter the handlers with an index first: the others get what is free, from the
  * top, in the order of the table. Those of a call that failed are removed. */
 static int job_register(gasnet_handlerentry_t *table, int numentries)
@@ -211,11 +218,12 @@ static int job_register(gasnet_handlerentry_t *table, int numentries)
     for (i = 0; i < numentries; i++) {
         unsigned index = table[i].index;
 
-        if (table[i].fnptr == NULL ||
-            (index != 0 &&
-                (index < GASNET_HG_CLIENT_HANDLERS ||
-                    gasnet_hg.handlers[index] != NULL)))
-            return GASNET_ERR_BAD_ARG;
+        if (table[i].fnptr == NULL)
+            return job_wrong_entry(i, index, "no function");
+        if (index != 0 && index < GASNET_HG_CLIENT_HANDLERS)
+            return job_wrong_entry(i, index, "clients have 128 to 255");
+        if (index != 0 && gasnet_hg.handlers[index] != NULL)
+            return job_wrong_entry(i, index, "another entry has this index");
         if (index != 0)
             gasnet_hg.handlers[index] = (void (*)(void)) table[i].fnptr;
     }
@@ -226,7 +234,7 @@ static int job_register(gasnet_handlerentry_t *table, int numentries)
             gasnet_hg.handlers[next] != NULL)
             next--;
         if (next < GASNET_HG_CLIENT_HANDLERS)
-            return GASNET_ERR_BAD_ARG;
+            return job_wrong_entry(i, 0, "no index is free");
         gasnet_hg.handlers[next] = (void (*)(void)) table[i].fnptr;
         table[i].index = (gasnet_handler_t) next;
     }
@@ -395,9 +403,14 @@ static int job_attach(
 
     if (!gasnet_hg.started || gasnet_hg.attached)
         return GASNET_ERR_NOT_INIT;
-    if (numentries < 0 || (numentries > 0 && table == NULL) ||
-        (size % GASNET_PAGESIZE != 0 && !gasnet_hg.whole))
+    if (numentries < 0 || (numentries > 0 && table == NULL))
         return GASNET_ERR_BAD_ARG;
+    if (size % GASNET_PAGESIZE != 0 && !gasnet_hg.whole) {
+        gasnet_hg_warn("gasnet_attach: a segment of %zu bytes is no multiple "
+                       "of GASNET_PAGESIZE",
+            (size_t) size);
+        return GASNET_ERR_BAD_ARG;
+    }
     ret = job_register(table, numentries);
     if (ret == GASNET_OK)
         ret = job_make_segment(base, size, &mine, &start);
