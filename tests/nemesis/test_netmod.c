@@ -1115,7 +1115,7 @@ static const struct {
     {false, MPIDI_NEM_PKT_LMT_CTS, 0, 0, 0},     /* no transfer has begun */
     {false, MPIDI_NEM_PKT_LMT_DONE, 0, 0, 0},    /* the same */
     {false, MPIDI_NEM_PKT_LMT_COOKIE, 0, 24, 2}, /* the same */
-    {true, MPIDI_NEM_PKT_LMT_CTS, 5001, 24, 0},  /* more than was announced */
+    {true, MPIDI_NEM_PKT_LMT_CTS, 5001, 536, 0}, /* more than was announced */
     {true, MPIDI_NEM_PKT_LMT_CTS, 5000, 0, 0},   /* no window */
     {true, MPIDI_NEM_PKT_LMT_CTS, 5000, 23, 0},  /* a part of one */
     {true, MPIDI_NEM_PKT_LMT_DONE, 0, 0, 0},     /* the other side sends it */
@@ -1126,26 +1126,33 @@ static const struct {
 static void netmod_send_packet(unsigned i, MPI_Request handle)
 {
     struct netmod_cookie cookie;
+    MPIDI_msg_sz_t length = netmod_packets[i].cookie_len;
     MPID_Request *sreq = NULL;
     MPIDI_CH3_Pkt_t pkt;
 
     memset(&cookie, 0, sizeof(cookie));
     memset(&pkt, 0, sizeof(pkt));
     cookie.kind = netmod_packets[i].kind;
+    if (length == sizeof(cookie)) { /* a correct window */
+        cookie.size = 5000;
+        cookie.handle_size =
+            netmod_handle(cookie.handle, sizeof(cookie.handle));
+        length -= (MPIDI_msg_sz_t) (sizeof(cookie.handle) - cookie.handle_size);
+    }
     pkt.type = netmod_packets[i].type;
     if (pkt.type == MPIDI_NEM_PKT_LMT_CTS) {
         pkt.lmt_cts.sender_req_id = handle;
         pkt.lmt_cts.data_sz = netmod_packets[i].data_sz;
-        pkt.lmt_cts.cookie_len = netmod_packets[i].cookie_len;
+        pkt.lmt_cts.cookie_len = length;
     } else if (pkt.type == MPIDI_NEM_PKT_LMT_DONE) {
         pkt.lmt_done.req_id = handle;
     } else {
         pkt.lmt_cookie.from_sender = !netmod_packets[i].send;
         pkt.lmt_cookie.sender_req_id = pkt.lmt_cookie.receiver_req_id = handle;
-        pkt.lmt_cookie.cookie_len = netmod_packets[i].cookie_len;
+        pkt.lmt_cookie.cookie_len = length;
     }
-    HG_CHECK_EQ_INT(vc->ch.iStartContigMsg(vc, &pkt, sizeof(pkt), &cookie,
-                        netmod_packets[i].cookie_len, &sreq),
+    HG_CHECK_EQ_INT(
+        vc->ch.iStartContigMsg(vc, &pkt, sizeof(pkt), &cookie, length, &sreq),
         MPI_SUCCESS);
     if (sreq != NULL)
         MPID_Request_release(sreq);
