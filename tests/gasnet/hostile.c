@@ -162,13 +162,18 @@ static void hostile_messages(int argc, char *argv[])
     gasnet_exit(0);
 }
 
-/* Node 0 dies: the others are told. */
+/* Node 0 dies: node 1 is told, whatever the launcher does. */
 static void hostile_death(int argc, char *argv[])
 {
-    START(NULL, 0, 0);
-    BARRIER();
-    if (gasnet_mynode() == 0)
+    gasnet_handlerentry_t table[] = {HANDLER(200, hostile_handler)};
+
+    START(table, 1, 0);
+    if (gasnet_mynode() == 0) {
+        GASNET_BLOCKUNTIL(hostile_handled > 0);
         _exit(7);
+    }
+    CHECK(signal(SIGQUIT, SIG_IGN) != SIG_ERR);
+    CHECK(gasnet_AMRequestShort0(0, 200) == GASNET_OK);
     while (!gasnet_hg.peers[0].lost)
         CHECK(gasnet_AMPoll() == GASNET_OK);
     (void) printf("lost\n");
