@@ -722,6 +722,14 @@ static bool run_is_readable(int fd)
     return poll(&ready, 1, 0) > 0;
 }
 
+/* Wait until a node and what it has left are dead. This process is the parent
+ * of orphans. */
+static void run_reap(const struct run_child *child)
+{
+    while (waitpid(child->host != NULL ? child->pid : -child->pid, NULL, 0) > 0)
+        continue;
+}
+
 /* The job has ended: kill what its nodes have left, and print the rest. */
 static void run_finish(void)
 {
@@ -731,7 +739,7 @@ static void run_finish(void)
         struct run_child *child = &run.children[i];
 
         run_kill(child, SIGKILL);
-        (void) waitpid(child->pid, NULL, 0);
+        run_reap(child);
         while (child->out.fd >= 0 && run_is_readable(child->out.fd))
             run_read(&child->out, child->host != NULL, STDOUT_FILENO);
         while (child->err.fd >= 0 && run_is_readable(child->err.fd))
@@ -946,6 +954,7 @@ static int run_job(void)
             run_add_child(NULL, run.first + i, 1);
     run_allow_descriptors();
     run_catch_signals();
+    (void) prctl(PR_SET_CHILD_SUBREAPER, 1);
     run_loop();
     return run.code;
 }
