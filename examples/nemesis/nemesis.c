@@ -516,7 +516,6 @@ static int nem_drop(MPIDI_VC_t *vc, MPID_Request *rreq, int *complete)
     if (size > (MPIDI_msg_sz_t) sizeof(sink))
         size = (MPIDI_msg_sz_t) sizeof(sink);
     rreq->dev.drop_sz -= size;
-    rreq->dev.drop_data = 1;
     rreq->dev.iov[0].MPL_IOV_BUF = sink;
     rreq->dev.iov[0].MPL_IOV_LEN = (size_t) size;
     rreq->dev.iov_count = 1;
@@ -783,8 +782,7 @@ static int nem_feed(MPIDI_VC_t *vc, const char *buf, MPIDI_msg_sz_t buflen,
     if (size > buflen)
         size = buflen;
     *used_p = size;
-    if (!req->dev.drop_data)
-        memcpy(iov->MPL_IOV_BUF, buf, (size_t) size);
+    memcpy(iov->MPL_IOV_BUF, buf, (size_t) size);
     iov->MPL_IOV_BUF = (char *) iov->MPL_IOV_BUF + size;
     iov->MPL_IOV_LEN -= (size_t) size;
     if (iov->MPL_IOV_LEN > 0)

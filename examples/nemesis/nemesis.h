@@ -169,7 +169,6 @@ typedef struct MPID_Request {
         MPL_IOV iov[MPL_IOV_LIMIT];
         int iov_count;
         int iov_offset;
-        int drop_data;          /* the iov is for data that is dropped */
         MPIDI_msg_sz_t drop_sz; /* the rest of a message that was truncated */
         MPIDI_CH3_Pkt_t pending_pkt;
         void *ext_hdr_ptr; /* sent between the header and the data */

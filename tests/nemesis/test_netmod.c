@@ -378,7 +378,7 @@ static void netmod_connect(void)
     char port[NEM_CARD_MAX], *line;
     unsigned char *out = netmod_memory(5, NETMOD_GROUP_SIZE, MPI_BYTE, true);
     unsigned char *in = netmod_memory(5, NETMOD_GROUP_SIZE, MPI_BYTE, false);
-    MPID_Request *recv, *send;
+    MPID_Request *recv, *send, *small[2];
     int i;
 
     netmod_begin("get", 0, 0);
@@ -390,6 +390,18 @@ static void netmod_connect(void)
         free(line);
         vc = other[i];
         netmod_rows(0, 16);
+    }
+    /* Messages match by VC, also if both have the same tag. */
+    for (i = 0; i < 2; i++) {
+        small[0] = nem_send(i == 0 ? group : other[1], 3, out, 1, MPI_BYTE);
+        small[1] = nem_send(i == 1 ? group : other[1], 3, out + 1, 1, MPI_BYTE);
+        recv = nem_recv(i == 0 ? group : other[1], 3, in, 1, MPI_BYTE);
+        send = nem_recv(i == 1 ? group : other[1], 3, in + 1, 1, MPI_BYTE);
+        HG_CHECK_EQ_INT(nem_wait(recv), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(nem_wait(send), MPI_SUCCESS);
+        HG_CHECK(memcmp(in, out, 2) == 0);
+        HG_CHECK_EQ_INT(nem_wait(small[0]), MPI_SUCCESS);
+        HG_CHECK_EQ_INT(nem_wait(small[1]), MPI_SUCCESS);
     }
     for (i = 0; i < 2; i++) {
         vc = group;
@@ -901,6 +913,7 @@ static void netmod_leave(void)
 
     netmod_begin("get", 0, 0);
     netmod_rows(0, 4);
+    netmod_meet(); /* both have confirmed the connection */
     for (n = 0; rank == 1 && n < LENGTH(sent); n++) {
         sent[n] = netmod_send(1, 100);
         netmod_sent(&sent[n]);
