@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define DATA_HANDLES 65535
+#define DATA_TRIED 3                /* of them in a short list */
 #define DATA_MOST ((size_t) 200000) /* bytes of one operation */
 
 static gasnet_seginfo_t *data_segments;
@@ -101,6 +102,12 @@ static void data_in_flight(int argc, char *argv[])
     gasnet_wait_syncnb_some(handles, DATA_HANDLES);
     gasnet_wait_syncnb_all(handles, DATA_HANDLES);
     for (i = 0; i < DATA_HANDLES; i++)
+        CHECK(handles[i] == GASNET_INVALID_HANDLE);
+    for (i = 0; i < DATA_TRIED; i++)
+        handles[i] = gasnet_put_nb_val(peer, &there[i], 0, 4);
+    while (gasnet_try_syncnb_all(handles, DATA_TRIED) != GASNET_OK)
+        continue;
+    for (i = 0; i < DATA_TRIED; i++)
         CHECK(handles[i] == GASNET_INVALID_HANDLE);
     CHECK(gasnet_try_syncnb_all(handles, DATA_HANDLES) == GASNET_OK);
     CHECK(gasnet_try_syncnb_some(handles, 0) == GASNET_OK);
