@@ -132,14 +132,18 @@ struct gasnet_hg_peer {
     _Atomic bool lost;           /* dead: nothing is sent to it */
 };
 
+#define GASNET_HG_SMALL 64u /* a larger source is copied to new memory */
+
 /* Operations that are synchronized together: one of nb, all nbi of a thread, or
  * those of a region. NA's callbacks count `pending` down, in any thread. The
  * rest belongs to the thread that started them. */
 struct gasnet_hg_op {
     _Atomic int32_t pending;
     struct gasnet_hg_op *next;     /* of the thread's free operations; the get
-                                    * of a value: the get below it */
+                                    * of a value: the get below it; the copy
+                                    * for a put of nbi: what counts it */
     gasnet_register_value_t value; /* of a value get */
+    unsigned char bytes[GASNET_HG_SMALL]; /* a copy of a small source */
 };
 
 /* A thread that has called GASNET. A struct outlives its thread, and the next

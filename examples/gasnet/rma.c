@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #define RMA_COPY 65536u
-#define RMA_SMALL 64u      /* copies up to here are used again */
 #define RMA_IN_FLIGHT 4096 /* parts of an operation; more wait */
 
 /* A copy of the source, freed when all parts were put. */
@@ -24,30 +23,26 @@ struct rma_copy {
     unsigned char bytes[];
 };
 
-/* A copy of a small source. Without GASNET_PAR one thread at a time is here, so
- * free ones are kept in a list, which saves malloc() and free(). */
-struct rma_small {
-    struct rma_small *next;
-    _Atomic int32_t *pending;
-    unsigned char bytes[RMA_SMALL];
-};
-
-static struct rma_small *rma_smalls;
-
 /* ---- Completion ---- */
 
 /* A peer that died ends the job soon; until then the operation is pending. */
-static bool rma_succeeded(const struct na_cb_info *info)
+static void rma_check(const struct na_cb_info *info)
 {
-    if (info->ret != NA_SUCCESS && info->ret != NA_DISCONNECT &&
-        info->ret != NA_HOSTUNREACH)
+    if (info->ret != NA_DISCONNECT && info->ret != NA_HOSTUNREACH)
         gasnet_hg_fatal("%s: %s",
             info->type == NA_CB_PUT ? "gasnet_put" : "gasnet_get",
             NA_Error_to_string(info->ret));
-    return info->ret == NA_SUCCESS;
 }
 
-/* The only part of a blocking operation. */
+static GASNET_HG_INLINE bool rma_succeeded(const struct na_cb_info *info)
+{
+    if (__builtin_expect(info->ret == NA_SUCCESS, 1))
+        return true;
+    rma_check(info);
+    return false;
+}
+
+/* The only part of an operation. */
 static na_return_t rma_moved(const struct na_cb_info *info)
 {
     if (rma_succeeded(info))
@@ -56,7 +51,7 @@ static na_return_t rma_moved(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
-/* A part of an operation that does not wait. */
+/* One of several parts. */
 static na_return_t rma_done(const struct na_cb_info *info)
 {
     if (rma_succeeded(info))
@@ -76,15 +71,16 @@ static na_return_t rma_copy_done(const struct na_cb_info *info)
     return NA_SUCCESS;
 }
 
+/* A part whose source is in an operation of its own. Without GASNET_PAR, since
+ * the thread that ends it keeps that operation. */
 static na_return_t rma_small_done(const struct na_cb_info *info)
 {
-    struct rma_small *small = (struct rma_small *) info->arg;
+    struct gasnet_hg_op *copy = (struct gasnet_hg_op *) info->arg;
 
     if (!rma_succeeded(info))
         return NA_SUCCESS;
-    (void) gasnet_hg_add(small->pending, -1);
-    small->next = rma_smalls;
-    rma_smalls = small;
+    (void) gasnet_hg_add(&copy->next->pending, -1);
+    gasnet_hg_op_put(gasnet_hg_self(), copy);
     return NA_SUCCESS;
 }
 
@@ -158,7 +154,18 @@ static void rma_wait_for_others(_Atomic int32_t *pending)
         gasnet_hg_wait(&tries);
 }
 
-/* One more part of an operation that does not wait. */
+/* Start the only part of an operation that does not wait. */
+static GASNET_HG_INLINE gasnet_handle_t rma_start_only(
+    struct gasnet_hg_thread *self, struct gasnet_hg_op *op, rma_start_t start,
+    gasnet_node_t node, const void *local, const void *remote, size_t nbytes)
+{
+    atomic_store_explicit(&op->pending, 1, memory_order_relaxed);
+    rma_start(
+        self, start, node, local, remote, nbytes, rma_moved, &op->pending);
+    return op;
+}
+
+/* One more part of an operation. */
 static GASNET_HG_INLINE void rma_count(_Atomic int32_t *pending)
 {
     if (gasnet_hg_add(pending, 1) >= RMA_IN_FLIGHT)
@@ -202,43 +209,6 @@ static void rma_put_copy(struct gasnet_hg_thread *self, gasnet_node_t node,
         self, NA_Put, node, copy->bytes, dest, nbytes, rma_copy_done, copy);
 }
 
-static struct rma_small *rma_small_new(void)
-{
-    struct rma_small *small = (struct rma_small *) calloc(1, sizeof(*small));
-
-    if (small == NULL)
-        gasnet_hg_fatal("gasnet_put: out of memory");
-    return small;
-}
-
-/* The source may change afterwards. */
-static GASNET_HG_INLINE void rma_put(struct gasnet_hg_thread *self,
-    gasnet_node_t node, void *dest, const void *src, size_t nbytes,
-    struct gasnet_hg_op *op)
-{
-    struct rma_small *small;
-
-    if (gasnet_hg.threaded || nbytes > RMA_SMALL) {
-        rma_put_copy(self, node, dest, src, nbytes, op);
-        return;
-    }
-    small = rma_smalls != NULL ? rma_smalls : rma_small_new();
-    rma_smalls = small->next;
-    small->pending = &op->pending;
-    memcpy(small->bytes, src, nbytes);
-    rma_count(&op->pending);
-    rma_start(
-        self, NA_Put, node, small->bytes, dest, nbytes, rma_small_done, small);
-}
-
-static GASNET_HG_INLINE void rma_put_bulk(struct gasnet_hg_thread *self,
-    gasnet_node_t node, void *dest, const void *src, size_t nbytes,
-    struct gasnet_hg_op *op)
-{
-    rma_count(&op->pending);
-    rma_start(self, NA_Put, node, src, dest, nbytes, rma_done, &op->pending);
-}
-
 void gasnet_hg_put(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
@@ -251,44 +221,52 @@ gasnet_handle_t gasnet_hg_put_nb(
     struct gasnet_hg_thread *self = gasnet_hg_self();
     struct gasnet_hg_op *op = gasnet_hg_op_get(self);
 
-    rma_put(self, node, dest, src, nbytes, op);
-    return op;
+    if (nbytes > GASNET_HG_SMALL) {
+        rma_put_copy(self, node, dest, src, nbytes, op);
+        return op;
+    }
+    memcpy(op->bytes, src, nbytes);
+    return rma_start_only(self, op, NA_Put, node, op->bytes, dest, nbytes);
 }
 
 gasnet_handle_t gasnet_hg_put_nb_bulk(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
-    struct gasnet_hg_op *op = gasnet_hg_op_get(self);
 
-    rma_put_bulk(self, node, dest, src, nbytes, op);
-    return op;
+    return rma_start_only(
+        self, gasnet_hg_op_get(self), NA_Put, node, src, dest, nbytes);
 }
 
 void gasnet_hg_put_nbi(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
+    struct gasnet_hg_op *op = rma_nbi(self, &self->puts), *copy;
 
-    rma_put(self, node, dest, src, nbytes, rma_nbi(self, &self->puts));
+    if (gasnet_hg.threaded || nbytes > GASNET_HG_SMALL) {
+        rma_put_copy(self, node, dest, src, nbytes, op);
+        return;
+    }
+    rma_count(&op->pending);
+    copy = gasnet_hg_op_get(self);
+    copy->next = op;
+    memcpy(copy->bytes, src, nbytes);
+    rma_start(
+        self, NA_Put, node, copy->bytes, dest, nbytes, rma_small_done, copy);
 }
 
 void gasnet_hg_put_nbi_bulk(
     gasnet_node_t node, void *dest, const void *src, size_t nbytes)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
+    struct gasnet_hg_op *op = rma_nbi(self, &self->puts);
 
-    rma_put_bulk(self, node, dest, src, nbytes, rma_nbi(self, &self->puts));
+    rma_count(&op->pending);
+    rma_start(self, NA_Put, node, src, dest, nbytes, rma_done, &op->pending);
 }
 
 /* ---- Get ---- */
-
-static GASNET_HG_INLINE void rma_get(struct gasnet_hg_thread *self, void *dest,
-    gasnet_node_t node, const void *src, size_t nbytes, struct gasnet_hg_op *op)
-{
-    rma_count(&op->pending);
-    rma_start(self, NA_Get, node, dest, src, nbytes, rma_done, &op->pending);
-}
 
 void gasnet_hg_get(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
@@ -300,18 +278,19 @@ gasnet_handle_t gasnet_hg_get_nb(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
-    struct gasnet_hg_op *op = gasnet_hg_op_get(self);
 
-    rma_get(self, dest, node, src, nbytes, op);
-    return op;
+    return rma_start_only(
+        self, gasnet_hg_op_get(self), NA_Get, node, dest, src, nbytes);
 }
 
 void gasnet_hg_get_nbi(
     void *dest, gasnet_node_t node, const void *src, size_t nbytes)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
+    struct gasnet_hg_op *op = rma_nbi(self, &self->gets);
 
-    rma_get(self, dest, node, src, nbytes, rma_nbi(self, &self->gets));
+    rma_count(&op->pending);
+    rma_start(self, NA_Get, node, dest, src, nbytes, rma_done, &op->pending);
 }
 
 /* ---- Memset ---- */

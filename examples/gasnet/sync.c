@@ -119,7 +119,7 @@ void gasnet_wait_syncnb_some(gasnet_handle_t *handles, size_t numhandles)
 /* ---- Implicit handles ---- */
 
 /* The operations of a region are waited for by its handle. */
-static void sync_enter_nbi(const char *what)
+static GASNET_HG_INLINE void sync_enter_nbi(const char *what)
 {
     sync_enter(what);
     if (gasnet_hg.checked && gasnet_hg_self()->region != NULL)

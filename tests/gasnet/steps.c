@@ -107,10 +107,10 @@ static const struct {
     unsigned limit;
 } steps_cases[STEPS_CASES] = {{"nothing", steps_nothing, 0},
     {"put", steps_put, 100}, {"get", steps_get, 100},
-    {"put_nb", steps_put_nb, 110}, {"its wait_syncnb", steps_wait_syncnb, 102},
-    {"get_nb", steps_get_nb, 80}, {"its wait_syncnb", steps_wait_syncnb, 102},
-    {"put_nbi", steps_put_nbi, 104},
-    {"its wait_syncnbi", steps_wait_syncnbi, 93},
+    {"put_nb", steps_put_nb, 92}, {"its wait_syncnb", steps_wait_syncnb, 93},
+    {"get_nb", steps_get_nb, 73}, {"its wait_syncnb", steps_wait_syncnb, 93},
+    {"put_nbi", steps_put_nbi, 100},
+    {"its wait_syncnbi", steps_wait_syncnbi, 100},
     {"request", steps_request, 117}, {"receive a reply", steps_poll, 203},
     {"receive a request and reply", steps_poll, 300}};
 
