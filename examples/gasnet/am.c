@@ -29,7 +29,6 @@
 #include <stdlib.h>
 
 #define AM_ALIGN 16u
-#define AM_MAX_ARGS 16u
 #define AM_RECEIVES 64
 #define AM_CREDIT_BYTES 16384u
 #define AM_RETURN (GASNET_HG_CREDITS / 4)
@@ -240,22 +239,19 @@ static void am_send_returns(gasnet_node_t node)
 static GASNET_HG_INLINE void am_run(
     const struct gasnet_hg_header *header, void *payload)
 {
-    struct gasnet_hg_thread *self = gasnet_hg_self();
     void (*function)(void) = gasnet_hg.handlers[header->handler];
     struct am_token token = {header->source, (header->flags & AM_REPLY) == 0};
 
-    if (function == NULL)
+    if (__builtin_expect(function == NULL, 0))
         gasnet_hg_fatal("a message of node %u is for handler %u, which is not "
                         "registered here",
             header->source, header->handler);
-    if (gasnet_hg.checked)
-        gasnet_hg_begin_handler(self);
-    self->handlers++;
-    gasnet_hg_call_handler(function, &token, header->kind == AM_SHORT, payload,
-        header->length, header->nargs, am_args(header));
-    self->handlers--;
-    if (gasnet_hg.checked)
-        gasnet_hg_end_handler(self, header->handler);
+    if (__builtin_expect(gasnet_hg.checked, 0))
+        gasnet_hg_begin_handler(gasnet_hg_self());
+    gasnet_hg_calls[header->kind == AM_SHORT][header->nargs](
+        &token, payload, header->length, function, am_args(header));
+    if (__builtin_expect(gasnet_hg.checked, 0))
+        gasnet_hg_end_handler(gasnet_hg_self(), header->handler);
 }
 
 /* A message of this node to itself: the handler runs now, with a copy of a
@@ -365,20 +361,20 @@ int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *source)
 
 /* ---- Receiving ---- */
 
-/* The words of a message agree with each other and with its size. */
-static inline bool am_is_valid(
-    const struct gasnet_hg_header *header, size_t size)
+/* The words of a message agree with each other and with its size. `left`: the
+ * bytes behind its arguments; more than `size` if they do not fit. */
+static GASNET_HG_INLINE bool am_is_valid(
+    const struct gasnet_hg_header *header, size_t left, size_t size)
 {
-    size_t left = size - am_front_size(header->nargs);
-
-    if (header->nargs > AM_MAX_ARGS || left > size ||
+    if (left > size || header->nargs > GASNET_HG_MAX_ARGS ||
         header->flags > (AM_REPLY | AM_PLACED) ||
         header->source >= gasnet_hg_size || header->source == gasnet_hg_rank ||
         header->returns > GASNET_HG_CREDITS)
         return false;
+    if (__builtin_expect(header->kind == AM_SHORT, 1))
+        return (left | header->length) == 0;
     switch (header->kind) {
-    case AM_SHORT:
-    case AM_RETURNS: return left == 0 && header->length == 0;
+    case AM_RETURNS: return (left | header->length) == 0;
     case AM_MEDIUM: return left == header->length;
     case AM_LONG:
         return left ==
@@ -404,20 +400,20 @@ static void am_write_slot(const struct gasnet_hg_header *header)
         &slot->phase, (uint32_t) args[0], memory_order_release);
 }
 
-/* Run the handler of a message, and return the credits of a request. */
-static GASNET_HG_INLINE void am_handle(
-    const struct gasnet_hg_header *header, unsigned char *payload, size_t size)
+/* Run the handler of a request or a reply, and return the credits of a request:
+ * before it, so that its reply has them. */
+static GASNET_HG_INLINE void am_handle(const struct gasnet_hg_header *header,
+    struct gasnet_hg_peer *peer, unsigned char *payload, size_t size)
 {
-    struct gasnet_hg_peer *peer = &gasnet_hg.peers[header->source];
     void *at = payload;
 
-    if ((header->flags & AM_REPLY) == 0)
-        (void) gasnet_hg_add(&peer->returns, am_cost(size));
     if (header->kind == AM_LONG) {
         at = (void *) (uintptr_t) header->dest;
         if ((header->flags & AM_PLACED) == 0 && header->length > 0)
             memcpy(at, payload, header->length);
     }
+    if ((header->flags & AM_REPLY) == 0)
+        (void) gasnet_hg_add(&peer->returns, am_cost(size));
     am_run(header, at);
     if (atomic_load_explicit(&peer->returns, memory_order_relaxed) >= AM_RETURN)
         am_send_returns(header->source);
@@ -428,18 +424,21 @@ static GASNET_HG_INLINE void am_deliver(unsigned char *bytes, size_t size)
 {
     const struct gasnet_hg_header *header =
         (const struct gasnet_hg_header *) (void *) bytes;
+    struct gasnet_hg_peer *peer;
+    size_t left =
+        size < sizeof(*header) ? SIZE_MAX : size - am_front_size(header->nargs);
 
-    if (size < sizeof(*header) || !am_is_valid(header, size)) {
+    if (!am_is_valid(header, left, size)) {
         gasnet_hg_warn("a malformed message of %zu bytes is ignored", size);
         return;
     }
+    peer = &gasnet_hg.peers[header->source];
     if (header->returns > 0)
-        (void) gasnet_hg_add(
-            &gasnet_hg.peers[header->source].credits, header->returns);
-    if (header->kind == AM_SLOT)
+        (void) gasnet_hg_add(&peer->credits, header->returns);
+    if (__builtin_expect(header->kind <= AM_LONG, 1))
+        am_handle(header, peer, bytes + size - left, size);
+    else if (header->kind == AM_SLOT)
         am_write_slot(header);
-    else if (header->kind != AM_RETURNS)
-        am_handle(header, bytes + am_front_size(header->nargs), size);
 }
 
 static na_return_t am_received(const struct na_cb_info *info);
@@ -476,7 +475,7 @@ int gasnet_hg_am_start(void)
     int i;
 
     am_max = (size_t) NA_Msg_get_max_unexpected_size(gasnet_hg.boot.na_class);
-    gasnet_hg_max_medium = am_max - am_front_size(AM_MAX_ARGS);
+    gasnet_hg_max_medium = am_max - am_front_size(GASNET_HG_MAX_ARGS);
     gasnet_hg_max_long_reply =
         gasnet_hg.all_near ? gasnet_AMMaxLongRequest() : gasnet_hg_max_medium;
     for (i = 0; i < AM_RECEIVES; i++) {

@@ -26,28 +26,29 @@
     X(2) \
     X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define CALL_SHORT(M) \
-    case M: \
+    static void call_short_##M(gasnet_token_t token, void *payload, \
+        size_t nbytes, void (*function)(void), \
+        const gasnet_handlerarg_t *args) \
+    { \
+        (void) payload, (void) nbytes, (void) args; \
         ((void (*)(gasnet_token_t t GASNET_HG_PARAMS_##M)) function)( \
             token CALL_VALUES_##M); \
-        break;
+    }
 #define CALL_LONG(M) \
-    case M: \
+    static void call_long_##M(gasnet_token_t token, void *payload, \
+        size_t nbytes, void (*function)(void), \
+        const gasnet_handlerarg_t *args) \
+    { \
+        (void) args; \
         ((void (*)(gasnet_token_t t, void *b, \
             size_t n GASNET_HG_PARAMS_##M)) function)( \
             token, payload, nbytes CALL_VALUES_##M); \
-        break;
-
-void gasnet_hg_call_handler(void (*function)(void), gasnet_token_t token,
-    bool is_short, void *payload, size_t nbytes, unsigned nargs,
-    const gasnet_handlerarg_t *args)
-{
-    if (is_short) {
-        switch (nargs) {
-            CALL_EACH(CALL_SHORT)
-        }
-    } else {
-        switch (nargs) {
-            CALL_EACH(CALL_LONG)
-        }
     }
-}
+#define CALL_SHORT_NAME(M) call_short_##M,
+#define CALL_LONG_NAME(M) call_long_##M,
+
+CALL_EACH(CALL_SHORT)
+CALL_EACH(CALL_LONG)
+
+const gasnet_hg_call_t gasnet_hg_calls[2][GASNET_HG_MAX_ARGS + 1] = {
+    {CALL_EACH(CALL_LONG_NAME)}, {CALL_EACH(CALL_SHORT_NAME)}};

@@ -152,7 +152,7 @@ struct gasnet_hg_thread {
     struct gasnet_hg_thread *next; /* all threads, ever */
     struct gasnet_hg_thread *idle; /* those without a thread */
     volatile sig_atomic_t inside;  /* calls of NA that this thread is in */
-    unsigned handlers;             /* handlers that it runs */
+    unsigned handlers;             /* debug: handlers that it runs */
     bool held;                     /* it is in a no-interrupt section */
     uint64_t held_since;           /* debug, in ns */
     gasnet_hsl_t *innermost;       /* debug: the lock that it took last */
@@ -282,11 +282,15 @@ void gasnet_hg_end_handler(struct gasnet_hg_thread *self, unsigned handler);
 
 /* ---- call ---- */
 
-/* Call a handler with its token, unless the message is short with the payload,
- * and with `nargs` arguments, at most 16. */
-void gasnet_hg_call_handler(void (*function)(void), gasnet_token_t token,
-    bool is_short, void *payload, size_t nbytes, unsigned nargs,
-    const gasnet_handlerarg_t *args);
+#define GASNET_HG_MAX_ARGS 16
+
+/* Call a handler with its token, the payload unless the message is short, and
+ * the arguments. In the order of a handler's own, so that little moves. */
+typedef void (*gasnet_hg_call_t)(gasnet_token_t token, void *payload,
+    size_t nbytes, void (*function)(void), const gasnet_handlerarg_t *args);
+
+/* By whether the message is short, and the number of arguments. */
+extern const gasnet_hg_call_t gasnet_hg_calls[2][GASNET_HG_MAX_ARGS + 1];
 
 /* ---- am ---- */
 

@@ -234,10 +234,12 @@ void gasnet_hg_begin_handler(struct gasnet_hg_thread *self)
 {
     if (self->innermost != NULL)
         gasnet_hg_fatal("a handler begins while a lock is held");
+    self->handlers++;
 }
 
 void gasnet_hg_end_handler(struct gasnet_hg_thread *self, unsigned handler)
 {
+    self->handlers--;
     if (self->innermost != NULL)
         gasnet_hg_fatal("handler %u leaves while it holds the lock at %p",
             handler, (void *) self->innermost);

@@ -111,8 +111,8 @@ static const struct {
     {"get_nb", steps_get_nb, 73}, {"its wait_syncnb", steps_wait_syncnb, 93},
     {"put_nbi", steps_put_nbi, 100},
     {"its wait_syncnbi", steps_wait_syncnbi, 100},
-    {"request", steps_request, 117}, {"receive a reply", steps_poll, 203},
-    {"receive a request and reply", steps_poll, 300}};
+    {"request", steps_request, 116}, {"receive a reply", steps_poll, 171},
+    {"receive a request and reply", steps_poll, 267}};
 
 static unsigned steps_least[STEPS_CASES], steps_least_na[STEPS_CASES];
 
