@@ -858,18 +858,22 @@ static na_return_t na_mpi_job_watch(struct na_mpi_class *self)
 }
 
 /* The process ends. MPI_Finalize waits for the other processes of the job, so a
- * process that failed exits without calling it: MPI then ends the job. */
+ * process that failed ends the job instead: its status is that of mpirun. An
+ * end without a call would leave mpirun the choice between its status and the
+ * signal that ends the others. */
 static void na_mpi_job_end(int status)
 {
     int finalized = 0;
 
-    if (status != 0 || getpid() != atomic_load(&na_mpi_job.pid))
+    if (getpid() != atomic_load(&na_mpi_job.pid))
         return;
-    na_mpi_port_end(); /* its threads need the lock */
-    na_mpi_lock();     /* never released: no thread calls MPI any more */
     (void) MPI_Finalized(&finalized);
     if (finalized)
         return;
+    if (status != 0)
+        (void) MPI_Abort(MPI_COMM_WORLD, status);
+    na_mpi_port_end(); /* its threads need the lock */
+    na_mpi_lock();     /* never released: no thread calls MPI any more */
     na_mpi_job_name_open(HG_LOG_LEVEL_WARNING);
     na_mpi_job.ended = true;
     (void) MPI_Finalize();
