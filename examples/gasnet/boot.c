@@ -41,7 +41,10 @@
 #define BOOT_MS 60000u     /* default of GASNET_HG_BOOT_MS */
 #define BOOT_READ_MS 1000u /* how often a file is read again */
 #define BOOT_RETRY_MS 50u
-#define BOOT_STEP_MS 100u           /* one wait for progress */
+#define BOOT_STEP_MS 100u /* one wait for progress */
+/* A node may be stopped, or may compute for long. Its launcher notices its end
+ * at once. */
+#define BOOT_DEATH_MS 60000u
 #define BOOT_QUEUE_BYTES (2u << 20) /* for each node */
 #define BOOT_NODE_FDS 4u            /* descriptors that a peer takes */
 
@@ -773,6 +776,7 @@ static int boot_open(struct boot_run *run)
             (long) boot->size <= sysconf(_SC_NPROCESSORS_ONLN)
         ? NA_WAIT_SPIN
         : NA_WAIT_ADAPTIVE;
+    info.death_ms = BOOT_DEATH_MS;
     info.max_queue_bytes = (size_t) boot->size * BOOT_QUEUE_BYTES;
     boot->na_class = NA_Initialize_opt(run->listen, NA_TRUE, &info);
     if (boot->na_class == NULL)
