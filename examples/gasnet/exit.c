@@ -11,6 +11,11 @@
  * gets SIGQUIT after EXIT_GRACE_S, which is the time in which the nodes of a
  * job call gasnet_exit() one after the other.
  *
+ * Over MPI a node ends by exit(), also by a return from main(): then the
+ * transport calls MPI_Abort() with its code, which ends the job, or for 0
+ * MPI_Finalize(), which waits for the other nodes. So a peer that has left
+ * while this node runs has left with 0, and that is the code of the job.
+ *
  *     SIGQUIT                     gasnet_exit(1), unless the client catches it
  *     SIGINT, TERM, HUP, XCPU     SIGQUIT, unless they are ignored
  */
@@ -174,7 +179,15 @@ static void exit_flush(void)
             (void) NA_Trigger(boot->context, 0, UINT_MAX, NULL);
 }
 
-void gasnet_exit(int exitcode)
+bool gasnet_hg_is_mpi(void)
+{
+    return gasnet_hg.boot.na_class != NULL &&
+        strcmp(NA_Get_class_name(gasnet_hg.boot.na_class), "mpi") == 0;
+}
+
+/* Be the thread that ends the process, or return false: it is that already, or
+ * stop: another one is. */
+static bool exit_begin(int exitcode)
 {
     /* A signal handler must not wait for memory, or for exit_lock. */
     static _Thread_local struct gasnet_hg_thread unknown;
@@ -183,26 +196,57 @@ void gasnet_exit(int exitcode)
     if (self == NULL)
         self = &unknown;
     if (!atomic_compare_exchange_strong(&exit_by, &nobody, self)) {
-        if (nobody == self) /* a function that exit() runs has called it */
-            _exit(exit_code);
+        if (nobody == self)
+            return false;
         for (;;)
             (void) pause();
     }
     exit_code = exitcode & 0xff;
+    if (atomic_load(&exit_timed) && gasnet_hg_is_mpi())
+        exit_code = 0;
     exit_limit_time();
     (void) fflush(NULL);
     atomic_store(&gasnet_hg.closing, true);
+    return true;
+}
+
+/* Close NA, if no thread is inside it. MPI_Abort() needs no closing. */
+static bool exit_close(void)
+{
+    const struct gasnet_hg_thread *self = atomic_load(&exit_by);
+
+    if (exit_code != 0 && gasnet_hg_is_mpi())
+        return false;
     if (!gasnet_hg.started || self->inside != 0 || !exit_others_left(self))
-        _exit(exit_code);
-    /* mpirun takes an end without MPI_Finalize for a failure. */
-    if (gasnet_hg.threaded &&
-        strcmp(NA_Get_class_name(gasnet_hg.boot.na_class), "mpi") != 0)
+        return false;
+    if (gasnet_hg_is_mpi()) { /* the segments stay: see job_alloc() */
+        gasnet_boot_stop(&gasnet_hg.boot);
+    } else if (gasnet_hg.threaded) {
         exit_flush();
-    else {
+    } else {
         gasnet_hg_detach();
         gasnet_boot_stop(&gasnet_hg.boot);
     }
+    return true;
+}
+
+void gasnet_exit(int exitcode)
+{
+    bool is_mpi = gasnet_hg_is_mpi();
+
+    if (!exit_begin(exitcode)) /* a function that exit() runs has called it */
+        _exit(exit_code);
+    if (!exit_close() && !is_mpi)
+        _exit(exit_code);
     exit(exit_code);
+}
+
+/* Over MPI: a node that calls exit() tells its peers, too. */
+static void exit_on_return(int status, void *arg)
+{
+    (void) arg;
+    if (exit_begin(status))
+        (void) exit_close();
 }
 
 /* ---- Signals ---- */
@@ -287,6 +331,9 @@ int gasnet_hg_watch_peers(void)
 {
     static char nothing[1];
     gasnet_node_t i;
+
+    if (gasnet_hg_is_mpi() && on_exit(exit_on_return, NULL) != 0)
+        return GASNET_ERR_RESOURCE;
 
     for (i = 0; i < gasnet_hg_size; i++) {
         na_return_t ret = i == gasnet_hg_rank

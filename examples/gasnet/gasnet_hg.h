@@ -221,6 +221,9 @@ void gasnet_hg_lost(gasnet_node_t node);
  * the exit code of the job is that of the lost node. */
 void gasnet_hg_wait_for_end(void) __attribute__((noreturn));
 
+/* The nodes use MPI alone. */
+bool gasnet_hg_is_mpi(void);
+
 /* job: unmap and free what gasnet_attach() has made. */
 void gasnet_hg_detach(void);
 

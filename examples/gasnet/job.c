@@ -251,6 +251,19 @@ static bool job_is_usable(void *base, uintptr_t size)
         msync(base, size, MS_ASYNC) == 0;
 }
 
+/* Over MPI gasnet_exit() closes NA while other threads may use the segment, and
+ * NA frees what it has allocated. No peer maps it there. */
+static void *job_alloc(size_t size)
+{
+    void *memory;
+
+    if (!gasnet_hg_is_mpi())
+        return NA_Mem_alloc(gasnet_hg.boot.na_class, size);
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
 /* Make page and segment, and fill in the card. *start_p is the memory that
  * peers reach. */
 static int job_make_segment(
@@ -260,8 +273,7 @@ static int job_make_segment(
     bool alone = given || gasnet_hg.whole;
     char *memory = size > SIZE_MAX - GASNET_PAGESIZE && !alone
         ? NULL
-        : (char *) NA_Mem_alloc(
-              gasnet_hg.boot.na_class, GASNET_PAGESIZE + (alone ? 0 : size));
+        : (char *) job_alloc(GASNET_PAGESIZE + (alone ? 0 : size));
 
     if (memory == NULL)
         return job_fail("gasnet_attach: the segment", NA_NOMEM);
