@@ -10206,10 +10206,10 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  * A ring is a control block and a power of two of bytes, both in memory that
  * two processes map. Positions are counts of bytes since the start and never
  * wrap; the position in the ring is the count modulo its size. A record is a
- * header of 8 bytes and a payload, padded to 8 bytes. It never wraps: a SKIP
- * record fills the rest before the end. The first `extra` bytes of a payload
- * are not the caller's: the tag of a message, unless that is 0, or the header
- * of a frame.
+ * header of 8 bytes and a payload, padded to lines of 64 bytes. It never wraps:
+ * a SKIP record stands for the rest before the end. The first `extra` bytes of
+ * a payload are not the caller's: the tag of a message, unless that is 0, or
+ * the header of a frame.
  *
  *     0        4      5       6        7       8
  *     +--------+------+-------+--------+-------+---------+-----+
@@ -10221,13 +10221,22 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  *     | free     |record|record  |SKIP  |     | free             |
  *     +----------+------+--------+------+-----+------------------+
  *
- * Only the producer writes `tail`, only the consumer writes `head`. Each keeps
- * its own count in private memory, publishes it, and never reads it back. It
- * checks the other side's count before use. A header is read once, into private
- * memory. So whatever the other side writes, and at any time, this side
- * accesses nothing outside the ring, and returns NA_PROTOCOL_ERROR when it
- * finds something invalid. Readers must not trust the payload: they copy it
- * before they check it.
+ * The header is the word that publishes a record. The consumer polls it: 0
+ * means that there is no record yet. The first word of each free line is 0,
+ * since the memory was zeroed, and the consumer clears the lines of a record
+ * before it publishes its head. So a small message moves between two cores as
+ * one or two lines, and the line that the consumer polls is written last and in
+ * one burst: the header after the rest of its line, and that after the lines
+ * behind it.
+ *
+ * Only the consumer writes `head`. Each side keeps its own count in private
+ * memory and never reads it back. The producer checks the consumer's head
+ * before use; the consumer checks each header against the ring. A header is
+ * read once, into private memory. So whatever the other side writes, and at any
+ * time, this side accesses nothing outside the ring, and returns
+ * NA_PROTOCOL_ERROR when it finds something invalid. Readers must not trust the
+ * payload: they copy it before they check it. A producer that overwrites
+ * records only damages what it sends itself.
  *
  * The consumer publishes its head only after a quarter of the ring, or when
  * na_sm_in_publish is called. An empty ring has at least three quarters free as
@@ -10236,10 +10245,11 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
  * consumer that has published its head clears `starved` and, if it was set,
  * notifies the producer.
  *
- * Memory order: publishing (a tail, a head, `starved`) and reading what was
- * published are sequentially consistent, so that users of a ring can rely on
- * "published before checked". (Fences would be enough, but thread sanitizers do
- * not support them.)
+ * Memory order: a header is stored with release, and a fence follows; the head
+ * and `starved` are stored, and all of them are read, in a sequentially
+ * consistent order. So users of a ring can rely on "published before checked".
+ * The fence delays only what the producer does next, where an exchange would
+ * delay the record, too.
  *
  * Locking: none. A side of a ring belongs to one thread at a time.
  *
@@ -10249,7 +10259,9 @@ HG_PRIVATE const struct na_plugin *na_self_table(void)
 #if HG_ENABLE_SM
 
 #define NA_SM_RING_LINE 64  /* bytes that move together between cores */
-#define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
+#define NA_SM_RING_HEADER 8 /* bytes in front of a payload */
+/* Bytes of a payload in the line of its header. */
+#define NA_SM_RING_FIRST (NA_SM_RING_LINE - NA_SM_RING_HEADER)
 /* Maximum of the other side's memories in use at a time. */
 #define NA_SM_HAZARDS 8
 
@@ -10264,7 +10276,6 @@ enum na_sm_kind {
 /* The words of one direction, on separate cache lines except for rarely used
  * ones. */
 struct na_sm_control {
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
     /* The producing side has closed the connection: it ignores hazards that the
@@ -10292,6 +10303,7 @@ struct na_sm_out {
     struct na_sm_control *control;
     unsigned char *data;
     uint32_t size;
+    uint32_t skip; /* bytes in front of the reserved record, not yet skipped */
     uint64_t tail; /* own count */
     uint64_t head; /* the consumer's count when last read */
 };
@@ -10299,11 +10311,10 @@ struct na_sm_out {
 /* The consumer's side. */
 struct na_sm_in {
     struct na_sm_control *control;
-    const unsigned char *data;
+    unsigned char *data;
     uint32_t size;
     uint64_t head;      /* own count */
     uint64_t published; /* published part of head */
-    uint64_t tail;      /* the producer's count when last read */
 };
 
 /* Initialize one side; the memory is zeroed. `size` is a power of two from 4
@@ -10311,7 +10322,7 @@ struct na_sm_in {
 HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size);
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
-    struct na_sm_control *control, const void *data, uint32_t size);
+    struct na_sm_control *control, void *data, uint32_t size);
 
 /* The largest payload of a ring of that size. */
 static inline uint32_t na_sm_ring_max(uint32_t size)
@@ -10320,9 +10331,10 @@ static inline uint32_t na_sm_ring_max(uint32_t size)
 }
 
 /* Reserve a record with `size` bytes of payload, at most na_sm_ring_max;
- * returns its address. NA_AGAIN: no space now, and `starved` is set, so that
- * the consumer will notify; NA_PROTOCOL_ERROR: the consumer's head is
- * invalid. */
+ * returns the payload's address. Its first NA_SM_RING_FIRST bytes, or all if it
+ * has fewer, are best written last. NA_AGAIN: no space now, and `starved` is
+ * set, so that the consumer will notify; NA_PROTOCOL_ERROR: the consumer's head
+ * is invalid. */
 HG_PRIVATE na_return_t na_sm_out_reserve(
     struct na_sm_out *out, uint32_t size, unsigned char **payload_p);
 
@@ -10343,10 +10355,18 @@ HG_PRIVATE bool na_sm_in_take(
 /* Publish the head; returns true as na_sm_in_take does. */
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 
+/* The word that the consumer polls. */
+static inline const _Atomic uint64_t *na_sm_in_word(const struct na_sm_in *in)
+{
+    const void *at = in->data + (in->head & (in->size - 1));
+
+    return (const _Atomic uint64_t *) at;
+}
+
 /* Whether there is a record to read, valid or not. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
-    return atomic_load(&in->control->tail) != in->head;
+    return atomic_load(na_sm_in_word(in)) != 0;
 }
 
 #endif
@@ -10363,9 +10383,19 @@ static inline bool na_sm_in_has(const struct na_sm_in *in)
 
 static uint32_t na_sm_ring_span(uint32_t size)
 {
-    return (size + 2 * NA_SM_RING_HEADER - 1) &
-        ~(uint32_t) (NA_SM_RING_HEADER - 1);
+    return (size + NA_SM_RING_HEADER + NA_SM_RING_LINE - 1) &
+        ~(uint32_t) (NA_SM_RING_LINE - 1);
 }
+
+/* Publish a header. Thread sanitizers do not know fences: there, the store is
+ * sequentially consistent, and the fence is none. */
+#if defined(__SANITIZE_THREAD__)
+#define NA_SM_RING_RELEASE memory_order_seq_cst
+#define na_sm_ring_fence() ((void) 0)
+#else
+#define NA_SM_RING_RELEASE memory_order_release
+#define na_sm_ring_fence() atomic_thread_fence(memory_order_seq_cst)
+#endif
 
 static void na_sm_ring_write(
     unsigned char *at, const struct na_sm_record *record)
@@ -10374,16 +10404,7 @@ static void na_sm_ring_write(
 
     memcpy(&word, record, sizeof(word));
     atomic_store_explicit(
-        (_Atomic uint64_t *) (void *) at, word, memory_order_relaxed);
-}
-
-static void na_sm_ring_read(
-    const unsigned char *at, struct na_sm_record *record)
-{
-    uint64_t word = atomic_load_explicit(
-        (const _Atomic uint64_t *) (const void *) at, memory_order_relaxed);
-
-    memcpy(record, &word, sizeof(*record));
+        (_Atomic uint64_t *) (void *) at, word, NA_SM_RING_RELEASE);
 }
 
 /* ---- The producer ---- */
@@ -10392,10 +10413,11 @@ HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size)
 {
     assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
     out->control = control;
     out->data = (unsigned char *) data;
     out->size = size;
+    out->skip = 0;
     out->tail = 0;
     out->head = 0;
 }
@@ -10406,7 +10428,7 @@ static bool na_sm_out_look(struct na_sm_out *out)
     uint64_t head = atomic_load(&out->control->head);
 
     if (out->tail - head > out->size || head - out->head > out->size ||
-        head % NA_SM_RING_HEADER != 0)
+        head % NA_SM_RING_LINE != 0)
         return false;
     out->head = head;
     return true;
@@ -10441,18 +10463,12 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
     na_return_t ret;
 
     assert(size <= na_sm_ring_max(out->size));
-    assert(at % NA_SM_RING_HEADER == 0);
+    assert(at % NA_SM_RING_LINE == 0);
     ret = na_sm_out_check_free(out, (uint64_t) span + skip);
     if (ret != NA_SUCCESS)
         return ret;
-    if (skip > 0) { /* published along with the record behind it */
-        struct na_sm_record filler = {
-            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0};
-
-        na_sm_ring_write(out->data + at, &filler);
-        out->tail += skip;
-        at = 0;
-    }
+    out->skip = skip;
+    at = (at + skip) & (out->size - 1);
     *payload_p = out->data + at + NA_SM_RING_HEADER;
     return NA_SUCCESS;
 }
@@ -10460,42 +10476,35 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
 HG_PRIVATE void na_sm_out_commit(
     struct na_sm_out *out, const struct na_sm_record *record)
 {
-    uint32_t at = (uint32_t) (out->tail & (out->size - 1));
+    uint64_t tail = out->tail + out->skip;
+    uint32_t at = (uint32_t) (tail & (out->size - 1));
     uint32_t span = na_sm_ring_span(record->size);
 
     assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
-    assert(out->tail - out->head + span <= out->size);
+    assert(tail - out->head + span <= out->size);
     na_sm_ring_write(out->data + at, record);
-    out->tail += span;
-    atomic_store(&out->control->tail, out->tail);
+    if (HG_UNLIKELY(out->skip > 0)) { /* published after the record behind it */
+        struct na_sm_record filler = {
+            out->skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0};
+
+        na_sm_ring_write(out->data + (out->size - out->skip), &filler);
+    }
+    na_sm_ring_fence();
+    out->tail = tail + span;
 }
 
 /* ---- The consumer ---- */
 
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
-    struct na_sm_control *control, const void *data, uint32_t size)
+    struct na_sm_control *control, void *data, uint32_t size)
 {
     assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
     in->control = control;
-    in->data = (const unsigned char *) data;
+    in->data = (unsigned char *) data;
     in->size = size;
     in->head = 0;
     in->published = 0;
-    in->tail = 0;
-}
-
-/* Read the producer's tail. */
-static na_return_t na_sm_in_look(struct na_sm_in *in)
-{
-    uint64_t tail = atomic_load(&in->control->tail);
-
-    if (tail == in->head)
-        return NA_AGAIN;
-    if (tail - in->head > in->size || tail % NA_SM_RING_HEADER != 0)
-        return NA_PROTOCOL_ERROR;
-    in->tail = tail;
-    return NA_SUCCESS;
 }
 
 /* Whether the header read at `at` describes a valid record. */
@@ -10504,12 +10513,22 @@ static bool na_sm_in_fits(
 {
     if (record->kind >= NA_SM_KIND_MAX)
         return false;
-    if (record->kind == NA_SM_SKIP) /* fills the rest of the ring */
-        return record->size == in->size - at - NA_SM_RING_HEADER &&
-            record->size < in->tail - in->head;
+    if (record->kind == NA_SM_SKIP) /* stands for the rest of the ring */
+        return record->size == in->size - at - NA_SM_RING_HEADER;
     return record->size <= na_sm_ring_max(in->size) &&
-        na_sm_ring_span(record->size) <= in->size - at &&
-        na_sm_ring_span(record->size) <= in->tail - in->head;
+        na_sm_ring_span(record->size) <= in->size - at;
+}
+
+/* Clear the first words of the lines of a record, and go behind it. */
+static void na_sm_in_clear(struct na_sm_in *in, uint32_t lines, uint32_t span)
+{
+    unsigned char *at = in->data + (in->head & (in->size - 1));
+    unsigned char *end = at + lines;
+
+    for (; at != end; at += NA_SM_RING_LINE)
+        atomic_store_explicit(
+            (_Atomic uint64_t *) (void *) at, 0, memory_order_relaxed);
+    in->head += span;
 }
 
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
@@ -10519,22 +10538,23 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 
     for (skips = 0; skips < 2; skips++) {
         uint32_t at = (uint32_t) (in->head & (in->size - 1));
+        uint64_t word = atomic_load(na_sm_in_word(in));
 
-        if (in->head == in->tail) {
-            na_return_t ret = na_sm_in_look(in);
-
-            if (ret != NA_SUCCESS)
-                return ret;
-        }
-        assert(in->tail - in->head >= NA_SM_RING_HEADER);
-        na_sm_ring_read(in->data + at, record_p);
+        if (word == 0)
+            return NA_AGAIN;
+        memcpy(record_p, &word, sizeof(*record_p));
         if (!na_sm_in_fits(in, at, record_p))
             return NA_PROTOCOL_ERROR;
-        if (record_p->kind != NA_SM_SKIP) {
+        if (HG_LIKELY(record_p->kind != NA_SM_SKIP)) {
+            uint32_t next = at + na_sm_ring_span(record_p->size);
+
+            /* Fetched together, not one after the other. */
+            __builtin_prefetch(in->data + at + NA_SM_RING_LINE);
+            __builtin_prefetch(in->data + (next & (in->size - 1)));
             *payload_p = in->data + at + NA_SM_RING_HEADER;
             return NA_SUCCESS;
         }
-        in->head += in->size - at;
+        na_sm_in_clear(in, NA_SM_RING_LINE, in->size - at);
     }
     return NA_PROTOCOL_ERROR; /* two SKIP records in a row are invalid */
 }
@@ -10542,8 +10562,9 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record)
 {
-    in->head += na_sm_ring_span(record->size);
-    assert(in->tail - in->head <= in->size);
+    uint32_t span = na_sm_ring_span(record->size);
+
+    na_sm_in_clear(in, span, span);
     if (in->head - in->published < in->size / NA_SM_RING_LAZY)
         return false;
     return na_sm_in_publish(in);
@@ -11390,7 +11411,7 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd);
 
 HG_PRIVATE void na_sm_bell_ring(int bell);
 
-#define NA_SM_VERSION 5
+#define NA_SM_VERSION 6
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 /* Begins the name of a class that does not listen. */
@@ -13386,30 +13407,46 @@ static void na_sm_flow_notify(struct na_sm_addr *addr)
     na_sm_flow_ring(addr);
 }
 
+/* Copy a segment, the bytes that may lie in the line of the header last. */
+static void na_sm_flow_copy(
+    unsigned char *at, const unsigned char *from, size_t size)
+{
+    if (size > NA_SM_RING_FIRST) {
+        memcpy(at + NA_SM_RING_FIRST, from + NA_SM_RING_FIRST,
+            size - NA_SM_RING_FIRST);
+        memcpy(at, from, NA_SM_RING_FIRST);
+    } else if (size > 0) {
+        memcpy(at, from, size);
+    }
+}
+
 /* Write a record with its extra bytes and segments. NA_AGAIN: there is no
  * space, and `full` is set; NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     const struct na_sm_record *record, const void *extra,
     const struct na_segment *segments, na_size_t count)
 {
-    unsigned char *at;
+    unsigned char *start, *at;
     na_size_t i;
     na_return_t ret;
 
     assert(addr->shared != NULL);
-    ret = na_sm_out_reserve(&addr->out, record->size, &at);
+    ret = na_sm_out_reserve(&addr->out, record->size, &start);
     if (ret != NA_SUCCESS) {
         addr->full = true;
         return ret;
     }
-    if (record->extra > 0)
-        memcpy(at, extra, record->extra);
-    at += record->extra;
-    for (i = 0; i < count; i++) {
-        if (segments[i].size > 0)
-            memcpy(at, segments[i].address, (size_t) segments[i].size);
-        at += segments[i].size;
+    /* Backwards: see ring.h. */
+    at = start + record->size;
+    for (i = count; i > 0; i--) {
+        const struct na_segment *segment = &segments[i - 1];
+
+        at -= segment->size;
+        na_sm_flow_copy(at, (const unsigned char *) segment->address,
+            (size_t) segment->size);
     }
+    if (record->extra > 0)
+        memcpy(start, extra, record->extra);
     na_sm_out_commit(&addr->out, record);
     na_sm_flow_notify(addr);
     return NA_SUCCESS;

@@ -41,30 +41,46 @@ static void na_sm_flow_notify(struct na_sm_addr *addr)
     na_sm_flow_ring(addr);
 }
 
+/* Copy a segment, the bytes that may lie in the line of the header last. */
+static void na_sm_flow_copy(
+    unsigned char *at, const unsigned char *from, size_t size)
+{
+    if (size > NA_SM_RING_FIRST) {
+        memcpy(at + NA_SM_RING_FIRST, from + NA_SM_RING_FIRST,
+            size - NA_SM_RING_FIRST);
+        memcpy(at, from, NA_SM_RING_FIRST);
+    } else if (size > 0) {
+        memcpy(at, from, size);
+    }
+}
+
 /* Write a record with its extra bytes and segments. NA_AGAIN: there is no
  * space, and `full` is set; NA_PROTOCOL_ERROR. */
 static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     const struct na_sm_record *record, const void *extra,
     const struct na_segment *segments, na_size_t count)
 {
-    unsigned char *at;
+    unsigned char *start, *at;
     na_size_t i;
     na_return_t ret;
 
     assert(addr->shared != NULL);
-    ret = na_sm_out_reserve(&addr->out, record->size, &at);
+    ret = na_sm_out_reserve(&addr->out, record->size, &start);
     if (ret != NA_SUCCESS) {
         addr->full = true;
         return ret;
     }
-    if (record->extra > 0)
-        memcpy(at, extra, record->extra);
-    at += record->extra;
-    for (i = 0; i < count; i++) {
-        if (segments[i].size > 0)
-            memcpy(at, segments[i].address, (size_t) segments[i].size);
-        at += segments[i].size;
+    /* Backwards: see ring.h. */
+    at = start + record->size;
+    for (i = count; i > 0; i--) {
+        const struct na_segment *segment = &segments[i - 1];
+
+        at -= segment->size;
+        na_sm_flow_copy(at, (const unsigned char *) segment->address,
+            (size_t) segment->size);
     }
+    if (record->extra > 0)
+        memcpy(start, extra, record->extra);
     na_sm_out_commit(&addr->out, record);
     na_sm_flow_notify(addr);
     return NA_SUCCESS;

@@ -11,9 +11,19 @@
 
 static uint32_t na_sm_ring_span(uint32_t size)
 {
-    return (size + 2 * NA_SM_RING_HEADER - 1) &
-        ~(uint32_t) (NA_SM_RING_HEADER - 1);
+    return (size + NA_SM_RING_HEADER + NA_SM_RING_LINE - 1) &
+        ~(uint32_t) (NA_SM_RING_LINE - 1);
 }
+
+/* Publish a header. Thread sanitizers do not know fences: there, the store is
+ * sequentially consistent, and the fence is none. */
+#if defined(__SANITIZE_THREAD__)
+#define NA_SM_RING_RELEASE memory_order_seq_cst
+#define na_sm_ring_fence() ((void) 0)
+#else
+#define NA_SM_RING_RELEASE memory_order_release
+#define na_sm_ring_fence() atomic_thread_fence(memory_order_seq_cst)
+#endif
 
 static void na_sm_ring_write(
     unsigned char *at, const struct na_sm_record *record)
@@ -22,16 +32,7 @@ static void na_sm_ring_write(
 
     memcpy(&word, record, sizeof(word));
     atomic_store_explicit(
-        (_Atomic uint64_t *) (void *) at, word, memory_order_relaxed);
-}
-
-static void na_sm_ring_read(
-    const unsigned char *at, struct na_sm_record *record)
-{
-    uint64_t word = atomic_load_explicit(
-        (const _Atomic uint64_t *) (const void *) at, memory_order_relaxed);
-
-    memcpy(record, &word, sizeof(*record));
+        (_Atomic uint64_t *) (void *) at, word, NA_SM_RING_RELEASE);
 }
 
 /* ---- The producer ---- */
@@ -40,10 +41,11 @@ HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size)
 {
     assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
     out->control = control;
     out->data = (unsigned char *) data;
     out->size = size;
+    out->skip = 0;
     out->tail = 0;
     out->head = 0;
 }
@@ -54,7 +56,7 @@ static bool na_sm_out_look(struct na_sm_out *out)
     uint64_t head = atomic_load(&out->control->head);
 
     if (out->tail - head > out->size || head - out->head > out->size ||
-        head % NA_SM_RING_HEADER != 0)
+        head % NA_SM_RING_LINE != 0)
         return false;
     out->head = head;
     return true;
@@ -89,18 +91,12 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
     na_return_t ret;
 
     assert(size <= na_sm_ring_max(out->size));
-    assert(at % NA_SM_RING_HEADER == 0);
+    assert(at % NA_SM_RING_LINE == 0);
     ret = na_sm_out_check_free(out, (uint64_t) span + skip);
     if (ret != NA_SUCCESS)
         return ret;
-    if (skip > 0) { /* published along with the record behind it */
-        struct na_sm_record filler = {
-            skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0};
-
-        na_sm_ring_write(out->data + at, &filler);
-        out->tail += skip;
-        at = 0;
-    }
+    out->skip = skip;
+    at = (at + skip) & (out->size - 1);
     *payload_p = out->data + at + NA_SM_RING_HEADER;
     return NA_SUCCESS;
 }
@@ -108,42 +104,35 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
 HG_PRIVATE void na_sm_out_commit(
     struct na_sm_out *out, const struct na_sm_record *record)
 {
-    uint32_t at = (uint32_t) (out->tail & (out->size - 1));
+    uint64_t tail = out->tail + out->skip;
+    uint32_t at = (uint32_t) (tail & (out->size - 1));
     uint32_t span = na_sm_ring_span(record->size);
 
     assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
-    assert(out->tail - out->head + span <= out->size);
+    assert(tail - out->head + span <= out->size);
     na_sm_ring_write(out->data + at, record);
-    out->tail += span;
-    atomic_store(&out->control->tail, out->tail);
+    if (HG_UNLIKELY(out->skip > 0)) { /* published after the record behind it */
+        struct na_sm_record filler = {
+            out->skip - NA_SM_RING_HEADER, NA_SM_SKIP, 0, 0, 0};
+
+        na_sm_ring_write(out->data + (out->size - out->skip), &filler);
+    }
+    na_sm_ring_fence();
+    out->tail = tail + span;
 }
 
 /* ---- The consumer ---- */
 
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
-    struct na_sm_control *control, const void *data, uint32_t size)
+    struct na_sm_control *control, void *data, uint32_t size)
 {
     assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_HEADER == 0);
+    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
     in->control = control;
-    in->data = (const unsigned char *) data;
+    in->data = (unsigned char *) data;
     in->size = size;
     in->head = 0;
     in->published = 0;
-    in->tail = 0;
-}
-
-/* Read the producer's tail. */
-static na_return_t na_sm_in_look(struct na_sm_in *in)
-{
-    uint64_t tail = atomic_load(&in->control->tail);
-
-    if (tail == in->head)
-        return NA_AGAIN;
-    if (tail - in->head > in->size || tail % NA_SM_RING_HEADER != 0)
-        return NA_PROTOCOL_ERROR;
-    in->tail = tail;
-    return NA_SUCCESS;
 }
 
 /* Whether the header read at `at` describes a valid record. */
@@ -152,12 +141,22 @@ static bool na_sm_in_fits(
 {
     if (record->kind >= NA_SM_KIND_MAX)
         return false;
-    if (record->kind == NA_SM_SKIP) /* fills the rest of the ring */
-        return record->size == in->size - at - NA_SM_RING_HEADER &&
-            record->size < in->tail - in->head;
+    if (record->kind == NA_SM_SKIP) /* stands for the rest of the ring */
+        return record->size == in->size - at - NA_SM_RING_HEADER;
     return record->size <= na_sm_ring_max(in->size) &&
-        na_sm_ring_span(record->size) <= in->size - at &&
-        na_sm_ring_span(record->size) <= in->tail - in->head;
+        na_sm_ring_span(record->size) <= in->size - at;
+}
+
+/* Clear the first words of the lines of a record, and go behind it. */
+static void na_sm_in_clear(struct na_sm_in *in, uint32_t lines, uint32_t span)
+{
+    unsigned char *at = in->data + (in->head & (in->size - 1));
+    unsigned char *end = at + lines;
+
+    for (; at != end; at += NA_SM_RING_LINE)
+        atomic_store_explicit(
+            (_Atomic uint64_t *) (void *) at, 0, memory_order_relaxed);
+    in->head += span;
 }
 
 HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
@@ -167,22 +166,23 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 
     for (skips = 0; skips < 2; skips++) {
         uint32_t at = (uint32_t) (in->head & (in->size - 1));
+        uint64_t word = atomic_load(na_sm_in_word(in));
 
-        if (in->head == in->tail) {
-            na_return_t ret = na_sm_in_look(in);
-
-            if (ret != NA_SUCCESS)
-                return ret;
-        }
-        assert(in->tail - in->head >= NA_SM_RING_HEADER);
-        na_sm_ring_read(in->data + at, record_p);
+        if (word == 0)
+            return NA_AGAIN;
+        memcpy(record_p, &word, sizeof(*record_p));
         if (!na_sm_in_fits(in, at, record_p))
             return NA_PROTOCOL_ERROR;
-        if (record_p->kind != NA_SM_SKIP) {
+        if (HG_LIKELY(record_p->kind != NA_SM_SKIP)) {
+            uint32_t next = at + na_sm_ring_span(record_p->size);
+
+            /* Fetched together, not one after the other. */
+            __builtin_prefetch(in->data + at + NA_SM_RING_LINE);
+            __builtin_prefetch(in->data + (next & (in->size - 1)));
             *payload_p = in->data + at + NA_SM_RING_HEADER;
             return NA_SUCCESS;
         }
-        in->head += in->size - at;
+        na_sm_in_clear(in, NA_SM_RING_LINE, in->size - at);
     }
     return NA_PROTOCOL_ERROR; /* two SKIP records in a row are invalid */
 }
@@ -190,8 +190,9 @@ HG_PRIVATE na_return_t na_sm_in_peek(struct na_sm_in *in,
 HG_PRIVATE bool na_sm_in_take(
     struct na_sm_in *in, const struct na_sm_record *record)
 {
-    in->head += na_sm_ring_span(record->size);
-    assert(in->tail - in->head <= in->size);
+    uint32_t span = na_sm_ring_span(record->size);
+
+    na_sm_in_clear(in, span, span);
     if (in->head - in->published < in->size / NA_SM_RING_LAZY)
         return false;
     return na_sm_in_publish(in);

@@ -6,10 +6,10 @@
  * A ring is a control block and a power of two of bytes, both in memory that
  * two processes map. Positions are counts of bytes since the start and never
  * wrap; the position in the ring is the count modulo its size. A record is a
- * header of 8 bytes and a payload, padded to 8 bytes. It never wraps: a SKIP
- * record fills the rest before the end. The first `extra` bytes of a payload
- * are not the caller's: the tag of a message, unless that is 0, or the header
- * of a frame.
+ * header of 8 bytes and a payload, padded to lines of 64 bytes. It never wraps:
+ * a SKIP record stands for the rest before the end. The first `extra` bytes of
+ * a payload are not the caller's: the tag of a message, unless that is 0, or
+ * the header of a frame.
  *
  *     0        4      5       6        7       8
  *     +--------+------+-------+--------+-------+---------+-----+
@@ -21,13 +21,22 @@
  *     | free     |record|record  |SKIP  |     | free             |
  *     +----------+------+--------+------+-----+------------------+
  *
- * Only the producer writes `tail`, only the consumer writes `head`. Each keeps
- * its own count in private memory, publishes it, and never reads it back. It
- * checks the other side's count before use. A header is read once, into private
- * memory. So whatever the other side writes, and at any time, this side
- * accesses nothing outside the ring, and returns NA_PROTOCOL_ERROR when it
- * finds something invalid. Readers must not trust the payload: they copy it
- * before they check it.
+ * The header is the word that publishes a record. The consumer polls it: 0
+ * means that there is no record yet. The first word of each free line is 0,
+ * since the memory was zeroed, and the consumer clears the lines of a record
+ * before it publishes its head. So a small message moves between two cores as
+ * one or two lines, and the line that the consumer polls is written last and in
+ * one burst: the header after the rest of its line, and that after the lines
+ * behind it.
+ *
+ * Only the consumer writes `head`. Each side keeps its own count in private
+ * memory and never reads it back. The producer checks the consumer's head
+ * before use; the consumer checks each header against the ring. A header is
+ * read once, into private memory. So whatever the other side writes, and at any
+ * time, this side accesses nothing outside the ring, and returns
+ * NA_PROTOCOL_ERROR when it finds something invalid. Readers must not trust the
+ * payload: they copy it before they check it. A producer that overwrites
+ * records only damages what it sends itself.
  *
  * The consumer publishes its head only after a quarter of the ring, or when
  * na_sm_in_publish is called. An empty ring has at least three quarters free as
@@ -36,10 +45,11 @@
  * consumer that has published its head clears `starved` and, if it was set,
  * notifies the producer.
  *
- * Memory order: publishing (a tail, a head, `starved`) and reading what was
- * published are sequentially consistent, so that users of a ring can rely on
- * "published before checked". (Fences would be enough, but thread sanitizers do
- * not support them.)
+ * Memory order: a header is stored with release, and a fence follows; the head
+ * and `starved` are stored, and all of them are read, in a sequentially
+ * consistent order. So users of a ring can rely on "published before checked".
+ * The fence delays only what the producer does next, where an exchange would
+ * delay the record, too.
  *
  * Locking: none. A side of a ring belongs to one thread at a time.
  *
@@ -53,7 +63,9 @@
 #if HG_ENABLE_SM
 
 #define NA_SM_RING_LINE 64  /* bytes that move together between cores */
-#define NA_SM_RING_HEADER 8 /* bytes in front of a payload, and its unit */
+#define NA_SM_RING_HEADER 8 /* bytes in front of a payload */
+/* Bytes of a payload in the line of its header. */
+#define NA_SM_RING_FIRST (NA_SM_RING_LINE - NA_SM_RING_HEADER)
 /* Maximum of the other side's memories in use at a time. */
 #define NA_SM_HAZARDS 8
 
@@ -68,7 +80,6 @@ enum na_sm_kind {
 /* The words of one direction, on separate cache lines except for rarely used
  * ones. */
 struct na_sm_control {
-    _Alignas(NA_SM_RING_LINE) _Atomic uint64_t tail;
     _Alignas(NA_SM_RING_LINE) _Atomic uint64_t head;
     _Alignas(NA_SM_RING_LINE) _Atomic uint32_t starved;
     /* The producing side has closed the connection: it ignores hazards that the
@@ -96,6 +107,7 @@ struct na_sm_out {
     struct na_sm_control *control;
     unsigned char *data;
     uint32_t size;
+    uint32_t skip; /* bytes in front of the reserved record, not yet skipped */
     uint64_t tail; /* own count */
     uint64_t head; /* the consumer's count when last read */
 };
@@ -103,11 +115,10 @@ struct na_sm_out {
 /* The consumer's side. */
 struct na_sm_in {
     struct na_sm_control *control;
-    const unsigned char *data;
+    unsigned char *data;
     uint32_t size;
     uint64_t head;      /* own count */
     uint64_t published; /* published part of head */
-    uint64_t tail;      /* the producer's count when last read */
 };
 
 /* Initialize one side; the memory is zeroed. `size` is a power of two from 4
@@ -115,7 +126,7 @@ struct na_sm_in {
 HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size);
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
-    struct na_sm_control *control, const void *data, uint32_t size);
+    struct na_sm_control *control, void *data, uint32_t size);
 
 /* The largest payload of a ring of that size. */
 static inline uint32_t na_sm_ring_max(uint32_t size)
@@ -124,9 +135,10 @@ static inline uint32_t na_sm_ring_max(uint32_t size)
 }
 
 /* Reserve a record with `size` bytes of payload, at most na_sm_ring_max;
- * returns its address. NA_AGAIN: no space now, and `starved` is set, so that
- * the consumer will notify; NA_PROTOCOL_ERROR: the consumer's head is
- * invalid. */
+ * returns the payload's address. Its first NA_SM_RING_FIRST bytes, or all if it
+ * has fewer, are best written last. NA_AGAIN: no space now, and `starved` is
+ * set, so that the consumer will notify; NA_PROTOCOL_ERROR: the consumer's head
+ * is invalid. */
 HG_PRIVATE na_return_t na_sm_out_reserve(
     struct na_sm_out *out, uint32_t size, unsigned char **payload_p);
 
@@ -147,10 +159,18 @@ HG_PRIVATE bool na_sm_in_take(
 /* Publish the head; returns true as na_sm_in_take does. */
 HG_PRIVATE bool na_sm_in_publish(struct na_sm_in *in);
 
+/* The word that the consumer polls. */
+static inline const _Atomic uint64_t *na_sm_in_word(const struct na_sm_in *in)
+{
+    const void *at = in->data + (in->head & (in->size - 1));
+
+    return (const _Atomic uint64_t *) at;
+}
+
 /* Whether there is a record to read, valid or not. */
 static inline bool na_sm_in_has(const struct na_sm_in *in)
 {
-    return atomic_load(&in->control->tail) != in->head;
+    return atomic_load(na_sm_in_word(in)) != 0;
 }
 
 #endif

@@ -70,7 +70,7 @@ HG_PRIVATE bool na_sm_bell_is_one(int fd);
 
 HG_PRIVATE void na_sm_bell_ring(int bell);
 
-#define NA_SM_VERSION 5
+#define NA_SM_VERSION 6
 #define NA_SM_UIDS 16     /* users that a policy can name */
 #define NA_SM_NAME_MAX 64 /* of an abstract name */
 /* Begins the name of a class that does not listen. */

@@ -55,7 +55,7 @@ static const size_t sm_sizes[3] = {2097152, 4096, 266240};
 static inline void sm_head(unsigned char bytes[SM_PACKET_HEAD],
     unsigned char kind, uint64_t incarnation)
 {
-    static const unsigned char head[6] = {'H', 'G', 's', 'm', 5, 0};
+    static const unsigned char head[6] = {'H', 'G', 's', 'm', 6, 0};
     unsigned i;
 
     memset(bytes, 0, SM_PACKET_HEAD);

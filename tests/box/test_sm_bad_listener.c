@@ -193,7 +193,7 @@ HG_TEST(welcome_of_another_version_is_named)
     static const struct sm_packet old = {.at = 4, .value = 1, .longer = -20};
     struct conform_end caller;
 
-    hg_test_expect_log("has version 1 of the protocol, not 5");
+    hg_test_expect_log("has version 1 of the protocol, not 6");
     endpoint_open(&caller, "sm://", 1000);
     HG_CHECK_RET(
         listener_answer(&caller, &old, SM_WELCOME, 0), NA_PROTOCOL_ERROR);

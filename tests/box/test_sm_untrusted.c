@@ -537,7 +537,7 @@ HG_TEST(malformed_hello_is_refused)
     ssize_t got;
     size_t i;
 
-    hg_test_allow_log("has version 1 of the protocol, not 5");
+    hg_test_allow_log("has version 1 of the protocol, not 6");
     hg_test_allow_log("another size or is unsealed");
     untrusted_name(string);
     endpoint_open(&server, string, 1000);
@@ -659,7 +659,7 @@ HG_TEST(malformed_hellos_cannot_fill_the_log)
     unsigned i;
 
     hg_test_expect_log("is refused: it is not hg");
-    hg_test_expect_log("has version 1 of the protocol, not 5");
+    hg_test_expect_log("has version 1 of the protocol, not 6");
     untrusted_name(string);
     endpoint_open(&server, string, 1000);
     for (i = 1; i <= UNTRUSTED_FLOOD; i++)
@@ -667,7 +667,7 @@ HG_TEST(malformed_hellos_cannot_fill_the_log)
     HG_CHECK_EQ_INT(
         hg_test_log_count("is refused: it is not hg"), UNTRUSTED_LINES - 1);
     HG_CHECK_EQ_INT(
-        hg_test_log_count("has version 1 of the protocol, not 5"), 3);
+        hg_test_log_count("has version 1 of the protocol, not 6"), 3);
     conform_close(&server);
 }
 

@@ -23,7 +23,7 @@ static bool words_is_now(const char *function)
 
 static struct {
     struct na_sm_control control;
-    _Alignas(16) unsigned char data[WORDS_RING];
+    _Alignas(NA_SM_RING_LINE) unsigned char data[WORDS_RING];
     struct na_sm_in in;
     bool told; /* the producer must be notified of space */
 } words_ring;
@@ -60,7 +60,7 @@ HG_TEST(sm_full_ring_is_retried_or_its_writer_is_woken)
         na_sm_out_init(&out, &words_ring.control, words_ring.data, WORDS_RING);
         na_sm_in_init(
             &words_ring.in, &words_ring.control, words_ring.data, WORDS_RING);
-        for (i = 0; i < WORDS_RING / NA_SM_RING_HEADER; i++) {
+        for (i = 0; i < WORDS_RING / NA_SM_RING_LINE; i++) {
             HG_CHECK_OK(na_sm_out_reserve(&out, 0, &payload));
             na_sm_out_commit(&out, &record);
         }

@@ -304,6 +304,10 @@ static void hostile_spoil(struct na_sm_addr *addr, uint64_t *random)
             ? (size_t) (pick >> 16) % (2 * sizeof(struct na_sm_control) / 8)
             : (size_t) (pick >> 16) % (sizeof(*addr->shared) / 8);
 
+        if (pick % 8 == 1) /* where the next record begins */
+            place = (size_t) (addr->out.data - (unsigned char *) words) / 8 +
+                (size_t) (addr->out.tail % NA_SM_RING) / 8;
+
         atomic_store(&words[place], value);
         atomic_store(&hints[(pick >> 40) % (NA_SM_HINTS_SIZE / 8)], value);
     }
