@@ -34,6 +34,7 @@ gasnet_node_t gasnet_hg_rank, gasnet_hg_size = 1;
 size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
 const intptr_t *gasnet_hg_shifts;
 static intptr_t *job_shifts; /* the same array */
+static bool job_page_is_own; /* not NA's: it stays until the process ends */
 
 /* ---- Words ---- */
 
@@ -251,17 +252,19 @@ static bool job_is_usable(void *base, uintptr_t size)
         msync(base, size, MS_ASYNC) == 0;
 }
 
-/* Over MPI gasnet_exit() closes NA while other threads may use the segment, and
- * NA frees what it has allocated. No peer maps it there. */
+/* Get memory of NA, if peers may map it. A larger segment reserves no memory:
+ * it may be larger than the memory of this host. Over MPI gasnet_exit() closes
+ * NA, which frees its memory, while other threads may use the segment. */
 static void *job_alloc(size_t size)
 {
     void *memory;
 
-    if (!gasnet_hg_is_mpi())
+    if (size <= GASNET_HG_MAX_SEGMENT + GASNET_PAGESIZE && !gasnet_hg_is_mpi())
         return NA_Mem_alloc(gasnet_hg.boot.na_class, size);
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return memory != MAP_FAILED ? memory : NULL;
+    job_page_is_own = memory != MAP_FAILED;
+    return job_page_is_own ? memory : NULL;
 }
 
 /* Make page and segment, and fill in the card. *start_p is the memory that
@@ -402,7 +405,7 @@ void gasnet_hg_detach(void)
     }
     if (gasnet_hg.everything != NULL)
         (void) NA_Mem_handle_free(na_class, gasnet_hg.everything);
-    if (gasnet_hg.page != NULL)
+    if (gasnet_hg.page != NULL && !job_page_is_own)
         (void) NA_Mem_free(na_class, gasnet_hg.page);
 }
 

@@ -56,7 +56,7 @@ static void data_sparse(int argc, char *argv[])
 
     CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
     size = gasnet_mynode() == 0 ? 0
-        : gasnet_mynode() == 1  ? (uintptr_t) 8 << 30
+        : gasnet_mynode() == 1  ? (uintptr_t) 64 << 30
                                 : (uintptr_t) 1 << 30;
     CHECK(gasnet_attach(NULL, 0, size, 0) == GASNET_OK);
     data_segments =
