@@ -10387,8 +10387,8 @@ static uint32_t na_sm_ring_span(uint32_t size)
         ~(uint32_t) (NA_SM_RING_LINE - 1);
 }
 
-/* Publish a header. Thread sanitizers do not know fences: there, the store is
- * sequentially consistent, and the fence is none. */
+/* A header is published by a store with release, and a fence. Thread sanitizers
+ * do not know fences: for them the store is sequentially consistent instead. */
 #if defined(__SANITIZE_THREAD__)
 #define NA_SM_RING_RELEASE memory_order_seq_cst
 #define na_sm_ring_fence() ((void) 0)
@@ -13311,7 +13311,7 @@ HG_PRIVATE unsigned na_sm_conn_tick(struct na_sm_class *self, uint64_t now)
  * the last record; queued while the ring is full, delivered in order.
  *
  * No record is lost between a sender and a sleeping receiver. The sender
- * publishes the tail, then checks its bit in the receiver's hint page and sets
+ * publishes the record, then checks its bit in the receiver's hint page and sets
  * it, then checks whether the receiver sleeps and rings its bell. The receiver
  * publishes that it will sleep, then checks the rings whose bits are set; after
  * clearing a bit it checks the ring once more. Both sides publish before they

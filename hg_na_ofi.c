@@ -1463,7 +1463,8 @@ struct na_ofi_addr {
 struct na_ofi_mem {
     struct na_mem_handle base;
     struct fid_mr **mrs; /* for peers: one a segment; NULL: not registered */
-    /* The same keys for the other family; NULL: it is not open. */
+    /* For peers of the other family, with the same keys as `mrs`; NULL: that
+     * family is not open. */
     struct fid_mr **others;
     struct na_link link; /* class->mems */
     /* For own puts and gets; kept as long as the handle. */

@@ -293,7 +293,7 @@ extern size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
 /* Kinds of messages. */
 enum { GASNET_HG_SHORT, GASNET_HG_MEDIUM, GASNET_HG_LONG };
 
-/* What a message begins with: am.c. The library writes flags, returns and
+/* The header of a message: see am.c. The library writes flags, returns and
  * source. The arguments follow it, and GASNET_HG_PADDING zeros. */
 struct gasnet_hg_header {
     uint8_t kind, handler, nargs, flags;

@@ -398,7 +398,7 @@ static void perf_bandwidth(const char *name, void (*run)(int), void (*na)(int))
     (void) fflush(stdout);
 }
 
-/* What is measured moves data. */
+/* Check that the operations that are measured move the data. */
 static void perf_verify(void)
 {
     static const size_t sizes[] = {8, 4096, 1 << 20, 8 * PERF_MANY};

@@ -386,7 +386,8 @@ static bool netmod_is_free(const struct netmod_link *link)
 static int netmod_send(struct netmod_link *link, MPID_Request *sreq,
     struct na_segment pieces[NETMOD_PIECES], unsigned count)
 {
-    bool first = netmod_is_free(link); /* of what its handler sends, too */
+    /* If it waits, it comes before what its OnDataAvail has sent. */
+    bool first = netmod_is_free(link);
     unsigned sent = 0;
 
     while (first && netmod_write(link, pieces, count, &sent)) {
@@ -836,8 +837,9 @@ static bool netmod_have_begun(void)
     return link != NULL;
 }
 
-/* Close the network. What has begun may take NETMOD_LINGER, then it fails. Each
- * VC is as after vc_init, and keeps sends that have not begun.
+/* Close the network. Sends and transfers that have begun may take
+ * NETMOD_LINGER, then they fail. Each VC is as after vc_init, and keeps sends
+ * that have not begun.
  * MPID_nem_net_module_init() opens the network again. */
 static int MPID_nem_net_module_ckpt_shutdown(void)
 {

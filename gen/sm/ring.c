@@ -15,8 +15,8 @@ static uint32_t na_sm_ring_span(uint32_t size)
         ~(uint32_t) (NA_SM_RING_LINE - 1);
 }
 
-/* Publish a header. Thread sanitizers do not know fences: there, the store is
- * sequentially consistent, and the fence is none. */
+/* A header is published by a store with release, and a fence. Thread sanitizers
+ * do not know fences: for them the store is sequentially consistent instead. */
 #if defined(__SANITIZE_THREAD__)
 #define NA_SM_RING_RELEASE memory_order_seq_cst
 #define na_sm_ring_fence() ((void) 0)

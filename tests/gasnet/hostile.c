@@ -162,7 +162,7 @@ static void hostile_messages(int argc, char *argv[])
     gasnet_exit(0);
 }
 
-/* Node 0 dies: node 1 is told, whatever the launcher does. */
+/* Node 0 dies. Node 1 ignores the signal of the launcher: NA tells it. */
 static void hostile_death(int argc, char *argv[])
 {
     gasnet_handlerentry_t table[] = {HANDLER(200, hostile_handler)};
@@ -183,7 +183,7 @@ static void hostile_death(int argc, char *argv[])
 
 /* ---- The start of a job ---- */
 
-/* What a node sends to node 0: see boot.c. */
+/* The message from a node to node 0: see boot.c. */
 struct hostile_card {
     char magic[4];
     unsigned char rank[4], size[4];

@@ -97,8 +97,8 @@ static void steps_poll(void)
     (void) gasnet_AMPoll();
 }
 
-/* What is counted on node 0, in this order, and the most that it may cost. The
- * last two are the poll that receives the reply, and that of node 1, which
+/* The cases, in the order of node 0, and the most that each may cost. The last
+ * two are the poll that receives the reply, and that of node 1, which
  * receives the request and replies. */
 enum { STEPS_RECEIVE = 10, STEPS_SERVE, STEPS_CASES };
 static const struct {

@@ -325,8 +325,8 @@ static void netmod_reuse(void)
     netmod_end();
 }
 
-/* A process that saved its state starts with another address. What has begun
- * fails, what has not is sent later. */
+/* A process that saved its state starts with another address. Sends that have
+ * begun fail, others are sent later. */
 static void netmod_checkpoint(void)
 {
     struct netmod_sent sent[4];
