@@ -4,8 +4,8 @@
  * the last record; queued while the ring is full, delivered in order.
  *
  * No record is lost between a sender and a sleeping receiver. The sender
- * publishes the record, then checks its bit in the receiver's hint page and sets
- * it, then checks whether the receiver sleeps and rings its bell. The receiver
+ * publishes it, then checks its bit in the receiver's hint page and sets it,
+ * then checks whether the receiver sleeps and rings its bell. The receiver
  * publishes that it will sleep, then checks the rings whose bits are set; after
  * clearing a bit it checks the ring once more. Both sides publish before they
  * check, in a sequentially consistent order.
