@@ -19143,7 +19143,7 @@ HG_PRIVATE hg_return_t hg_header_decode(struct hg_header *header,
  *
  * An entry of an id stays until the registry is destroyed. Its `now` is the
  * registered version, or NULL. A version never changes and stays with its
- * entry, because calls use its name. Registering the same function again finds
+ * entry, because calls point to it. Registering the same function again finds
  * the same version, so the registry does not grow.
  *
  * A stub registers the names of its types as a text. A fingerprint of the text
@@ -19168,6 +19168,9 @@ struct hg_rpc {
     struct hg_registry_entry *entry; /* NULL: not registered */
     uint32_t fingerprint;            /* of its types; 0: unknown */
 };
+
+/* Of a call without a registered function. */
+static const struct hg_rpc hg_rpc_none = {0, NULL, NULL, NULL, NULL, NULL, 0};
 
 /* A current or former registration of an id. */
 struct hg_registry_version {
@@ -19229,9 +19232,10 @@ HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
     hg_id_t id, const char *name, const char *types);
 
-/* Copy the registered function. HG_NOENTRY. */
-HG_PRIVATE hg_return_t hg_registry_find(
-    struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
+/* The registered function, which never changes and stays until the registry is
+ * destroyed. NULL: none. */
+HG_PRIVATE const struct hg_rpc *hg_registry_find(
+    struct hg_registry *registry, hg_id_t id);
 
 /* The registered function after `before`; NULL: the first one, and no more. The
  * order is stable while nothing is registered. */
@@ -19540,15 +19544,10 @@ HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
     return true;
 }
 
-HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
-    struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE HG_HOT const struct hg_rpc *hg_registry_find(
+    struct hg_registry *registry, hg_id_t id)
 {
-    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
-
-    if (now == NULL)
-        return HG_NOENTRY;
-    *rpc_p = *now;
-    return HG_SUCCESS;
+    return hg_registry_now(hg_registry_look(registry, id));
 }
 
 HG_PRIVATE const struct hg_rpc *hg_registry_next(
@@ -21203,7 +21202,7 @@ struct hg_class {
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
     /* Functions of the library, for ids that are not registered; NULL: none. */
-    hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
+    const struct hg_rpc *(*builtin)(hg_id_t id);
     uint64_t trace_base;       /* trace id = this + sequence */
     struct hg_clock_pair born; /* start of the clock for ages */
     _Atomic bool watched; /* it has a hook or counts call times: see watch.h */
@@ -21605,6 +21604,10 @@ struct hg_handle {
     /* Target, request model: what decoding the input allocated; NULL: nothing,
      * or the application has freed the input. */
     hg_proc_records_t decoded;
+    /* Its function: of the registry, of the library, or if there is none
+     * &hg_rpc_none; in the pool the one of the last call. */
+    hg_id_t id;
+    const struct hg_rpc *rpc;
     /* From here to `in`, all bytes of a handle in the pool are 0. */
     bool target;
     bool one_way;       /* one-way call: no answer */
@@ -21631,7 +21634,6 @@ struct hg_handle {
     hg_return_t why;  /* origin: if `canceled`, the result; class's lock */
     const char *text; /* origin: error text; NULL: none */
     struct na_addr *addr;
-    struct hg_rpc rpc;
     uint64_t sequence; /* the origin's number of the call */
     /* The peer's context that has the call; initially 0. An answer may set it
      * while the send of the request still reads it. */
@@ -21957,6 +21959,7 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
         return NULL;
     }
     handle->context = context;
+    handle->rpc = &hg_rpc_none;
     hg_list_init(&handle->link);
     return handle;
 }
@@ -22376,7 +22379,7 @@ HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle)
     call->info.hg_class = handle->context->hg_class;
     call->info.context = handle->context;
     call->info.addr = handle->addr;
-    call->info.id = handle->rpc.id;
+    call->info.id = handle->id;
     call->info.context_id = call->target_context;
 }
 
@@ -22537,7 +22540,7 @@ HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
 
 HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle)
 {
-    return handle->rpc.name != NULL ? handle->rpc.name : "(unknown)";
+    return handle->rpc->name != NULL ? handle->rpc->name : "(unknown)";
 }
 
 HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
@@ -22768,7 +22771,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     memset(header, 0, sizeof(*header));
     header->type = (uint8_t) type;
     header->origin_context = context->id;
-    header->rpc_id = handle->rpc.id;
+    header->rpc_id = handle->id;
     header->sequence = handle->sequence;
 }
 
@@ -22908,7 +22911,7 @@ static HG_HOT void hg_handle_lend(
     struct hg_handle *handle, struct hg_proc *proc)
 {
     proc->layer = handle->context->hg_class->layer;
-    proc->function = handle->rpc.name;
+    proc->function = handle->rpc->name;
     proc->addr = handle->addr;
     if (!handle->context->callbacks)
         return;
@@ -22955,8 +22958,8 @@ HG_PRIVATE hg_return_t hg_handle_decode(
         return hg_handle_misread(handle, ret);
     proc.owner = owner;
     hg_handle_lend(handle, &proc);
-    ret = target ? handle->rpc.in_proc(&proc, data)
-                 : handle->rpc.out_proc(&proc, data);
+    ret = target ? handle->rpc->in_proc(&proc, data)
+                 : handle->rpc->out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
         proc.cursor.pos = proc.cursor.end; /* the proc may leave bytes unread */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
@@ -22971,9 +22974,9 @@ HG_PRIVATE hg_return_t hg_handle_free_input(
 
     if (HG_LIKELY(atomic_load_explicit(
                       &handle->decoded, memory_order_acquire) == NULL))
-        return hg_handle_release(handle->rpc.in_proc, data);
+        return hg_handle_release(handle->rpc->in_proc, data);
     record = atomic_exchange(&handle->decoded, NULL);
-    ret = hg_handle_release(handle->rpc.in_proc, data);
+    ret = hg_handle_release(handle->rpc->in_proc, data);
     /* Afterwards: a bulk handle that the application has freed before is still
      * there, so the second time is reported. */
     hg_proc_record_settle(record, HG_PROC_DROP);
@@ -23037,7 +23040,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     bool target = handle->target;
     struct hg_buf *buf = target ? &handle->out : &handle->in;
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
-    hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
+    hg_proc_cb_t proc_cb =
+        target ? handle->rpc->out_proc : handle->rpc->in_proc;
     size_t area = hg_handle_area(handle, target);
     size_t limit =
         HG_HEADER_MIN + area + handle->context->hg_class->options.max_args_size;
@@ -23269,8 +23273,8 @@ static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     info.point = point;
     info.ret = ret;
     info.handle = handle->target || context->callbacks ? handle : NULL;
-    info.name = handle->rpc.name;
-    info.id = handle->rpc.id;
+    info.name = handle->rpc->name;
+    info.id = handle->id;
     info.addr = handle->addr;
     info.trace_id = handle->trace_id;
     info.elapsed_ns = elapsed_ns;
@@ -23287,7 +23291,7 @@ static uint64_t hg_watch_since(uint64_t began, uint64_t now)
 /* Count the time of a call, if its function has histograms. */
 static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 {
-    struct hg_registry_entry *entry = handle->rpc.entry;
+    struct hg_registry_entry *entry = handle->rpc->entry;
 
     if (entry == NULL || !entry->timed)
         return;
@@ -23328,7 +23332,7 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
 {
     uint64_t now = hg_clock_now();
 
-    if (handle->refused || handle->rpc.entry == NULL)
+    if (handle->refused || handle->rpc->entry == NULL)
         return; /* not executed, or executed by the library */
     /* An answer that failed may be followed by another. */
     if (!handle->watch.counted)
@@ -23952,10 +23956,10 @@ HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
  * Locking: the class's lock. It is not held around procs, hooks and callbacks.
  */
 
-/* Find the function registered under an id. HG_NOENTRY (logged, with the
- * `function` of the library that was called). */
-HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
-    struct hg_rpc *rpc_p, const char *function);
+/* The function registered under an id. NULL: none (logged, with the `function`
+ * of the library that was called). */
+HG_PRIVATE const struct hg_rpc *hg_forward_find(
+    struct hg_context *context, hg_id_t id, const char *function);
 
 /* Encode the arguments of a call that has no handle yet, leaving space for its
  * header in front. Failures are logged. */
@@ -24059,7 +24063,8 @@ static HG_HOT struct hg_handle *hg_forward_make(
 
     if (handle == NULL)
         return NULL;
-    handle->rpc = *rpc;
+    handle->id = rpc->id;
+    handle->rpc = rpc;
     if (addr != NULL)
         hg_handle_set_addr(handle, addr);
     hg_list_push(&context->origins, &handle->link);
@@ -24136,15 +24141,16 @@ static inline hg_return_t hg_forward_refuse(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
-    struct hg_rpc *rpc_p, const char *function)
+HG_PRIVATE const struct hg_rpc *hg_forward_find(
+    struct hg_context *context, hg_id_t id, const char *function)
 {
-    hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
+    const struct hg_rpc *rpc =
+        hg_registry_find(&context->hg_class->registry, id);
 
-    if (ret != HG_SUCCESS)
+    if (rpc == NULL)
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
             "%s: id %016" PRIx64 " is not registered", function, id);
-    return ret;
+    return rpc;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_forward_encode(
@@ -24357,7 +24363,7 @@ static hg_return_t hg_forward_prepare(
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
         header->flags = HG_HEADER_ONE_WAY;
-    header->types = handle->rpc.fingerprint;
+    header->types = handle->rpc->fingerprint;
     header->trace_id = handle->trace_id;
     header->payload_size = handle->in_args.size;
     if (handle->deadline != 0) {
@@ -24695,7 +24701,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
-        (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
+        (handle->state != HG_HANDLE_SENT || handle->id != header->rpc_id ||
             !na_addr_is_from(handle->addr, source)))
         handle = NULL;
     if (handle != NULL) {
@@ -24714,7 +24720,7 @@ static void hg_forward_keep_text(
     struct hg_handle *handle, const struct hg_header *header)
 {
     const char *types =
-        header->types != 0 ? hg_registry_types(&handle->rpc) : NULL;
+        header->types != 0 ? hg_registry_types(handle->rpc) : NULL;
     size_t more = types != NULL ? sizeof("; called as ") + strlen(types) : 0;
     size_t size = header->payload_size;
     size_t i;
@@ -25223,7 +25229,7 @@ static bool hg_serve_is_ending(struct hg_context *context)
 /* Whether the library executes the call. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
-    return handle->rpc.entry == NULL && handle->rpc.callback != NULL;
+    return handle->rpc->entry == NULL && handle->rpc->callback != NULL;
 }
 
 /* Whether the origin no longer waits: it sent CANCEL or died. */
@@ -25288,7 +25294,7 @@ static void hg_serve_send_code(
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
     if (handle->mistyped)
-        header.types = handle->rpc.fingerprint;
+        header.types = handle->rpc->fingerprint;
     if (header.code != HG_SUCCESS)
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
@@ -25306,14 +25312,14 @@ static const char *hg_serve_reason(
     switch (ret) {
     case HG_NOENTRY:
     case HG_INVALID_ARG:
-        if (handle->rpc.callback != NULL)
+        if (handle->rpc->callback != NULL)
             return "its input was withdrawn";
-        if (handle->rpc.name != NULL)
+        if (handle->rpc->name != NULL)
             snprintf(buf, size, "\"%s\" is registered without a handler",
-                handle->rpc.name);
+                handle->rpc->name);
         else
             snprintf(buf, size, "function %016" PRIx64 " is not registered",
-                handle->rpc.id);
+                handle->id);
         return buf;
     case HG_AGAIN:
         if (hg_serve_is_ending(handle->context))
@@ -25327,8 +25333,8 @@ static const char *hg_serve_reason(
         return buf;
     case HG_PROTOCOL_ERROR:
         if (handle->mistyped)
-            snprintf(buf, size, "\"%s\" has the types %s", handle->rpc.name,
-                hg_registry_types(&handle->rpc));
+            snprintf(buf, size, "\"%s\" has the types %s", handle->rpc->name,
+                hg_registry_types(handle->rpc));
         else
             snprintf(
                 buf, size, "malformed, or not version %d", HG_HEADER_MAJOR);
@@ -25403,7 +25409,7 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
     if (ret == HG_SUCCESS && hg_watch_is_on(handle->context->hg_class))
         ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
-        return handle->rpc.callback(handle);
+        return handle->rpc->callback(handle);
     /* The application has not seen it. */
     if (callbacks)
         (void) hg_handle_take_back(handle, false);
@@ -25525,14 +25531,18 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
     struct hg_class *hg_class = handle->context->hg_class;
-    hg_return_t ret = hg_registry_find(&hg_class->registry, id, &handle->rpc);
+    const struct hg_rpc *rpc = hg_registry_find(&hg_class->registry, id);
+    const struct hg_rpc *builtin;
 
-    if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
-        return;
-    if (hg_class->builtin != NULL)
-        ret = hg_class->builtin(id, &handle->rpc);
-    if (ret != HG_SUCCESS)
-        handle->rpc.id = id;
+    if (HG_UNLIKELY(rpc == NULL || rpc->callback == NULL)) {
+        builtin = hg_class->builtin != NULL ? hg_class->builtin(id) : NULL;
+        if (builtin != NULL)
+            rpc = builtin;
+        else if (rpc == NULL)
+            rpc = &hg_rpc_none;
+    }
+    handle->id = id;
+    handle->rpc = rpc;
 }
 
 /* Execute a function of the library. */
@@ -25545,7 +25555,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
         return;
     }
     if (hg_serve_enter(handle))
-        ret = handle->rpc.callback(handle);
+        ret = handle->rpc->callback(handle);
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_reason_failed(handle, ret));
@@ -25704,12 +25714,12 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 static HG_NOINLINE bool hg_serve_is_mistyped(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    if (header->types == 0 || handle->rpc.fingerprint == 0)
+    if (header->types == 0 || handle->rpc->fingerprint == 0)
         return false;
     handle->mistyped = true;
     hg_log_warning("rpc", "%s calls \"%s\" with other types than %s",
         hg_handle_peer(handle), hg_handle_function(handle),
-        hg_registry_types(&handle->rpc));
+        hg_registry_types(handle->rpc));
     return true;
 }
 
@@ -25721,15 +25731,15 @@ static hg_return_t hg_serve_accept(
     size_t size = HG_HEADER_MIN + header->payload_size;
     hg_return_t ret;
 
-    if (handle->rpc.callback == NULL) {
+    if (handle->rpc->callback == NULL) {
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
             hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
-        return handle->rpc.entry != NULL && handle->context->callbacks
+        return handle->rpc->entry != NULL && handle->context->callbacks
             ? HG_INVALID_ARG
             : HG_NOENTRY;
     }
-    if (HG_UNLIKELY(header->types != handle->rpc.fingerprint) &&
+    if (HG_UNLIKELY(header->types != handle->rpc->fingerprint) &&
         hg_serve_is_mistyped(handle, header))
         return HG_PROTOCOL_ERROR;
     ret = hg_buf_reserve(&handle->in, size, size);
@@ -26665,7 +26675,7 @@ HG_PRIVATE void hg_context_describe(
 
             if (first == NULL)
                 first = handle;
-            if (handle->rpc.id == first->rpc.id && handle->addr == first->addr)
+            if (handle->id == first->id && handle->addr == first->addr)
                 same++;
             else
                 others++;
@@ -26745,7 +26755,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  */
 
 /* Find the library's function with an id. HG_NOENTRY. */
-HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
+HG_PRIVATE const struct hg_rpc *hg_inspect_find(hg_id_t id);
 
 /* ==== gen/hg/inspect.c ==== */
 /* inspect: see inspect.h. */
@@ -26857,10 +26867,10 @@ static void hg_inspect_print_calls(
         if (state == NULL)
             continue;
         (void) hg_inspect_print(text, "    %s ", handle->target ? "in" : "out");
-        if (handle->rpc.name != NULL)
-            (void) hg_inspect_print(text, "\"%s\"", handle->rpc.name);
+        if (handle->rpc->name != NULL)
+            (void) hg_inspect_print(text, "\"%s\"", handle->rpc->name);
         else
-            (void) hg_inspect_print(text, "%016" PRIx64, handle->rpc.id);
+            (void) hg_inspect_print(text, "%016" PRIx64, handle->id);
         (void) hg_inspect_print(text, " %s %s: %s",
             handle->target ? "from" : "to", hg_handle_peer(handle), state);
         hg_inspect_print_age(text, handle->context, handle->began);
@@ -27077,20 +27087,20 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
 {
     struct hg_class *hg_class = handle->context->hg_class;
     struct hg_histogram times;
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
 
     (void) number_p;
     if (question->text == NULL) {
         hg_inspect_print_counters(out, hg_class);
         return HG_SUCCESS;
     }
-    if (hg_registry_find(&hg_class->registry, hg_registry_id(question->text),
-            &rpc) != HG_SUCCESS) {
+    rpc = hg_registry_find(&hg_class->registry, hg_registry_id(question->text));
+    if (rpc == NULL) {
         (void) hg_serve_respond_error(
             handle, HG_NOENTRY, "that function is not registered");
         return HG_NOENTRY;
     }
-    if (!hg_watch_times(hg_class, &rpc, question->number == 0, &times)) {
+    if (!hg_watch_times(hg_class, rpc, question->number == 0, &times)) {
         (void) hg_serve_respond_error(handle, HG_OPNOTSUPPORT,
             "call times are not counted: the server does not set the option "
             "histograms of struct hg_options or struct hg_init_info");
@@ -27100,24 +27110,22 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
+static hg_return_t hg_inspect_execute(hg_handle_t handle);
+
+#define HG_INSPECT_RPC(name) \
+    { \
+        0, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, hg_inspect_execute, \
+            name, NULL, 0 \
+    }
+
 static const struct hg_inspect_function {
-    const char *name;
+    struct hg_rpc rpc;
     hg_return_t (*fill)(struct hg_handle *handle, const hg_builtin_t *question,
         struct hg_inspect_text *out, uint64_t *number_p); /* NULL: ping */
-} hg_inspect_functions[] = {{HG_BUILTIN_PING, NULL},
-    {HG_BUILTIN_VERSION, hg_inspect_version},
-    {HG_BUILTIN_LIST, hg_inspect_list}, {HG_BUILTIN_STATS, hg_inspect_stats}};
-
-static const struct hg_inspect_function *hg_inspect_function(hg_id_t id)
-{
-    size_t i = sizeof(hg_inspect_functions) / sizeof(hg_inspect_functions[0]);
-
-    while (i-- > 0) {
-        if (hg_registry_id(hg_inspect_functions[i].name) == id)
-            return &hg_inspect_functions[i];
-    }
-    return NULL;
-}
+} hg_inspect_functions[] = {{HG_INSPECT_RPC(HG_BUILTIN_PING), NULL},
+    {HG_INSPECT_RPC(HG_BUILTIN_VERSION), hg_inspect_version},
+    {HG_INSPECT_RPC(HG_BUILTIN_LIST), hg_inspect_list},
+    {HG_INSPECT_RPC(HG_BUILTIN_STATS), hg_inspect_stats}};
 
 static hg_return_t hg_inspect_answer(
     struct hg_handle *handle, const hg_builtin_t *question)
@@ -27125,7 +27133,7 @@ static hg_return_t hg_inspect_answer(
     struct hg_inspect_text out = {
         {NULL, 0, false}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
     const struct hg_inspect_function *function =
-        hg_inspect_function(handle->rpc.id);
+        HG_CONTAINER_OF(handle->rpc, const struct hg_inspect_function, rpc);
     hg_builtin_t answer = *question;
     hg_return_t ret;
 
@@ -27157,17 +27165,15 @@ static hg_return_t hg_inspect_execute(hg_handle_t handle)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE const struct hg_rpc *hg_inspect_find(hg_id_t id)
 {
-    const struct hg_inspect_function *function = hg_inspect_function(id);
-    struct hg_rpc rpc = {id, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t,
-        hg_inspect_execute, NULL, NULL, 0};
+    size_t i = sizeof(hg_inspect_functions) / sizeof(hg_inspect_functions[0]);
 
-    if (function == NULL)
-        return HG_NOENTRY;
-    rpc.name = function->name;
-    *rpc_p = rpc;
-    return HG_SUCCESS;
+    while (i-- > 0) {
+        if (hg_registry_id(hg_inspect_functions[i].rpc.name) == id)
+            return &hg_inspect_functions[i].rpc;
+    }
+    return NULL;
 }
 
 /* ==== gen/hg/ticket.h ==== */
@@ -27349,17 +27355,19 @@ HG_PRIVATE void hg_ticket_forget_all(struct hg_tickets *tickets)
 
 /* Check the peer and find the function of a handle; NULL and 0 mean none. */
 static hg_return_t hg_call_look_up(struct hg_context *context,
-    const struct na_addr *addr, hg_id_t id, struct hg_rpc *rpc_p,
+    const struct na_addr *addr, hg_id_t id, const struct hg_rpc **rpc_p,
     const char *function)
 {
     hg_return_t ret = HG_SUCCESS;
 
-    memset(rpc_p, 0, sizeof(*rpc_p));
+    *rpc_p = &hg_rpc_none;
     if (addr != NULL)
         ret = na_addr_check(context->hg_class->na_class, addr, function);
-    return ret == HG_SUCCESS && id != 0
-        ? hg_forward_find(context, id, rpc_p, function)
-        : ret;
+    if (ret == HG_SUCCESS && id != 0) {
+        *rpc_p = hg_forward_find(context, id, function);
+        ret = *rpc_p != NULL ? HG_SUCCESS : HG_NOENTRY;
+    }
+    return ret;
 }
 
 /* Whether its calls are one-way now. */
@@ -27372,8 +27380,8 @@ static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
 {
+    const struct hg_rpc *rpc;
     struct hg_handle *handle;
-    struct hg_rpc rpc;
     hg_return_t ret;
 
     if (handle_p == NULL)
@@ -27383,10 +27391,10 @@ hg_return_t HG_Create(
         ret = hg_call_look_up(context, addr, id, &rpc, "HG_Create");
     if (ret != HG_SUCCESS)
         return ret;
-    handle = hg_forward_new(context, addr, &rpc);
+    handle = hg_forward_new(context, addr, rpc);
     if (handle == NULL)
         return HG_NOMEM;
-    handle->one_way = hg_call_is_one_way(&rpc);
+    handle->one_way = hg_call_is_one_way(rpc);
     hg_handle_hand_over(handle, false);
     ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS)
@@ -27429,7 +27437,7 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret = hg_check_side(handle, false, "HG_Reset");
 
     if (ret == HG_SUCCESS)
@@ -27441,9 +27449,11 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     hg_handle_renew(handle);
     if (addr != NULL)
         hg_handle_change_addr(handle, addr);
-    if (id != 0)
+    if (id != 0) {
+        handle->id = id;
         handle->rpc = rpc;
-    handle->one_way = hg_call_is_one_way(&handle->rpc);
+    }
+    handle->one_way = hg_call_is_one_way(handle->rpc);
     handle->call.answered = false;
     handle->call.own_decode = false;
     handle->call.target_context = 0;
@@ -27554,7 +27564,7 @@ static hg_return_t hg_call_decode(
         return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
-    proc = target ? handle->rpc.in_proc : handle->rpc.out_proc;
+    proc = target ? handle->rpc->in_proc : handle->rpc->out_proc;
     if (proc == NULL ||
         (target ? handle->call.dropped : !handle->call.answered)) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
@@ -27598,7 +27608,7 @@ static hg_return_t hg_call_release(
         return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
-    proc = input ? handle->rpc.in_proc : handle->rpc.out_proc;
+    proc = input ? handle->rpc->in_proc : handle->rpc->out_proc;
     if (proc == NULL) {
         hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
             hg_handle_function(handle));
@@ -27849,7 +27859,7 @@ static void hg_call_prepare(
 
     assert(handle->context->callbacks);
     hg_handle_renew(handle);
-    handle->rpc = *rpc;
+    handle->rpc = rpc;
     atomic_store_explicit(
         &handle->peer_context, call->target_context, memory_order_relaxed);
     call->answered = false;
@@ -27861,23 +27871,24 @@ static void hg_call_prepare(
 hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret = hg_check_side(handle, false, "HG_Forward");
 
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->addr == NULL)
         return hg_log_misuse("rpc", "HG_Forward", "the handle has no address");
-    if (handle->rpc.id == 0) {
+    if (handle->id == 0) {
         hg_log_error("rpc", "HG_Forward: the handle has no function");
         return HG_FAULT;
     }
-    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc, "HG_Forward");
-    if (ret == HG_SUCCESS)
-        ret = hg_forward_claim(handle, "HG_Forward");
+    rpc = hg_forward_find(handle->context, handle->id, "HG_Forward");
+    if (rpc == NULL)
+        return HG_NOENTRY;
+    ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
-    hg_call_prepare(handle, &rpc, callback, arg);
+    hg_call_prepare(handle, rpc, callback, arg);
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
     hg_enter(handle->context->lock);
@@ -28613,17 +28624,18 @@ static hg_return_t hg_endpoint_find(hg_class_t *hg_class, hg_id_t id,
     bool there, const char *function, struct hg_registry_entry **entry_p)
 {
     hg_return_t ret = hg_endpoint_check(hg_class, there, function);
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_registry_find(&hg_class->registry, id, &rpc);
-    if (ret == HG_SUCCESS)
-        *entry_p = rpc.entry;
-    else
+    rpc = hg_registry_find(&hg_class->registry, id);
+    if (rpc == NULL) {
         hg_log_error(
             "rpc", "%s: id %016" PRIx64 " is not registered", function, id);
-    return ret;
+        return HG_NOENTRY;
+    }
+    *entry_p = rpc->entry;
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
@@ -28636,16 +28648,17 @@ hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
                              : ret;
 }
 
-/* Whether an id is registered, and with which procs. */
+/* Whether an id is registered; *rpc_p is NULL if not. */
 static hg_return_t hg_endpoint_registered(hg_class_t *hg_class, hg_id_t id,
-    uint8_t *flag_p, struct hg_rpc *rpc_p, const char *function)
+    uint8_t *flag_p, const struct hg_rpc **rpc_p, const char *function)
 {
     hg_return_t ret = hg_endpoint_check(hg_class, flag_p != NULL, function);
 
-    if (ret == HG_SUCCESS)
-        *flag_p = hg_registry_find(&hg_class->registry, id, rpc_p) == HG_SUCCESS
-            ? HG_TRUE
-            : HG_FALSE;
+    *rpc_p = NULL;
+    if (ret == HG_SUCCESS) {
+        *rpc_p = hg_registry_find(&hg_class->registry, id);
+        *flag_p = *rpc_p != NULL ? HG_TRUE : HG_FALSE;
+    }
     return ret;
 }
 
@@ -28654,7 +28667,7 @@ hg_return_t HG_Registered_name(
 {
     hg_return_t ret =
         hg_endpoint_check(hg_class, func_name != NULL, "HG_Registered_name");
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_id_t id;
 
     if (ret != HG_SUCCESS)
@@ -28669,7 +28682,7 @@ hg_return_t HG_Registered_name(
 
 hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
 
     return hg_endpoint_registered(hg_class, id, flag_p, &rpc, "HG_Registered");
 }
@@ -28677,14 +28690,14 @@ hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret = hg_endpoint_registered(
         hg_class, id, flag_p, &rpc, "HG_Registered_proc_cb");
 
-    if (ret == HG_SUCCESS && *flag_p && in_proc_cb_p != NULL)
-        *in_proc_cb_p = rpc.in_proc;
-    if (ret == HG_SUCCESS && *flag_p && out_proc_cb_p != NULL)
-        *out_proc_cb_p = rpc.out_proc;
+    if (rpc != NULL && in_proc_cb_p != NULL)
+        *in_proc_cb_p = rpc->in_proc;
+    if (rpc != NULL && out_proc_cb_p != NULL)
+        *out_proc_cb_p = rpc->out_proc;
     return ret;
 }
 
@@ -28706,14 +28719,15 @@ hg_return_t HG_Register_data(
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
+    const struct hg_rpc *rpc;
     void *data = NULL;
-    struct hg_rpc rpc;
 
     if (!hg_endpoint_has(hg_class, "HG_Registered_data"))
         return NULL;
     hg_enter(hg_class->lock);
-    if (hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS)
-        data = rpc.entry->data;
+    rpc = hg_registry_find(&hg_class->registry, id);
+    if (rpc != NULL)
+        data = rpc->entry->data;
     hg_leave(hg_class->lock);
     return data;
 }
@@ -29492,7 +29506,7 @@ static inline bool hg_request_may_call(
 /* The arguments of HG_Forward(). */
 struct hg_request_call {
     struct na_addr *addr;
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     void *in_struct;
     void *out_struct;
     unsigned timeout;
@@ -29505,12 +29519,12 @@ static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
 {
     struct hg_handle *handle = NULL;
     hg_return_t ret =
-        hg_forward_create(context, call->addr, &call->rpc, &handle);
+        hg_forward_create(context, call->addr, call->rpc, &handle);
 
     if (ret != HG_SUCCESS)
         return ret;
     handle->in_args.size = size;
-    if (call->rpc.out_proc != NULL)
+    if (call->rpc->out_proc != NULL)
         handle->request.out_struct = call->out_struct;
     handle->timeout = call->timeout;
     *number_p = handle->number;
@@ -29539,15 +29553,15 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     if (HG_UNLIKELY(!hg_request_may_call(context, call->addr)))
         return na_addr_check(
             context->hg_class->na_class, call->addr, "HG_Forward");
-    ret = hg_forward_find(context, id, &call->rpc, "HG_Forward");
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (call->in_struct == NULL && call->rpc.in_proc != NULL)
+    call->rpc = hg_forward_find(context, id, "HG_Forward");
+    if (call->rpc == NULL)
+        return HG_NOENTRY;
+    if (call->in_struct == NULL && call->rpc->in_proc != NULL)
         return hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
     hg_request_encoding = true;
     ret = hg_forward_encode(
-        context, call->addr, &call->rpc, call->in_struct, &buf, &size);
+        context, call->addr, call->rpc, call->in_struct, &buf, &size);
     hg_request_encoding = before;
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_enter(context->lock);
@@ -29564,7 +29578,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request)
 {
-    struct hg_request_call call = {addr, {0}, in_struct, out_struct, timeout};
+    struct hg_request_call call = {addr, NULL, in_struct, out_struct, timeout};
     struct hg_context *context;
     hg_return_t ret;
 
@@ -29788,7 +29802,7 @@ static HG_HOT void hg_request_end(struct hg_handle *handle)
 {
     hg_proc_cb_t proc =
         handle->ret == HG_SUCCESS && handle->request.out_struct != NULL
-        ? handle->rpc.out_proc
+        ? handle->rpc->out_proc
         : NULL;
 
     assert(hg_request_state(handle) == HG_REQUEST_OVER);
@@ -30833,7 +30847,7 @@ static HG_HOT hg_return_t hg_handler_check_input(
 {
     hg_return_t ret = hg_handler_check(handle, in != NULL, function);
 
-    return HG_LIKELY(ret != HG_SUCCESS || handle->rpc.in_proc != NULL)
+    return HG_LIKELY(ret != HG_SUCCESS || handle->rpc->in_proc != NULL)
         ? ret
         : hg_layer_refuse(function, "the function has no input proc");
 }
@@ -30848,7 +30862,7 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
 {
     return hg_handler_check(handle, true, "HG_Handler_get_id") == HG_SUCCESS
-        ? handle->rpc.id
+        ? handle->id
         : 0;
 }
 
@@ -30889,7 +30903,8 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 {
     hg_return_t ret = hg_handler_check(handle, true, "HG_Handler_start_output");
 
-    if (ret == HG_SUCCESS && out_struct == NULL && handle->rpc.out_proc != NULL)
+    if (ret == HG_SUCCESS && out_struct == NULL &&
+        handle->rpc->out_proc != NULL)
         ret = hg_layer_refuse("HG_Handler_start_output",
             "the function has an output, but out_struct is NULL");
     return ret == HG_SUCCESS ? hg_serve_respond(handle, HG_SUCCESS, out_struct)
@@ -31046,7 +31061,7 @@ HG_EXPORT hg_return_t HG_Set_hook(
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     hg_bool_t target, struct hg_histogram *histogram_p)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret;
 
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
@@ -31055,12 +31070,13 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     ret = hg_layer_find_class(&hg_class, "HG_Get_histogram");
     if (ret != HG_SUCCESS)
         return ret;
-    if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
+    rpc = hg_registry_find(&hg_class->registry, id);
+    if (rpc == NULL) {
         hg_log_error(
             "rpc", "HG_Get_histogram: id %016" PRIx64 " is not registered", id);
         return HG_NOENTRY;
     }
-    if (hg_watch_times(hg_class, &rpc, target, histogram_p))
+    if (hg_watch_times(hg_class, rpc, target, histogram_p))
         return HG_SUCCESS;
     hg_log_error("rpc",
         "HG_Get_histogram: call times are not counted: the option histograms "

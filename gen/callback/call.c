@@ -38,17 +38,19 @@
 
 /* Check the peer and find the function of a handle; NULL and 0 mean none. */
 static hg_return_t hg_call_look_up(struct hg_context *context,
-    const struct na_addr *addr, hg_id_t id, struct hg_rpc *rpc_p,
+    const struct na_addr *addr, hg_id_t id, const struct hg_rpc **rpc_p,
     const char *function)
 {
     hg_return_t ret = HG_SUCCESS;
 
-    memset(rpc_p, 0, sizeof(*rpc_p));
+    *rpc_p = &hg_rpc_none;
     if (addr != NULL)
         ret = na_addr_check(context->hg_class->na_class, addr, function);
-    return ret == HG_SUCCESS && id != 0
-        ? hg_forward_find(context, id, rpc_p, function)
-        : ret;
+    if (ret == HG_SUCCESS && id != 0) {
+        *rpc_p = hg_forward_find(context, id, function);
+        ret = *rpc_p != NULL ? HG_SUCCESS : HG_NOENTRY;
+    }
+    return ret;
 }
 
 /* Whether its calls are one-way now. */
@@ -61,8 +63,8 @@ static bool hg_call_is_one_way(const struct hg_rpc *rpc)
 hg_return_t HG_Create(
     hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
 {
+    const struct hg_rpc *rpc;
     struct hg_handle *handle;
-    struct hg_rpc rpc;
     hg_return_t ret;
 
     if (handle_p == NULL)
@@ -72,10 +74,10 @@ hg_return_t HG_Create(
         ret = hg_call_look_up(context, addr, id, &rpc, "HG_Create");
     if (ret != HG_SUCCESS)
         return ret;
-    handle = hg_forward_new(context, addr, &rpc);
+    handle = hg_forward_new(context, addr, rpc);
     if (handle == NULL)
         return HG_NOMEM;
-    handle->one_way = hg_call_is_one_way(&rpc);
+    handle->one_way = hg_call_is_one_way(rpc);
     hg_handle_hand_over(handle, false);
     ret = hg_handle_open_call(handle);
     if (ret == HG_SUCCESS)
@@ -118,7 +120,7 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret = hg_check_side(handle, false, "HG_Reset");
 
     if (ret == HG_SUCCESS)
@@ -130,9 +132,11 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     hg_handle_renew(handle);
     if (addr != NULL)
         hg_handle_change_addr(handle, addr);
-    if (id != 0)
+    if (id != 0) {
+        handle->id = id;
         handle->rpc = rpc;
-    handle->one_way = hg_call_is_one_way(&handle->rpc);
+    }
+    handle->one_way = hg_call_is_one_way(handle->rpc);
     handle->call.answered = false;
     handle->call.own_decode = false;
     handle->call.target_context = 0;
@@ -243,7 +247,7 @@ static hg_return_t hg_call_decode(
         return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
-    proc = target ? handle->rpc.in_proc : handle->rpc.out_proc;
+    proc = target ? handle->rpc->in_proc : handle->rpc->out_proc;
     if (proc == NULL ||
         (target ? handle->call.dropped : !handle->call.answered)) {
         hg_log_error("rpc", "%s: \"%s\" %s", function,
@@ -287,7 +291,7 @@ static hg_return_t hg_call_release(
         return ret;
     if (data == NULL)
         return hg_log_misuse("rpc", function, "the struct is NULL");
-    proc = input ? handle->rpc.in_proc : handle->rpc.out_proc;
+    proc = input ? handle->rpc->in_proc : handle->rpc->out_proc;
     if (proc == NULL) {
         hg_log_error("rpc", "%s: \"%s\" has no such proc", function,
             hg_handle_function(handle));
@@ -538,7 +542,7 @@ static void hg_call_prepare(
 
     assert(handle->context->callbacks);
     hg_handle_renew(handle);
-    handle->rpc = *rpc;
+    handle->rpc = rpc;
     atomic_store_explicit(
         &handle->peer_context, call->target_context, memory_order_relaxed);
     call->answered = false;
@@ -550,23 +554,24 @@ static void hg_call_prepare(
 hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret = hg_check_side(handle, false, "HG_Forward");
 
     if (ret != HG_SUCCESS)
         return ret;
     if (handle->addr == NULL)
         return hg_log_misuse("rpc", "HG_Forward", "the handle has no address");
-    if (handle->rpc.id == 0) {
+    if (handle->id == 0) {
         hg_log_error("rpc", "HG_Forward: the handle has no function");
         return HG_FAULT;
     }
-    ret = hg_forward_find(handle->context, handle->rpc.id, &rpc, "HG_Forward");
-    if (ret == HG_SUCCESS)
-        ret = hg_forward_claim(handle, "HG_Forward");
+    rpc = hg_forward_find(handle->context, handle->id, "HG_Forward");
+    if (rpc == NULL)
+        return HG_NOENTRY;
+    ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
-    hg_call_prepare(handle, &rpc, callback, arg);
+    hg_call_prepare(handle, rpc, callback, arg);
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
     hg_enter(handle->context->lock);

@@ -678,17 +678,18 @@ static hg_return_t hg_endpoint_find(hg_class_t *hg_class, hg_id_t id,
     bool there, const char *function, struct hg_registry_entry **entry_p)
 {
     hg_return_t ret = hg_endpoint_check(hg_class, there, function);
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_registry_find(&hg_class->registry, id, &rpc);
-    if (ret == HG_SUCCESS)
-        *entry_p = rpc.entry;
-    else
+    rpc = hg_registry_find(&hg_class->registry, id);
+    if (rpc == NULL) {
         hg_log_error(
             "rpc", "%s: id %016" PRIx64 " is not registered", function, id);
-    return ret;
+        return HG_NOENTRY;
+    }
+    *entry_p = rpc->entry;
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
@@ -701,16 +702,17 @@ hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
                              : ret;
 }
 
-/* Whether an id is registered, and with which procs. */
+/* Whether an id is registered; *rpc_p is NULL if not. */
 static hg_return_t hg_endpoint_registered(hg_class_t *hg_class, hg_id_t id,
-    uint8_t *flag_p, struct hg_rpc *rpc_p, const char *function)
+    uint8_t *flag_p, const struct hg_rpc **rpc_p, const char *function)
 {
     hg_return_t ret = hg_endpoint_check(hg_class, flag_p != NULL, function);
 
-    if (ret == HG_SUCCESS)
-        *flag_p = hg_registry_find(&hg_class->registry, id, rpc_p) == HG_SUCCESS
-            ? HG_TRUE
-            : HG_FALSE;
+    *rpc_p = NULL;
+    if (ret == HG_SUCCESS) {
+        *rpc_p = hg_registry_find(&hg_class->registry, id);
+        *flag_p = *rpc_p != NULL ? HG_TRUE : HG_FALSE;
+    }
     return ret;
 }
 
@@ -719,7 +721,7 @@ hg_return_t HG_Registered_name(
 {
     hg_return_t ret =
         hg_endpoint_check(hg_class, func_name != NULL, "HG_Registered_name");
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_id_t id;
 
     if (ret != HG_SUCCESS)
@@ -734,7 +736,7 @@ hg_return_t HG_Registered_name(
 
 hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
 
     return hg_endpoint_registered(hg_class, id, flag_p, &rpc, "HG_Registered");
 }
@@ -742,14 +744,14 @@ hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *flag_p)
 hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id,
     uint8_t *flag_p, hg_proc_cb_t *in_proc_cb_p, hg_proc_cb_t *out_proc_cb_p)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret = hg_endpoint_registered(
         hg_class, id, flag_p, &rpc, "HG_Registered_proc_cb");
 
-    if (ret == HG_SUCCESS && *flag_p && in_proc_cb_p != NULL)
-        *in_proc_cb_p = rpc.in_proc;
-    if (ret == HG_SUCCESS && *flag_p && out_proc_cb_p != NULL)
-        *out_proc_cb_p = rpc.out_proc;
+    if (rpc != NULL && in_proc_cb_p != NULL)
+        *in_proc_cb_p = rpc->in_proc;
+    if (rpc != NULL && out_proc_cb_p != NULL)
+        *out_proc_cb_p = rpc->out_proc;
     return ret;
 }
 
@@ -771,14 +773,15 @@ hg_return_t HG_Register_data(
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
+    const struct hg_rpc *rpc;
     void *data = NULL;
-    struct hg_rpc rpc;
 
     if (!hg_endpoint_has(hg_class, "HG_Registered_data"))
         return NULL;
     hg_enter(hg_class->lock);
-    if (hg_registry_find(&hg_class->registry, id, &rpc) == HG_SUCCESS)
-        data = rpc.entry->data;
+    rpc = hg_registry_find(&hg_class->registry, id);
+    if (rpc != NULL)
+        data = rpc->entry->data;
     hg_leave(hg_class->lock);
     return data;
 }

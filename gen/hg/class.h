@@ -48,7 +48,7 @@ struct hg_class {
     struct hg_options options;   /* defaults filled in */
     struct hg_registry registry;
     /* Functions of the library, for ids that are not registered; NULL: none. */
-    hg_return_t (*builtin)(hg_id_t id, struct hg_rpc *rpc_p);
+    const struct hg_rpc *(*builtin)(hg_id_t id);
     uint64_t trace_base;       /* trace id = this + sequence */
     struct hg_clock_pair born; /* start of the clock for ages */
     _Atomic bool watched; /* it has a hook or counts call times: see watch.h */

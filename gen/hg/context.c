@@ -558,7 +558,7 @@ HG_PRIVATE void hg_context_describe(
 
             if (first == NULL)
                 first = handle;
-            if (handle->rpc.id == first->rpc.id && handle->addr == first->addr)
+            if (handle->id == first->id && handle->addr == first->addr)
                 same++;
             else
                 others++;

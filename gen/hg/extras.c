@@ -119,7 +119,7 @@ HG_EXPORT hg_return_t HG_Set_hook(
 HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     hg_bool_t target, struct hg_histogram *histogram_p)
 {
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     hg_return_t ret;
 
     if (histogram_p == NULL || histogram_p->size != sizeof(*histogram_p))
@@ -128,12 +128,13 @@ HG_EXPORT hg_return_t HG_Get_histogram(hg_class_t *hg_class, hg_id_t id,
     ret = hg_layer_find_class(&hg_class, "HG_Get_histogram");
     if (ret != HG_SUCCESS)
         return ret;
-    if (hg_registry_find(&hg_class->registry, id, &rpc) != HG_SUCCESS) {
+    rpc = hg_registry_find(&hg_class->registry, id);
+    if (rpc == NULL) {
         hg_log_error(
             "rpc", "HG_Get_histogram: id %016" PRIx64 " is not registered", id);
         return HG_NOENTRY;
     }
-    if (hg_watch_times(hg_class, &rpc, target, histogram_p))
+    if (hg_watch_times(hg_class, rpc, target, histogram_p))
         return HG_SUCCESS;
     hg_log_error("rpc",
         "HG_Get_histogram: call times are not counted: the option histograms "

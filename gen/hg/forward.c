@@ -21,7 +21,8 @@ static HG_HOT struct hg_handle *hg_forward_make(
 
     if (handle == NULL)
         return NULL;
-    handle->rpc = *rpc;
+    handle->id = rpc->id;
+    handle->rpc = rpc;
     if (addr != NULL)
         hg_handle_set_addr(handle, addr);
     hg_list_push(&context->origins, &handle->link);
@@ -98,15 +99,16 @@ static inline hg_return_t hg_forward_refuse(
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
-    struct hg_rpc *rpc_p, const char *function)
+HG_PRIVATE const struct hg_rpc *hg_forward_find(
+    struct hg_context *context, hg_id_t id, const char *function)
 {
-    hg_return_t ret = hg_registry_find(&context->hg_class->registry, id, rpc_p);
+    const struct hg_rpc *rpc =
+        hg_registry_find(&context->hg_class->registry, id);
 
-    if (ret != HG_SUCCESS)
+    if (rpc == NULL)
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_ERROR, "rpc",
             "%s: id %016" PRIx64 " is not registered", function, id);
-    return ret;
+    return rpc;
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_forward_encode(
@@ -319,7 +321,7 @@ static hg_return_t hg_forward_prepare(
     hg_handle_begin_header(handle, HG_HEADER_REQUEST, header);
     if (handle->one_way)
         header->flags = HG_HEADER_ONE_WAY;
-    header->types = handle->rpc.fingerprint;
+    header->types = handle->rpc->fingerprint;
     header->trace_id = handle->trace_id;
     header->payload_size = handle->in_args.size;
     if (handle->deadline != 0) {
@@ -657,7 +659,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
-        (handle->state != HG_HANDLE_SENT || handle->rpc.id != header->rpc_id ||
+        (handle->state != HG_HANDLE_SENT || handle->id != header->rpc_id ||
             !na_addr_is_from(handle->addr, source)))
         handle = NULL;
     if (handle != NULL) {
@@ -676,7 +678,7 @@ static void hg_forward_keep_text(
     struct hg_handle *handle, const struct hg_header *header)
 {
     const char *types =
-        header->types != 0 ? hg_registry_types(&handle->rpc) : NULL;
+        header->types != 0 ? hg_registry_types(handle->rpc) : NULL;
     size_t more = types != NULL ? sizeof("; called as ") + strlen(types) : 0;
     size_t size = header->payload_size;
     size_t i;

@@ -20,10 +20,10 @@
 
 #include "hg/handle.h"
 
-/* Find the function registered under an id. HG_NOENTRY (logged, with the
- * `function` of the library that was called). */
-HG_PRIVATE hg_return_t hg_forward_find(struct hg_context *context, hg_id_t id,
-    struct hg_rpc *rpc_p, const char *function);
+/* The function registered under an id. NULL: none (logged, with the `function`
+ * of the library that was called). */
+HG_PRIVATE const struct hg_rpc *hg_forward_find(
+    struct hg_context *context, hg_id_t id, const char *function);
 
 /* Encode the arguments of a call that has no handle yet, leaving space for its
  * header in front. Failures are logged. */

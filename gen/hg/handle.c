@@ -28,6 +28,7 @@ static struct hg_handle *hg_handle_new(struct hg_context *context)
         return NULL;
     }
     handle->context = context;
+    handle->rpc = &hg_rpc_none;
     hg_list_init(&handle->link);
     return handle;
 }
@@ -447,7 +448,7 @@ HG_PRIVATE void hg_handle_set_info(struct hg_handle *handle)
     call->info.hg_class = handle->context->hg_class;
     call->info.context = handle->context;
     call->info.addr = handle->addr;
-    call->info.id = handle->rpc.id;
+    call->info.id = handle->id;
     call->info.context_id = call->target_context;
 }
 
@@ -608,7 +609,7 @@ HG_PRIVATE const char *hg_handle_peer(const struct hg_handle *handle)
 
 HG_PRIVATE const char *hg_handle_function(const struct hg_handle *handle)
 {
-    return handle->rpc.name != NULL ? handle->rpc.name : "(unknown)";
+    return handle->rpc->name != NULL ? handle->rpc->name : "(unknown)";
 }
 
 HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret)
@@ -839,7 +840,7 @@ HG_PRIVATE HG_HOT void hg_handle_begin_header(const struct hg_handle *handle,
     memset(header, 0, sizeof(*header));
     header->type = (uint8_t) type;
     header->origin_context = context->id;
-    header->rpc_id = handle->rpc.id;
+    header->rpc_id = handle->id;
     header->sequence = handle->sequence;
 }
 
@@ -979,7 +980,7 @@ static HG_HOT void hg_handle_lend(
     struct hg_handle *handle, struct hg_proc *proc)
 {
     proc->layer = handle->context->hg_class->layer;
-    proc->function = handle->rpc.name;
+    proc->function = handle->rpc->name;
     proc->addr = handle->addr;
     if (!handle->context->callbacks)
         return;
@@ -1026,8 +1027,8 @@ HG_PRIVATE hg_return_t hg_handle_decode(
         return hg_handle_misread(handle, ret);
     proc.owner = owner;
     hg_handle_lend(handle, &proc);
-    ret = target ? handle->rpc.in_proc(&proc, data)
-                 : handle->rpc.out_proc(&proc, data);
+    ret = target ? handle->rpc->in_proc(&proc, data)
+                 : handle->rpc->out_proc(&proc, data);
     if (args->raw || handle->context->hg_class->options.no_checksum)
         proc.cursor.pos = proc.cursor.end; /* the proc may leave bytes unread */
     ret = hg_handle_result(hg_proc_finish_decode(&proc, ret));
@@ -1042,9 +1043,9 @@ HG_PRIVATE hg_return_t hg_handle_free_input(
 
     if (HG_LIKELY(atomic_load_explicit(
                       &handle->decoded, memory_order_acquire) == NULL))
-        return hg_handle_release(handle->rpc.in_proc, data);
+        return hg_handle_release(handle->rpc->in_proc, data);
     record = atomic_exchange(&handle->decoded, NULL);
-    ret = hg_handle_release(handle->rpc.in_proc, data);
+    ret = hg_handle_release(handle->rpc->in_proc, data);
     /* Afterwards: a bulk handle that the application has freed before is still
      * there, so the second time is reported. */
     hg_proc_record_settle(record, HG_PROC_DROP);
@@ -1108,7 +1109,8 @@ HG_PRIVATE hg_return_t hg_handle_encode(struct hg_handle *handle, void *data)
     bool target = handle->target;
     struct hg_buf *buf = target ? &handle->out : &handle->in;
     struct hg_args *args = target ? &handle->out_args : &handle->in_args;
-    hg_proc_cb_t proc_cb = target ? handle->rpc.out_proc : handle->rpc.in_proc;
+    hg_proc_cb_t proc_cb =
+        target ? handle->rpc->out_proc : handle->rpc->in_proc;
     size_t area = hg_handle_area(handle, target);
     size_t limit =
         HG_HEADER_MIN + area + handle->context->hg_class->options.max_args_size;

@@ -176,6 +176,10 @@ struct hg_handle {
     /* Target, request model: what decoding the input allocated; NULL: nothing,
      * or the application has freed the input. */
     hg_proc_records_t decoded;
+    /* Its function: of the registry, of the library, or if there is none
+     * &hg_rpc_none; in the pool the one of the last call. */
+    hg_id_t id;
+    const struct hg_rpc *rpc;
     /* From here to `in`, all bytes of a handle in the pool are 0. */
     bool target;
     bool one_way;       /* one-way call: no answer */
@@ -202,7 +206,6 @@ struct hg_handle {
     hg_return_t why;  /* origin: if `canceled`, the result; class's lock */
     const char *text; /* origin: error text; NULL: none */
     struct na_addr *addr;
-    struct hg_rpc rpc;
     uint64_t sequence; /* the origin's number of the call */
     /* The peer's context that has the call; initially 0. An answer may set it
      * while the send of the request still reads it. */

@@ -61,7 +61,7 @@ static HG_HOT hg_return_t hg_handler_check_input(
 {
     hg_return_t ret = hg_handler_check(handle, in != NULL, function);
 
-    return HG_LIKELY(ret != HG_SUCCESS || handle->rpc.in_proc != NULL)
+    return HG_LIKELY(ret != HG_SUCCESS || handle->rpc->in_proc != NULL)
         ? ret
         : hg_layer_refuse(function, "the function has no input proc");
 }
@@ -76,7 +76,7 @@ HG_EXPORT na_addr_t HG_Handler_get_addr(hg_handle_t handle)
 HG_EXPORT hg_id_t HG_Handler_get_id(hg_handle_t handle)
 {
     return hg_handler_check(handle, true, "HG_Handler_get_id") == HG_SUCCESS
-        ? handle->rpc.id
+        ? handle->id
         : 0;
 }
 
@@ -117,7 +117,8 @@ HG_EXPORT hg_return_t HG_Handler_start_output(
 {
     hg_return_t ret = hg_handler_check(handle, true, "HG_Handler_start_output");
 
-    if (ret == HG_SUCCESS && out_struct == NULL && handle->rpc.out_proc != NULL)
+    if (ret == HG_SUCCESS && out_struct == NULL &&
+        handle->rpc->out_proc != NULL)
         ret = hg_layer_refuse("HG_Handler_start_output",
             "the function has an output, but out_struct is NULL");
     return ret == HG_SUCCESS ? hg_serve_respond(handle, HG_SUCCESS, out_struct)

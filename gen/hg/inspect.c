@@ -116,10 +116,10 @@ static void hg_inspect_print_calls(
         if (state == NULL)
             continue;
         (void) hg_inspect_print(text, "    %s ", handle->target ? "in" : "out");
-        if (handle->rpc.name != NULL)
-            (void) hg_inspect_print(text, "\"%s\"", handle->rpc.name);
+        if (handle->rpc->name != NULL)
+            (void) hg_inspect_print(text, "\"%s\"", handle->rpc->name);
         else
-            (void) hg_inspect_print(text, "%016" PRIx64, handle->rpc.id);
+            (void) hg_inspect_print(text, "%016" PRIx64, handle->id);
         (void) hg_inspect_print(text, " %s %s: %s",
             handle->target ? "from" : "to", hg_handle_peer(handle), state);
         hg_inspect_print_age(text, handle->context, handle->began);
@@ -336,20 +336,20 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
 {
     struct hg_class *hg_class = handle->context->hg_class;
     struct hg_histogram times;
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
 
     (void) number_p;
     if (question->text == NULL) {
         hg_inspect_print_counters(out, hg_class);
         return HG_SUCCESS;
     }
-    if (hg_registry_find(&hg_class->registry, hg_registry_id(question->text),
-            &rpc) != HG_SUCCESS) {
+    rpc = hg_registry_find(&hg_class->registry, hg_registry_id(question->text));
+    if (rpc == NULL) {
         (void) hg_serve_respond_error(
             handle, HG_NOENTRY, "that function is not registered");
         return HG_NOENTRY;
     }
-    if (!hg_watch_times(hg_class, &rpc, question->number == 0, &times)) {
+    if (!hg_watch_times(hg_class, rpc, question->number == 0, &times)) {
         (void) hg_serve_respond_error(handle, HG_OPNOTSUPPORT,
             "call times are not counted: the server does not set the option "
             "histograms of struct hg_options or struct hg_init_info");
@@ -359,24 +359,22 @@ static hg_return_t hg_inspect_stats(struct hg_handle *handle,
     return HG_SUCCESS;
 }
 
+static hg_return_t hg_inspect_execute(hg_handle_t handle);
+
+#define HG_INSPECT_RPC(name) \
+    { \
+        0, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t, hg_inspect_execute, \
+            name, NULL, 0 \
+    }
+
 static const struct hg_inspect_function {
-    const char *name;
+    struct hg_rpc rpc;
     hg_return_t (*fill)(struct hg_handle *handle, const hg_builtin_t *question,
         struct hg_inspect_text *out, uint64_t *number_p); /* NULL: ping */
-} hg_inspect_functions[] = {{HG_BUILTIN_PING, NULL},
-    {HG_BUILTIN_VERSION, hg_inspect_version},
-    {HG_BUILTIN_LIST, hg_inspect_list}, {HG_BUILTIN_STATS, hg_inspect_stats}};
-
-static const struct hg_inspect_function *hg_inspect_function(hg_id_t id)
-{
-    size_t i = sizeof(hg_inspect_functions) / sizeof(hg_inspect_functions[0]);
-
-    while (i-- > 0) {
-        if (hg_registry_id(hg_inspect_functions[i].name) == id)
-            return &hg_inspect_functions[i];
-    }
-    return NULL;
-}
+} hg_inspect_functions[] = {{HG_INSPECT_RPC(HG_BUILTIN_PING), NULL},
+    {HG_INSPECT_RPC(HG_BUILTIN_VERSION), hg_inspect_version},
+    {HG_INSPECT_RPC(HG_BUILTIN_LIST), hg_inspect_list},
+    {HG_INSPECT_RPC(HG_BUILTIN_STATS), hg_inspect_stats}};
 
 static hg_return_t hg_inspect_answer(
     struct hg_handle *handle, const hg_builtin_t *question)
@@ -384,7 +382,7 @@ static hg_return_t hg_inspect_answer(
     struct hg_inspect_text out = {
         {NULL, 0, false}, 0, HG_BUILTIN_TEXT_MAX, HG_SUCCESS};
     const struct hg_inspect_function *function =
-        hg_inspect_function(handle->rpc.id);
+        HG_CONTAINER_OF(handle->rpc, const struct hg_inspect_function, rpc);
     hg_builtin_t answer = *question;
     hg_return_t ret;
 
@@ -416,15 +414,13 @@ static hg_return_t hg_inspect_execute(hg_handle_t handle)
     return ret;
 }
 
-HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE const struct hg_rpc *hg_inspect_find(hg_id_t id)
 {
-    const struct hg_inspect_function *function = hg_inspect_function(id);
-    struct hg_rpc rpc = {id, hg_proc_hg_builtin_t, hg_proc_hg_builtin_t,
-        hg_inspect_execute, NULL, NULL, 0};
+    size_t i = sizeof(hg_inspect_functions) / sizeof(hg_inspect_functions[0]);
 
-    if (function == NULL)
-        return HG_NOENTRY;
-    rpc.name = function->name;
-    *rpc_p = rpc;
-    return HG_SUCCESS;
+    while (i-- > 0) {
+        if (hg_registry_id(hg_inspect_functions[i].rpc.name) == id)
+            return &hg_inspect_functions[i].rpc;
+    }
+    return NULL;
 }

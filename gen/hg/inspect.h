@@ -24,6 +24,6 @@
 #include "hg/handle.h"
 
 /* Find the library's function with an id. HG_NOENTRY. */
-HG_PRIVATE hg_return_t hg_inspect_find(hg_id_t id, struct hg_rpc *rpc_p);
+HG_PRIVATE const struct hg_rpc *hg_inspect_find(hg_id_t id);
 
 #endif

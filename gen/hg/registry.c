@@ -301,15 +301,10 @@ HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
     return true;
 }
 
-HG_PRIVATE HG_HOT hg_return_t hg_registry_find(
-    struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p)
+HG_PRIVATE HG_HOT const struct hg_rpc *hg_registry_find(
+    struct hg_registry *registry, hg_id_t id)
 {
-    const struct hg_rpc *now = hg_registry_now(hg_registry_look(registry, id));
-
-    if (now == NULL)
-        return HG_NOENTRY;
-    *rpc_p = *now;
-    return HG_SUCCESS;
+    return hg_registry_now(hg_registry_look(registry, id));
 }
 
 HG_PRIVATE const struct hg_rpc *hg_registry_next(

@@ -9,7 +9,7 @@
  *
  * An entry of an id stays until the registry is destroyed. Its `now` is the
  * registered version, or NULL. A version never changes and stays with its
- * entry, because calls use its name. Registering the same function again finds
+ * entry, because calls point to it. Registering the same function again finds
  * the same version, so the registry does not grow.
  *
  * A stub registers the names of its types as a text. A fingerprint of the text
@@ -38,6 +38,9 @@ struct hg_rpc {
     struct hg_registry_entry *entry; /* NULL: not registered */
     uint32_t fingerprint;            /* of its types; 0: unknown */
 };
+
+/* Of a call without a registered function. */
+static const struct hg_rpc hg_rpc_none = {0, NULL, NULL, NULL, NULL, NULL, 0};
 
 /* A current or former registration of an id. */
 struct hg_registry_version {
@@ -99,9 +102,10 @@ HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc);
 HG_PRIVATE bool hg_registry_has_handler(struct hg_registry *registry,
     hg_id_t id, const char *name, const char *types);
 
-/* Copy the registered function. HG_NOENTRY. */
-HG_PRIVATE hg_return_t hg_registry_find(
-    struct hg_registry *registry, hg_id_t id, struct hg_rpc *rpc_p);
+/* The registered function, which never changes and stays until the registry is
+ * destroyed. NULL: none. */
+HG_PRIVATE const struct hg_rpc *hg_registry_find(
+    struct hg_registry *registry, hg_id_t id);
 
 /* The registered function after `before`; NULL: the first one, and no more. The
  * order is stable while nothing is registered. */

@@ -65,7 +65,7 @@ static inline bool hg_request_may_call(
 /* The arguments of HG_Forward(). */
 struct hg_request_call {
     struct na_addr *addr;
-    struct hg_rpc rpc;
+    const struct hg_rpc *rpc;
     void *in_struct;
     void *out_struct;
     unsigned timeout;
@@ -78,12 +78,12 @@ static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
 {
     struct hg_handle *handle = NULL;
     hg_return_t ret =
-        hg_forward_create(context, call->addr, &call->rpc, &handle);
+        hg_forward_create(context, call->addr, call->rpc, &handle);
 
     if (ret != HG_SUCCESS)
         return ret;
     handle->in_args.size = size;
-    if (call->rpc.out_proc != NULL)
+    if (call->rpc->out_proc != NULL)
         handle->request.out_struct = call->out_struct;
     handle->timeout = call->timeout;
     *number_p = handle->number;
@@ -112,15 +112,15 @@ static HG_HOT hg_return_t hg_request_start(struct hg_context *context,
     if (HG_UNLIKELY(!hg_request_may_call(context, call->addr)))
         return na_addr_check(
             context->hg_class->na_class, call->addr, "HG_Forward");
-    ret = hg_forward_find(context, id, &call->rpc, "HG_Forward");
-    if (ret != HG_SUCCESS)
-        return ret;
-    if (call->in_struct == NULL && call->rpc.in_proc != NULL)
+    call->rpc = hg_forward_find(context, id, "HG_Forward");
+    if (call->rpc == NULL)
+        return HG_NOENTRY;
+    if (call->in_struct == NULL && call->rpc->in_proc != NULL)
         return hg_layer_refuse(
             "HG_Forward", "the function has an input, but in_struct is NULL");
     hg_request_encoding = true;
     ret = hg_forward_encode(
-        context, call->addr, &call->rpc, call->in_struct, &buf, &size);
+        context, call->addr, call->rpc, call->in_struct, &buf, &size);
     hg_request_encoding = before;
     if (HG_LIKELY(ret == HG_SUCCESS)) {
         hg_enter(context->lock);
@@ -137,7 +137,7 @@ HG_EXPORT hg_return_t HG_Forward_timed(na_addr_t addr, hg_id_t id,
     void *in_struct, void *out_struct, unsigned int timeout,
     hg_request_t *request)
 {
-    struct hg_request_call call = {addr, {0}, in_struct, out_struct, timeout};
+    struct hg_request_call call = {addr, NULL, in_struct, out_struct, timeout};
     struct hg_context *context;
     hg_return_t ret;
 
@@ -361,7 +361,7 @@ static HG_HOT void hg_request_end(struct hg_handle *handle)
 {
     hg_proc_cb_t proc =
         handle->ret == HG_SUCCESS && handle->request.out_struct != NULL
-        ? handle->rpc.out_proc
+        ? handle->rpc->out_proc
         : NULL;
 
     assert(hg_request_state(handle) == HG_REQUEST_OVER);

@@ -39,7 +39,7 @@ static bool hg_serve_is_ending(struct hg_context *context)
 /* Whether the library executes the call. */
 static bool hg_serve_is_builtin(const struct hg_handle *handle)
 {
-    return handle->rpc.entry == NULL && handle->rpc.callback != NULL;
+    return handle->rpc->entry == NULL && handle->rpc->callback != NULL;
 }
 
 /* Whether the origin no longer waits: it sent CANCEL or died. */
@@ -104,7 +104,7 @@ static void hg_serve_send_code(
     if (handle->refused)
         header.flags = HG_HEADER_REFUSED;
     if (handle->mistyped)
-        header.types = handle->rpc.fingerprint;
+        header.types = handle->rpc->fingerprint;
     if (header.code != HG_SUCCESS)
         hg_handle_count(handle->context, HG_COUNT_ERRORS_SENT);
     if (text != NULL && hg_serve_send_text(handle, &header, text))
@@ -122,14 +122,14 @@ static const char *hg_serve_reason(
     switch (ret) {
     case HG_NOENTRY:
     case HG_INVALID_ARG:
-        if (handle->rpc.callback != NULL)
+        if (handle->rpc->callback != NULL)
             return "its input was withdrawn";
-        if (handle->rpc.name != NULL)
+        if (handle->rpc->name != NULL)
             snprintf(buf, size, "\"%s\" is registered without a handler",
-                handle->rpc.name);
+                handle->rpc->name);
         else
             snprintf(buf, size, "function %016" PRIx64 " is not registered",
-                handle->rpc.id);
+                handle->id);
         return buf;
     case HG_AGAIN:
         if (hg_serve_is_ending(handle->context))
@@ -143,8 +143,8 @@ static const char *hg_serve_reason(
         return buf;
     case HG_PROTOCOL_ERROR:
         if (handle->mistyped)
-            snprintf(buf, size, "\"%s\" has the types %s", handle->rpc.name,
-                hg_registry_types(&handle->rpc));
+            snprintf(buf, size, "\"%s\" has the types %s", handle->rpc->name,
+                hg_registry_types(handle->rpc));
         else
             snprintf(
                 buf, size, "malformed, or not version %d", HG_HEADER_MAJOR);
@@ -219,7 +219,7 @@ static hg_return_t hg_serve_call_handler(struct hg_handle *handle)
     if (ret == HG_SUCCESS && hg_watch_is_on(handle->context->hg_class))
         ret = hg_watch_handle(handle);
     if (ret == HG_SUCCESS)
-        return handle->rpc.callback(handle);
+        return handle->rpc->callback(handle);
     /* The application has not seen it. */
     if (callbacks)
         (void) hg_handle_take_back(handle, false);
@@ -341,14 +341,18 @@ static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
 static void hg_serve_find(struct hg_handle *handle, hg_id_t id)
 {
     struct hg_class *hg_class = handle->context->hg_class;
-    hg_return_t ret = hg_registry_find(&hg_class->registry, id, &handle->rpc);
+    const struct hg_rpc *rpc = hg_registry_find(&hg_class->registry, id);
+    const struct hg_rpc *builtin;
 
-    if (HG_LIKELY(ret == HG_SUCCESS && handle->rpc.callback != NULL))
-        return;
-    if (hg_class->builtin != NULL)
-        ret = hg_class->builtin(id, &handle->rpc);
-    if (ret != HG_SUCCESS)
-        handle->rpc.id = id;
+    if (HG_UNLIKELY(rpc == NULL || rpc->callback == NULL)) {
+        builtin = hg_class->builtin != NULL ? hg_class->builtin(id) : NULL;
+        if (builtin != NULL)
+            rpc = builtin;
+        else if (rpc == NULL)
+            rpc = &hg_rpc_none;
+    }
+    handle->id = id;
+    handle->rpc = rpc;
 }
 
 /* Execute a function of the library. */
@@ -361,7 +365,7 @@ static void hg_serve_execute_builtin(struct hg_handle *handle)
         return;
     }
     if (hg_serve_enter(handle))
-        ret = handle->rpc.callback(handle);
+        ret = handle->rpc->callback(handle);
     if (ret != HG_SUCCESS && !hg_serve_is_answered(handle))
         (void) hg_serve_respond_error(
             handle, ret, hg_serve_reason_failed(handle, ret));
@@ -520,12 +524,12 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 static HG_NOINLINE bool hg_serve_is_mistyped(
     struct hg_handle *handle, const struct hg_header *header)
 {
-    if (header->types == 0 || handle->rpc.fingerprint == 0)
+    if (header->types == 0 || handle->rpc->fingerprint == 0)
         return false;
     handle->mistyped = true;
     hg_log_warning("rpc", "%s calls \"%s\" with other types than %s",
         hg_handle_peer(handle), hg_handle_function(handle),
-        hg_registry_types(&handle->rpc));
+        hg_registry_types(handle->rpc));
     return true;
 }
 
@@ -537,15 +541,15 @@ static hg_return_t hg_serve_accept(
     size_t size = HG_HEADER_MIN + header->payload_size;
     hg_return_t ret;
 
-    if (handle->rpc.callback == NULL) {
+    if (handle->rpc->callback == NULL) {
         hg_log_warning("rpc",
             "%s calls %016" PRIx64 " (\"%s\"), which is not served",
             hg_handle_peer(handle), header->rpc_id, hg_handle_function(handle));
-        return handle->rpc.entry != NULL && handle->context->callbacks
+        return handle->rpc->entry != NULL && handle->context->callbacks
             ? HG_INVALID_ARG
             : HG_NOENTRY;
     }
-    if (HG_UNLIKELY(header->types != handle->rpc.fingerprint) &&
+    if (HG_UNLIKELY(header->types != handle->rpc->fingerprint) &&
         hg_serve_is_mistyped(handle, header))
         return HG_PROTOCOL_ERROR;
     ret = hg_buf_reserve(&handle->in, size, size);

@@ -56,8 +56,8 @@ static hg_return_t hg_watch_run_hook(struct hg_handle *handle,
     info.point = point;
     info.ret = ret;
     info.handle = handle->target || context->callbacks ? handle : NULL;
-    info.name = handle->rpc.name;
-    info.id = handle->rpc.id;
+    info.name = handle->rpc->name;
+    info.id = handle->id;
     info.addr = handle->addr;
     info.trace_id = handle->trace_id;
     info.elapsed_ns = elapsed_ns;
@@ -74,7 +74,7 @@ static uint64_t hg_watch_since(uint64_t began, uint64_t now)
 /* Count the time of a call, if its function has histograms. */
 static void hg_watch_count(struct hg_handle *handle, uint64_t ns)
 {
-    struct hg_registry_entry *entry = handle->rpc.entry;
+    struct hg_registry_entry *entry = handle->rpc->entry;
 
     if (entry == NULL || !entry->timed)
         return;
@@ -115,7 +115,7 @@ HG_PRIVATE void hg_watch_respond(struct hg_handle *handle, hg_return_t ret)
 {
     uint64_t now = hg_clock_now();
 
-    if (handle->refused || handle->rpc.entry == NULL)
+    if (handle->refused || handle->rpc->entry == NULL)
         return; /* not executed, or executed by the library */
     /* An answer that failed may be followed by another. */
     if (!handle->watch.counted)

@@ -260,13 +260,13 @@ static inline void engine_ended(struct hg_handle *handle, void *arg)
 static inline hg_return_t engine_create(struct hg_context *context,
     struct na_addr *addr, hg_id_t id, struct hg_handle **handle_p)
 {
-    struct hg_rpc rpc;
-    hg_return_t ret = hg_forward_find(context, id, &rpc, "HG_Forward");
+    const struct hg_rpc *rpc = hg_forward_find(context, id, "HG_Forward");
+    hg_return_t ret = rpc != NULL ? HG_SUCCESS : HG_NOENTRY;
 
     if (ret != HG_SUCCESS)
         return ret;
     hg_enter(context->lock);
-    ret = hg_forward_create(context, addr, &rpc, handle_p);
+    ret = hg_forward_create(context, addr, rpc, handle_p);
     hg_leave(context->lock);
     return ret;
 }

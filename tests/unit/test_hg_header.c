@@ -294,19 +294,20 @@ HG_TEST(registry_keeps_a_handler_when_registered_without_one)
         0, header_proc, NULL, header_callback, NULL, NULL, 0};
     struct hg_rpc called = {0, NULL, header_proc, NULL, NULL, NULL, 0};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
+    const struct hg_rpc *found;
     hg_id_t id;
 
     registry_begin(&registry);
-    HG_CHECK_RET(hg_registry_find(&registry, 1, &found), HG_NOENTRY);
+    HG_CHECK(hg_registry_find(&registry, 1) == NULL);
     id = hg_registry_add(&registry, "123456789", NULL, &served);
     HG_CHECK_EQ_U64(id, HEADER_ID);
     HG_CHECK_EQ_U64(hg_registry_id("123456789"), HEADER_ID);
     HG_CHECK_EQ_U64(hg_registry_add(&registry, "123456789", NULL, &called), id);
-    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
-    HG_CHECK_EQ_U64(found.id, id);
-    HG_CHECK(found.in_proc == NULL && found.out_proc == header_proc);
-    HG_CHECK(found.callback == header_callback);
+    found = hg_registry_find(&registry, id);
+    HG_CHECK(found != NULL);
+    HG_CHECK_EQ_U64(found->id, id);
+    HG_CHECK(found->in_proc == NULL && found->out_proc == header_proc);
+    HG_CHECK(found->callback == header_callback);
     registry_end(&registry);
 }
 
@@ -318,7 +319,7 @@ HG_TEST(registry_refuses_a_collision)
     static const char second[] = "injdfejggfnbaiklaa";
     struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL, 0};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
+    const struct hg_rpc *found;
     hg_id_t id;
 
     registry_begin(&registry);
@@ -328,8 +329,9 @@ HG_TEST(registry_refuses_a_collision)
     hg_test_expect_log("has the same id as");
     rpc.in_proc = header_proc;
     HG_CHECK_EQ_U64(hg_registry_add(&registry, second, NULL, &rpc), 0);
-    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
-    HG_CHECK(found.in_proc == NULL);
+    found = hg_registry_find(&registry, id);
+    HG_CHECK(found != NULL);
+    HG_CHECK(found->in_proc == NULL);
     registry_end(&registry);
 }
 
@@ -337,7 +339,7 @@ HG_TEST(registry_holds_many_names)
 {
     struct hg_rpc rpc = {0, NULL, NULL, NULL, NULL, NULL, 0};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
+    const struct hg_rpc *found;
     char name[32];
     unsigned i;
 
@@ -348,8 +350,9 @@ HG_TEST(registry_holds_many_names)
     }
     for (i = 0; i < 10000; i++) {
         snprintf(name, sizeof(name), "function %u", i);
-        HG_CHECK_OK(hg_registry_find(&registry, hg_registry_id(name), &found));
-        HG_CHECK_EQ_U64(found.id, hg_registry_id(name));
+        found = hg_registry_find(&registry, hg_registry_id(name));
+        HG_CHECK(found != NULL);
+        HG_CHECK_EQ_U64(found->id, hg_registry_id(name));
     }
     registry_end(&registry);
 }
@@ -374,7 +377,7 @@ HG_TEST(registry_keeps_type_hashes)
     char types[] = "(int32_t) -> (float)";
     struct hg_rpc rpc = {0, header_proc, header_proc, NULL, NULL, NULL, 1};
     struct hg_rpc plain = {0, header_proc, header_proc, NULL, NULL, NULL, 0};
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
+    const struct hg_rpc *found;
     struct hg_registry registry;
     uint32_t fingerprint;
     hg_id_t id;
@@ -382,26 +385,29 @@ HG_TEST(registry_keeps_type_hashes)
     registry_begin(&registry);
     id = hg_registry_add(&registry, "typed", types, &rpc);
     HG_CHECK(id != 0);
-    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
-    HG_CHECK_EQ_STR(found.name, "typed");
-    HG_CHECK_EQ_STR(hg_registry_types(&found), types);
-    HG_CHECK(found.fingerprint != 0);
-    fingerprint = found.fingerprint;
+    found = hg_registry_find(&registry, id);
+    HG_CHECK(found != NULL);
+    HG_CHECK_EQ_STR(found->name, "typed");
+    HG_CHECK_EQ_STR(hg_registry_types(found), types);
+    HG_CHECK(found->fingerprint != 0);
+    fingerprint = found->fingerprint;
     HG_CHECK(hg_registry_add(&registry, "typed", types, &rpc) == id);
 
     types[1] = 'f';
-    HG_CHECK_EQ_STR(hg_registry_types(&found), "(int32_t) -> (float)");
+    HG_CHECK_EQ_STR(hg_registry_types(found), "(int32_t) -> (float)");
     hg_test_expect_log("'typed' with the types (fnt32_t) -> (float)");
     HG_CHECK(hg_registry_add(&registry, "typed", types, &rpc) == 0);
     HG_CHECK_OK(hg_registry_remove(&registry, id));
     HG_CHECK(hg_registry_add(&registry, "typed", types, &rpc) == id);
-    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
-    HG_CHECK(found.fingerprint != 0 && found.fingerprint != fingerprint);
+    found = hg_registry_find(&registry, id);
+    HG_CHECK(found != NULL);
+    HG_CHECK(found->fingerprint != 0 && found->fingerprint != fingerprint);
 
     /* Registered by hand: it has no types, and any definition may follow. */
     HG_CHECK(hg_registry_add(&registry, "typed", NULL, &plain) == id);
-    HG_CHECK_OK(hg_registry_find(&registry, id, &found));
-    HG_CHECK(hg_registry_types(&found) == NULL && found.fingerprint == 0);
+    found = hg_registry_find(&registry, id);
+    HG_CHECK(found != NULL);
+    HG_CHECK(hg_registry_types(found) == NULL && found->fingerprint == 0);
     HG_CHECK(hg_registry_add(&registry, "typed", "()", &rpc) == id);
     registry_end(&registry);
 }
@@ -460,7 +466,7 @@ HG_TEST(registry_does_not_grow_with_time)
         {0, header_proc, NULL, header_callback, NULL, NULL, 0},
         {0, NULL, header_proc, NULL, NULL, NULL, 0}};
     struct hg_registry registry;
-    struct hg_rpc found = {0, NULL, NULL, NULL, NULL, NULL, 0};
+    const struct hg_rpc *found;
     const char *known[6] = {NULL};
     hg_id_t id = hg_registry_id(name);
     int64_t live = 0;
@@ -475,17 +481,18 @@ HG_TEST(registry_does_not_grow_with_time)
             live = hg_test_alloc_live();
         HG_CHECK_OK(hg_registry_put(
             &registry, id, way < 3 ? name : NULL, NULL, &ways[way % 3], false));
-        HG_CHECK_OK(hg_registry_find(&registry, id, &found));
-        HG_CHECK(found.in_proc == ways[way % 3].in_proc);
-        HG_CHECK(found.out_proc == ways[way % 3].out_proc);
-        HG_CHECK(found.callback == ways[way % 3].callback);
-        HG_CHECK((found.name != NULL) == (way < 3));
-        HG_CHECK(i < 6 || found.name == known[way]);
-        known[way] = found.name;
+        found = hg_registry_find(&registry, id);
+        HG_CHECK(found != NULL);
+        HG_CHECK(found->in_proc == ways[way % 3].in_proc);
+        HG_CHECK(found->out_proc == ways[way % 3].out_proc);
+        HG_CHECK(found->callback == ways[way % 3].callback);
+        HG_CHECK((found->name != NULL) == (way < 3));
+        HG_CHECK(i < 6 || found->name == known[way]);
+        known[way] = found->name;
         if (way % 2 == 0)
             continue;
         HG_CHECK_OK(hg_registry_remove(&registry, id));
-        HG_CHECK_RET(hg_registry_find(&registry, id, &found), HG_NOENTRY);
+        HG_CHECK(hg_registry_find(&registry, id) == NULL);
         HG_CHECK_RET(hg_registry_remove(&registry, id), HG_NOENTRY);
     }
     HG_CHECK_EQ_INT(hg_test_alloc_live(), live);

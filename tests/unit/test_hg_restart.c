@@ -37,7 +37,7 @@ static void restart_answer(struct engine *engine,
     header.type = HG_HEADER_RESPONSE;
     header.code = HG_BUSY;
     header.sequence = call->handle->sequence;
-    header.rpc_id = call->handle->rpc.id;
+    header.rpc_id = call->handle->id;
     hg_header_encode(&header, bytes, true);
     loop_inject(engine->a.na_class, source, bytes, sizeof(bytes));
     engine_settle(engine);
