@@ -3532,16 +3532,22 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
     struct na_zmq_in *in, const unsigned char *body, size_t size)
 {
     struct na_zmq_addr *addr = in->addr;
-    bool good;
+    bool accepted, good;
 
     if (addr == NULL)
         return NA_ZMQ_NO_HELLO;
     if (in->count != 1 || size != 8)
         return NA_ZMQ_WRONG_SIZE;
     na_zmq_lock(self);
-    good = addr->state == NA_ZMQ_ACCEPTED && na_plug_get64(body) == addr->nonce;
+    accepted = addr->state == NA_ZMQ_ACCEPTED;
+    /* An accepted connection may have ended since, after its peer's messages,
+     * which follow. */
+    good = (accepted ||
+               (addr->state == NA_ZMQ_DYING && addr->endpoint == NULL &&
+                   !addr->reached)) &&
+        na_plug_get64(body) == addr->nonce;
     assert(!good || (addr->dialled == NULL && !addr->reached));
-    if (good && self->protocol != NA_ZMQ_INPROC) {
+    if (good && accepted && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 
         assert(record->live && record->generation == addr->fd_generation);
@@ -3550,7 +3556,8 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
         good = record->owner == addr;
     }
     if (good) {
-        addr->state = NA_ZMQ_READY;
+        if (accepted)
+            addr->state = NA_ZMQ_READY;
         addr->reached = true;
         addr->open = true;
     }

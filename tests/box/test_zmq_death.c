@@ -628,3 +628,55 @@ HG_TEST(messages_sent_before_death_arrive)
     conform_close(&other);
     conform_close(&server);
 }
+
+/* The client sends and closes its class before the server reads CONFIRM. Over
+ * tcp the server reads of the end of the connection first, over inproc it looks
+ * there. All messages are delivered. */
+static void death_unconfirmed(const char *listen, const char *scheme)
+{
+    enum { COUNT = 200 };
+    struct conform_end server, client;
+    struct conform_call sends[COUNT], recv, lookup;
+    char name[NA_MAX_ADDR_LEN], got[8];
+    unsigned i;
+
+    endpoint_open(&server, listen, 1000);
+    endpoint_open(&client, scheme, 1000);
+    endpoint_name(&server, server.self, name);
+    memset(&lookup, 0, sizeof(lookup));
+    HG_CHECK_OK(NA_Addr_lookup(client.na_class, client.context, conform_ended,
+        &lookup, name, &lookup.id));
+    while (lookup.ends == 0) { /* the server does not poll after WELCOME */
+        (void) conform_turn(server.na_class, server.context, 1);
+        (void) conform_turn(client.na_class, client.context, 1);
+    }
+    HG_CHECK_OK(lookup.ret);
+    for (i = 0; i < COUNT; i++) {
+        memset(&sends[i], 0, sizeof(sends[i]));
+        HG_CHECK_OK(NA_Msg_send_unexpected(client.na_class, client.context,
+            conform_ended, &sends[i], "x", 1, lookup.addr, i, &sends[i].id));
+    }
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(conform_wait(&client, &sends[i]));
+    conform_free_addr(&client, &lookup);
+    conform_close(&client);
+    endpoint_sleep(20); /* libzmq reports the end of the connection */
+    for (i = 0; i < COUNT; i++) {
+        HG_CHECK_OK(conform_recv(&server, &recv, false, got, sizeof(got), 0));
+        HG_CHECK_OK(conform_wait(&server, &recv));
+        HG_CHECK_EQ_INT(recv.tag, i);
+        conform_free_addr(&server, &recv);
+    }
+    conform_close(&server);
+}
+
+HG_TEST(messages_sent_before_an_unconfirmed_death_arrive)
+{
+    death_unconfirmed("zmq+tcp://127.0.0.1", "zmq+tcp://");
+    death_unconfirmed("zmq+ipc://*", "zmq+ipc://");
+}
+
+HG_TEST(messages_sent_before_an_unconfirmed_close_arrive_on_inproc)
+{
+    death_unconfirmed("zmq+inproc://*", "zmq+inproc://");
+}
