@@ -29,7 +29,8 @@ struct job_card {
     unsigned char handle[1004]; /* serialized */
 };
 
-struct gasnet_hg gasnet_hg;
+/* A call before gasnet_init() is checked. */
+struct gasnet_hg gasnet_hg = {.checked = true};
 gasnet_node_t gasnet_hg_rank, gasnet_hg_size = 1;
 size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
 const intptr_t *gasnet_hg_shifts;

@@ -6,7 +6,8 @@
  * holds a lock must not poll, so nothing else is needed. No-interrupt sections
  * do nothing.
  *
- * With GASNET_DEBUG in the object that calls gasnet_init(), these end the job:
+ * With GASNET_DEBUG in the object that calls gasnet_init(), and before that
+ * call, these end the job:
  *
  *     a lock that this thread holds is locked again
  *     a lock is unlocked that is not the one that was locked last

@@ -163,6 +163,18 @@ static void checks_early(int argc, char *argv[])
     gasnet_barrier_notify(0, 0);
 }
 
+static void checks_put_first(int argc, char *argv[])
+{
+    (void) argc, (void) argv;
+    gasnet_put_val(0, checks_segments, 1, 1);
+}
+
+static void checks_notify_first(int argc, char *argv[])
+{
+    (void) argc, (void) argv;
+    gasnet_barrier_notify(0, 0);
+}
+
 const struct jobs_case jobs_checks[] = {{"lock_twice", checks_lock_twice},
     {"try_twice", checks_try_twice}, {"unlock_order", checks_unlock_order},
     {"unlock_free", checks_unlock_free}, {"init_twice", checks_init_twice},
@@ -184,6 +196,7 @@ const struct jobs_case jobs_checks[] = {{"lock_twice", checks_lock_twice},
     {"long_outside", checks_long_outside},
     {"region_waits", checks_region_waits},
     {"region_tries", checks_region_tries}, {"early", checks_early},
+    {"put_first", checks_put_first}, {"notify_first", checks_notify_first},
     {"lock_long", checks_lock_long}, {"hold_long", checks_hold_long},
     {"put_outside", checks_put_outside}, {"get_before", checks_get_before},
     {"put_node", checks_put_node}, {"wait_alone", checks_wait_alone},
