@@ -781,7 +781,12 @@ static int boot_open(struct boot_run *run)
     boot->na_class = NA_Initialize_opt(run->listen, NA_TRUE, &info);
     if (boot->na_class == NULL)
         return boot_fail(boot,
-            "cannot listen on %s; hg's line above has the cause", run->listen);
+            "cannot listen on %s; hg's line above has the cause%s", run->listen,
+            strncmp(run->listen, "mpi+", 4) == 0
+                ? ". Without MPI in this conduit (make install-gasnet "
+                  "NA=\"mpi\") set GASNET_HG_FILE to a new file that all nodes "
+                  "can read"
+                : "");
     boot->context = NA_Context_create(boot->na_class);
     if (boot->context == NULL ||
         NA_Addr_self(boot->na_class, &boot->addrs[boot->rank]) != NA_SUCCESS)
@@ -814,6 +819,8 @@ int gasnet_boot_start(struct gasnet_boot *boot)
     if (foreign)
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     boot_allow_descriptors(boot);
+    if (strstr(run.listen, "mpi+") != NULL && strchr(run.listen, ';') != NULL)
+        return boot_fail(boot, "%s: mpi+static:// stands alone", run.listen);
     ret = boot_open(&run);
     if (ret == GASNET_OK)
         ret = boot_join(&run, &root);

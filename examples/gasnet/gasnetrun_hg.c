@@ -1092,19 +1092,44 @@ static void run_read_hosts(const char *path)
 
 /* ---- Command line ---- */
 
-/* Let mpirun start the job. */
+/* Whether a program can be executed: 0, or the reason. A name without a slash
+ * is looked for in PATH, and by some versions of mpirun in this directory. */
+static int run_find(const char *name)
+{
+    const char *folder = run_text("PATH", "/usr/bin:/bin");
+    char path[PATH_MAX];
+
+    while (strchr(name, '/') == NULL && *folder != '\0') {
+        int length = (int) strcspn(folder, ":");
+
+        (void) snprintf(path, sizeof(path), "%.*s/%s", length, folder, name);
+        if (access(path, X_OK) == 0)
+            return 0;
+        folder += length + (folder[length] == ':');
+    }
+    return access(name, X_OK) == 0 ? 0 : errno;
+}
+
+/* Let mpirun start the job. Its own codes for a program that cannot be executed
+ * differ. */
 static int run_mpirun(void)
 {
     unsigned arguments = 0;
     unsigned count;
     char number[16];
     char **words;
+    int failure;
 
     if (run.host_count > 0)
         return usage_error(RUN,
             "with %s mpirun has the hosts: see "
             "GASNET_HG_MPIRUN",
             run.listen);
+    failure = run_find(run.argv[0]);
+    if (failure != 0) {
+        run_say("%s: %s", run.argv[0], strerror(failure));
+        return failure == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+    }
     while (run.argv[arguments] != NULL)
         arguments++;
     words = run_split(
@@ -1129,7 +1154,7 @@ static int run_options(int argc, char **argv)
     int option;
 
     opterr = 0;
-    while ((option = getopt(argc, argv, "+:n:H:f:a:v")) != -1) {
+    while ((option = getopt(argc, argv, "+:n:H:f:a:vh-:")) != -1) {
         switch (option) {
         case 'n':
             run.size = (unsigned) usage_number(optarg, RUN_MAX_NODES);
@@ -1141,7 +1166,10 @@ static int run_options(int argc, char **argv)
         case 'f': run_read_hosts(optarg); break;
         case 'a': run.listen = optarg; break;
         case 'v': run.verbose = true; break;
-        default: return usage_wrong_option(RUN, argv, option);
+        default: /* -h, --help, --version; else it is wrong */
+            if (usage_is_printed(2, argv + optind - 2, RUN, run_help))
+                exit(0);
+            return usage_wrong_option(RUN, argv, option);
         }
     }
     if (run.size == 0)
@@ -1153,6 +1181,9 @@ static int run_options(int argc, char **argv)
     if (run.listen == NULL)
         run.listen = run_text("GASNET_HG_NA",
             run.host_count > 0 ? "zmq+tcp://0.0.0.0;sm://" : "sm://");
+    if (strstr(run.listen, "mpi+") != NULL && strchr(run.listen, ';') != NULL)
+        return usage_error(
+            RUN, "-a %s: mpi+static:// stands alone", run.listen);
     return 0;
 }
 
@@ -1164,9 +1195,6 @@ int main(int argc, char **argv)
         run.on_host = true;
         return run_on_host();
     }
-    /* An option behind PROGRAM is not the launcher's. */
-    if (usage_is_printed(argc > 1 ? 2 : argc, argv, RUN, run_help))
-        return 0;
     ret = run_options(argc, argv);
     if (ret != 0)
         return ret;
