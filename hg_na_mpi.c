@@ -369,9 +369,10 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
  * A peer that does not receive must not make its sender keep any amount of
  * messages. MPI does not report whether a packet was received, but a body is
  * requested only after the packets before it. So after half of NA_MPI_WINDOW in
- * packets, the next message is a body, however small, and while the bodies that
- * were not requested, with the packets before them, have NA_MPI_WINDOW bytes,
- * further messages wait in `sends`. A message that the core does not take yet
+ * packets, the next message is a body, however small; that of an empty message
+ * is one byte, NA_MPI_EMPTY. While the bodies that were not requested, with the
+ * packets before them, have NA_MPI_WINDOW bytes, further messages wait in
+ * `sends`. A message that the core does not take yet
  * (NA_CAP_HOLDS_BACK) stays in the inbox, before those that follow, and no
  * further bodies are requested.
  *
@@ -401,7 +402,7 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
 
 #include <mpi.h>
 
-#define NA_MPI_VERSION 1
+#define NA_MPI_VERSION 2
 #define NA_MPI_HEADER 40u /* bytes in front of every packet */
 /* Below the eager limits that MPI implementations have for shared memory. */
 #define NA_MPI_PACKET 4000u
@@ -419,6 +420,8 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_check_needs(
  * message counts NA_MPI_COST more for its memory. */
 #define NA_MPI_WINDOW ((uint64_t) 1 << 20)
 #define NA_MPI_COST 128u
+/* In the plane of a MESSAGE: its body is one byte, which stands for none. */
+#define NA_MPI_EMPTY 0x80u
 /* Bodies of one lane in transit. One more may be held. */
 #define NA_MPI_PULLS 8u
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */
@@ -1258,25 +1261,26 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 
 /* ---- Messages ---- */
 
-/* Gather the bytes of a message into a body. NULL: out of memory (logged). */
+/* Gather the bytes of a message into a body, which has one byte if the message
+ * is empty. NULL: out of memory (logged). */
 static struct na_mpi_out *na_mpi_gather(
     const struct na_mpi_class *self, const struct na_msg *msg)
 {
-    unsigned char *bytes =
-        (unsigned char *) self->base.core->alloc((size_t) msg->size);
+    size_t size = msg->size > 0 ? (size_t) msg->size : 1;
+    unsigned char *bytes = (unsigned char *) self->base.core->alloc(size);
     struct na_mpi_out *body = NULL;
     size_t used = 0;
     na_size_t i;
 
     if (bytes != NULL)
-        body = na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
+        body = na_mpi_body(self, bytes, size, bytes, NULL, NULL);
     if (body == NULL) {
         self->base.core->free(bytes);
         return NULL;
     }
+    bytes[0] = 0;
     for (i = 0; i < msg->segment_count; i++) {
-        size_t size = (size_t) msg->segments[i].size;
-
+        size = (size_t) msg->segments[i].size;
         if (size > 0)
             memcpy(bytes + used, msg->segments[i].address, size);
         used += size;
@@ -1301,8 +1305,8 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     size_t used = 0;
     na_size_t i;
     na_return_t ret;
-    bool large = msg->size > NA_MPI_PAYLOAD ||
-        (msg->size > 0 && addr->packed >= NA_MPI_WINDOW / 2);
+    bool large =
+        msg->size > NA_MPI_PAYLOAD || addr->packed >= NA_MPI_WINDOW / 2;
 
     if (large)
         body = na_mpi_gather(self, msg);
@@ -1315,6 +1319,8 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_MESSAGE;
     header.plane = msg->plane;
+    if (body != NULL && msg->size == 0)
+        header.plane |= NA_MPI_EMPTY;
     header.target = msg->target;
     header.tag = msg->tag;
     for (i = 0; body == NULL && i < msg->segment_count; i++) {
@@ -3525,6 +3531,8 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     size_t head_size, const unsigned char *body, bool last)
 {
     const struct na_core *core = self->base.core;
+    uint8_t plane = header->plane & (uint8_t) ~NA_MPI_EMPTY;
+    size_t size = body != NULL ? header->size : head_size;
 
     if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
         if (!last)
@@ -3541,9 +3549,9 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
         return true;
     }
     return (last || addr->parting ? core->msg_last : core->msg_arrived)(
-               &self->base, &addr->base, header->plane, header->target,
-               header->tag, body != NULL ? body : head,
-               body != NULL ? header->size : head_size) != NA_AGAIN;
+               &self->base, &addr->base, plane, header->target, header->tag,
+               body != NULL ? body : head,
+               plane == header->plane ? size : 0) != NA_AGAIN;
 }
 
 HG_PRIVATE void na_mpi_deliver_last(
@@ -3566,14 +3574,16 @@ HG_PRIVATE void na_mpi_deliver_last(
 static const char *na_mpi_check(const struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
+    bool empty = (header->plane & NA_MPI_EMPTY) != 0;
     bool fits;
 
     switch (header->kind) {
     case NA_MPI_MESSAGE:
-        if (header->plane >= NA_MSG_PLANE_MAX)
+        if ((header->plane & ~NA_MPI_EMPTY) >= NA_MSG_PLANE_MAX)
             return "there is no such plane";
         fits = header->size <= NA_MPI_MSG_MAX &&
-            (header->size == 0 || packet->head_size == 0);
+            (header->size == 0 || packet->head_size == 0) &&
+            (!empty || header->size == 1);
         break;
     case NA_MPI_FRAME:
         fits = header->size <= NA_MPI_MSG_MAX &&

@@ -147,6 +147,8 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     size_t head_size, const unsigned char *body, bool last)
 {
     const struct na_core *core = self->base.core;
+    uint8_t plane = header->plane & (uint8_t) ~NA_MPI_EMPTY;
+    size_t size = body != NULL ? header->size : head_size;
 
     if (header->kind == NA_MPI_BYE || header->kind == NA_MPI_GONE) {
         if (!last)
@@ -163,9 +165,9 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
         return true;
     }
     return (last || addr->parting ? core->msg_last : core->msg_arrived)(
-               &self->base, &addr->base, header->plane, header->target,
-               header->tag, body != NULL ? body : head,
-               body != NULL ? header->size : head_size) != NA_AGAIN;
+               &self->base, &addr->base, plane, header->target, header->tag,
+               body != NULL ? body : head,
+               plane == header->plane ? size : 0) != NA_AGAIN;
 }
 
 HG_PRIVATE void na_mpi_deliver_last(
@@ -188,14 +190,16 @@ HG_PRIVATE void na_mpi_deliver_last(
 static const char *na_mpi_check(const struct na_mpi_packet *packet)
 {
     const struct na_mpi_header *header = &packet->header;
+    bool empty = (header->plane & NA_MPI_EMPTY) != 0;
     bool fits;
 
     switch (header->kind) {
     case NA_MPI_MESSAGE:
-        if (header->plane >= NA_MSG_PLANE_MAX)
+        if ((header->plane & ~NA_MPI_EMPTY) >= NA_MSG_PLANE_MAX)
             return "there is no such plane";
         fits = header->size <= NA_MPI_MSG_MAX &&
-            (header->size == 0 || packet->head_size == 0);
+            (header->size == 0 || packet->head_size == 0) &&
+            (!empty || header->size == 1);
         break;
     case NA_MPI_FRAME:
         fits = header->size <= NA_MPI_MSG_MAX &&

@@ -35,9 +35,10 @@
  * A peer that does not receive must not make its sender keep any amount of
  * messages. MPI does not report whether a packet was received, but a body is
  * requested only after the packets before it. So after half of NA_MPI_WINDOW in
- * packets, the next message is a body, however small, and while the bodies that
- * were not requested, with the packets before them, have NA_MPI_WINDOW bytes,
- * further messages wait in `sends`. A message that the core does not take yet
+ * packets, the next message is a body, however small; that of an empty message
+ * is one byte, NA_MPI_EMPTY. While the bodies that were not requested, with the
+ * packets before them, have NA_MPI_WINDOW bytes, further messages wait in
+ * `sends`. A message that the core does not take yet
  * (NA_CAP_HOLDS_BACK) stays in the inbox, before those that follow, and no
  * further bodies are requested.
  *
@@ -74,7 +75,7 @@
 #include "plug/needs.h"
 #include "plug/plug.h"
 
-#define NA_MPI_VERSION 1
+#define NA_MPI_VERSION 2
 #define NA_MPI_HEADER 40u /* bytes in front of every packet */
 /* Below the eager limits that MPI implementations have for shared memory. */
 #define NA_MPI_PACKET 4000u
@@ -92,6 +93,8 @@
  * message counts NA_MPI_COST more for its memory. */
 #define NA_MPI_WINDOW ((uint64_t) 1 << 20)
 #define NA_MPI_COST 128u
+/* In the plane of a MESSAGE: its body is one byte, which stands for none. */
+#define NA_MPI_EMPTY 0x80u
 /* Bodies of one lane in transit. One more may be held. */
 #define NA_MPI_PULLS 8u
 #define NA_MPI_BATCH 16u /* packets handled in one poll of a channel */

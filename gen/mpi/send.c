@@ -276,25 +276,26 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
 
 /* ---- Messages ---- */
 
-/* Gather the bytes of a message into a body. NULL: out of memory (logged). */
+/* Gather the bytes of a message into a body, which has one byte if the message
+ * is empty. NULL: out of memory (logged). */
 static struct na_mpi_out *na_mpi_gather(
     const struct na_mpi_class *self, const struct na_msg *msg)
 {
-    unsigned char *bytes =
-        (unsigned char *) self->base.core->alloc((size_t) msg->size);
+    size_t size = msg->size > 0 ? (size_t) msg->size : 1;
+    unsigned char *bytes = (unsigned char *) self->base.core->alloc(size);
     struct na_mpi_out *body = NULL;
     size_t used = 0;
     na_size_t i;
 
     if (bytes != NULL)
-        body = na_mpi_body(self, bytes, (size_t) msg->size, bytes, NULL, NULL);
+        body = na_mpi_body(self, bytes, size, bytes, NULL, NULL);
     if (body == NULL) {
         self->base.core->free(bytes);
         return NULL;
     }
+    bytes[0] = 0;
     for (i = 0; i < msg->segment_count; i++) {
-        size_t size = (size_t) msg->segments[i].size;
-
+        size = (size_t) msg->segments[i].size;
         if (size > 0)
             memcpy(bytes + used, msg->segments[i].address, size);
         used += size;
@@ -319,8 +320,8 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     size_t used = 0;
     na_size_t i;
     na_return_t ret;
-    bool large = msg->size > NA_MPI_PAYLOAD ||
-        (msg->size > 0 && addr->packed >= NA_MPI_WINDOW / 2);
+    bool large =
+        msg->size > NA_MPI_PAYLOAD || addr->packed >= NA_MPI_WINDOW / 2;
 
     if (large)
         body = na_mpi_gather(self, msg);
@@ -333,6 +334,8 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
     memset(&header, 0, sizeof(header));
     header.kind = NA_MPI_MESSAGE;
     header.plane = msg->plane;
+    if (body != NULL && msg->size == 0)
+        header.plane |= NA_MPI_EMPTY;
     header.target = msg->target;
     header.tag = msg->tag;
     for (i = 0; body == NULL && i < msg->segment_count; i++) {

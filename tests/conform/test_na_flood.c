@@ -387,6 +387,102 @@ HG_TEST_WHERE_SECONDS(
     flood_all(FLOOD_MAX);
 }
 
+/* ---- Messages without bytes ---- */
+
+#define FLOOD_EMPTY 20000u
+
+/* Receives so many, one completion for each NA_Progress(), in order. */
+HG_TEST_ROLE(receiver_of_nothing)
+{
+    unsigned count = (unsigned) strtoul(argv[0], NULL, 10);
+    struct pollfd channel = {hg_test_parent_fd(), POLLIN, 0};
+    struct conform_end end;
+    struct conform_call recv;
+    struct na_init_info info;
+    char name[NA_MAX_ADDR_LEN];
+    unsigned i;
+
+    (void) argc;
+    conform_info(&info);
+    info.max_queue_bytes = FLOOD_QUEUE;
+    info.death_ms = 60000;
+    conform_open(&end, &info);
+    HG_CHECK_OK(NA_Addr_to_string(end.na_class, name, sizeof(name), end.self));
+    hg_test_write_parent(name);
+    for (i = 0; i < 1 + count; i++) {
+        HG_CHECK_OK(conform_recv(&end, &recv, false, NULL, 0, 0));
+        HG_CHECK_OK(conform_wait(&end, &recv));
+        HG_CHECK_EQ_INT(recv.tag, i);
+        HG_CHECK_EQ_U64(recv.size, 0);
+        conform_free_addr(&end, &recv);
+        if (i == 0) {
+            hg_test_write_parent("met");
+            free(hg_test_read_parent());
+        }
+    }
+    hg_test_write_parent("all");
+    while (poll(&channel, 1, 0) == 0)
+        (void) conform_turn(end.na_class, end.context, 1);
+    conform_close(&end);
+}
+
+static na_return_t flood_count(const struct na_cb_info *info)
+{
+    HG_CHECK_OK(info->ret);
+    ++*(unsigned *) info->arg;
+    return NA_SUCCESS;
+}
+
+static void flood_send_empty(
+    struct conform_end *end, na_addr_t receiver, na_tag_t tag, unsigned *sent)
+{
+    HG_CHECK_OK(NA_Msg_send_unexpected(end->na_class, end->context, flood_count,
+        sent, NULL, 0, receiver, tag, NA_OP_ID_IGNORE));
+}
+
+/* They count as others do: their memory at the receiver is limited. */
+HG_TEST_WHERE(slow_receiver_gets_every_empty_message, flood_applies)
+{
+    struct conform_end end;
+    struct conform_call call;
+    struct hg_test_peer *peer;
+    struct na_init_info info;
+    na_addr_t receiver;
+    char *name;
+    char text[16];
+    unsigned i, sent = 0;
+
+    (void) snprintf(text, sizeof(text), "%u", FLOOD_EMPTY);
+    peer = hg_test_spawn("receiver_of_nothing", text, NULL);
+    name = hg_test_read_peer(peer);
+    conform_info(&info);
+    info.death_ms = 60000;
+    conform_open(&end, &info);
+    HG_CHECK_OK(
+        NA_Addr_lookup_wait(end.na_class, name, CONFORM_TIMEOUT, &receiver));
+    free(name);
+    flood_send_empty(&end, receiver, 0, &sent);
+    while (sent < 1)
+        (void) conform_turn(end.na_class, end.context, 1);
+    free(hg_test_read_peer(peer));
+    for (i = 1; i <= FLOOD_EMPTY; i++)
+        flood_send_empty(&end, receiver, i, &sent);
+    for (i = 0; i < 30; i++)
+        (void) conform_turn(end.na_class, end.context, 1);
+    HG_CHECK(sent < FLOOD_EMPTY);
+    hg_test_write_peer(peer, "take");
+    while (sent < 1 + FLOOD_EMPTY)
+        (void) conform_turn(end.na_class, end.context, 1);
+    memset(&call, 0, sizeof(call));
+    HG_CHECK_OK(NA_Addr_terminate(end.na_class, end.context, conform_ended,
+        &call, receiver, &call.id)); /* after all messages */
+    HG_CHECK_OK(conform_wait(&end, &call));
+    free(hg_test_read_peer(peer));
+    hg_test_stop(peer);
+    HG_CHECK_OK(NA_Addr_free(end.na_class, receiver));
+    conform_close(&end);
+}
+
 /* Over MPI a class that closes takes back what was not requested in time. */
 static bool flood_outlives_sender(void)
 {

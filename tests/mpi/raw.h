@@ -85,7 +85,7 @@ static inline size_t raw_make(const struct raw *raw,
     memset(bytes, 0, HEADER);
     bytes[0] = 'h' ^ packet->magic_xor[0];
     bytes[1] = 'm' ^ packet->magic_xor[1];
-    bytes[2] = 1 ^ packet->version_xor;
+    bytes[2] = 2 ^ packet->version_xor;
     bytes[3] = packet->kind;
     bytes[4] = packet->plane;
     put(bytes + 6, packet->number, 2);
