@@ -27,9 +27,14 @@
  * - checksum passes: a function hg_crc* is entered from another function.
  * - indirect calls: calls through a register or memory, and jumps to the
  *   beginning of a function, in code of hg.c. Calls of libc are direct ones.
- * - header bytes: from one request to the next in the ring, less 64.
+ * - ring lines: of 64 bytes, from one request to the next in the ring.
  * - clock reads, allocations: clock_gettime, malloc and its like are entered.
- * - instructions: of hg.c itself, not of libc or of the application's procs.
+ * - instructions: of hg.c itself; all: also those of libc and of the
+ *   application's procs. libc chooses its code by the processor.
+ *
+ * sm-8B is an echo of 8 bytes, sm-64 has 64 calls in flight. There, of each
+ * step the first and the second one are counted, and the second one stands for
+ * the rest.
  *
  * Each process has another thread, which sleeps: with a single thread libc
  * omits lock prefixes. The clock is simulated and advances by 100 ns with each
@@ -103,19 +108,22 @@ enum counts_figure {
     COUNTS_MOVES,
     COUNTS_CHECKSUMS,
     COUNTS_INDIRECT,
-    COUNTS_HEADER,
+    COUNTS_LINES,
     COUNTS_CLOCK,
     COUNTS_ALLOCATIONS,
     COUNTS_SYSCALLS,
-    COUNTS_CLIENT, /* instructions; the next one, too */
+    COUNTS_CLIENT, /* instructions; those below, too */
     COUNTS_SERVER,
+    COUNTS_CLIENT_ALL,
+    COUNTS_SERVER_ALL,
     COUNTS_FIGURES
 };
 
 static const char *const counts_figure_names[COUNTS_FIGURES] = {"mutex pairs",
     "locked instructions", "payload moves", "checksum passes", "indirect calls",
-    "header bytes", "clock reads", "allocations", "system calls",
-    "instructions, client", "instructions, server"};
+    "ring lines", "clock reads", "allocations", "system calls",
+    "instructions, client", "instructions, server", "all, client",
+    "all, server"};
 
 static const char *const counts_mark_names[COUNTS_MARKS] = {"", "",
     "HG_Forward", "HG_Wait", "HG_Request_free", "HG_Handler_process",
@@ -126,14 +134,24 @@ struct counts_model {
     counts_side_t *client;
     counts_side_t *server; /* NULL: the client is the server */
     unsigned window;
+    unsigned words;
 };
 
-#define COUNTS_MODELS 4
+#define COUNTS_MODELS 5
 static const struct counts_model counts_models[COUNTS_MODELS] = {
-    {"sm", counts_request_client, counts_request_server, 1},
-    {"self", counts_request_self, NULL, 1},
-    {"sm-callback", counts_callback_client, counts_callback_server, 1},
-    {"sm-16", counts_request_client, counts_request_server, COUNTS_WINDOW}};
+    {"sm", counts_request_client, counts_request_server, 1, COUNTS_WORDS},
+    {"self", counts_request_self, NULL, 1, COUNTS_WORDS},
+    {"sm-callback", counts_callback_client, counts_callback_server, 1,
+        COUNTS_WORDS},
+    {"sm-8B", counts_request_client, counts_request_server, 1, 1},
+    {"sm-64", counts_request_client, counts_request_server, COUNTS_WINDOW,
+        COUNTS_WORDS}};
+
+/* Whether payloads are searched: there is one, and no register has it. */
+static bool counts_searches(const struct counts_model *model)
+{
+    return model->window == 1 && model->words == COUNTS_WORDS;
+}
 
 /* A figure that the model does not have. */
 #define COUNTS_NONE (-1)
@@ -346,6 +364,7 @@ static struct counts_round {
 /* The state of the child that is executed. */
 static struct counts_state {
     struct counts_child *child;
+    unsigned weight;       /* steps like this one */
     uintptr_t last_inside; /* the last place in hg.c */
     const char *via;
     bool checksum; /* in a function hg_crc* */
@@ -355,7 +374,7 @@ static void counts_add(enum counts_figure figure)
 {
     struct counts_round *round = &counts_round;
 
-    round->figures[figure]++;
+    round->figures[figure] += counts_state.weight;
     if (round->depth < COUNTS_LISTING || round->event_count == COUNTS_EVENTS)
         return;
     round->events[round->event_count].side = counts_state.child->name;
@@ -411,7 +430,7 @@ static void counts_scan_mapping(struct counts_child *child, uintptr_t start,
         counts_fill(words, counts_round.number + which);
         while (got > 0 &&
             (at = (const char *) memmem(at, (size_t) (memory + got - at), words,
-                 sizeof(words))) != NULL) {
+                 counts_shared->words * sizeof(words[0]))) != NULL) {
             uint64_t place = (uint64_t) (at - memory);
 
             at++;
@@ -466,6 +485,7 @@ static void counts_look(uintptr_t address)
     struct counts_state *state = &counts_state;
     bool library = function != NULL && function->library;
     bool came_back = library && state->via != NULL;
+    bool client = state->child->name[0] == 'c';
     size_t i;
 
     if (library) {
@@ -479,9 +499,11 @@ static void counts_look(uintptr_t address)
                 counts_add(counts_entries[i].figure);
         }
     }
+    counts_round.figures[client ? COUNTS_CLIENT_ALL : COUNTS_SERVER_ALL] +=
+        state->weight;
     if (library) {
-        counts_round.figures[state->child->name[0] == 'c' ? COUNTS_CLIENT
-                                                          : COUNTS_SERVER]++;
+        counts_round.figures[client ? COUNTS_CLIENT : COUNTS_SERVER] +=
+            state->weight;
         if (function->checksum && !state->checksum &&
             address == function->start)
             counts_add(COUNTS_CHECKSUMS);
@@ -534,16 +556,31 @@ static void counts_step(struct counts_child *child)
     counts_scan(child);
 }
 
+/* How many steps the next one of this kind stands for, if `done` of them are
+ * over; 0: the second one stands for it. */
+static unsigned counts_weight(unsigned done)
+{
+    if (done > 1)
+        return 0;
+    return done == 1 ? counts_shared->window - 1 : 1;
+}
+
 /* Let a child run its turn, and count its steps if `depth` says so. */
 static void counts_turn(struct counts_child *child, enum counts_depth depth)
 {
+    unsigned done[COUNTS_MARKS] = {0};
+
     if (child->pid == 0)
         return;
     do {
         counts_resume(child, false);
         counts_await();
         counts_read_mark(child);
-        if (depth >= COUNTS_COUNTING && child->mark >= COUNTS_FORWARD)
+        if (depth < COUNTS_COUNTING || child->mark < COUNTS_FORWARD)
+            continue;
+        counts_state.weight =
+            counts_shared->window > 1 ? counts_weight(done[child->mark]++) : 1;
+        if (counts_state.weight > 0)
             counts_step(child);
     } while (child->mark != COUNTS_YIELD);
 }
@@ -564,6 +601,7 @@ static void counts_open_model(const struct counts_model *model)
     snprintf(listen, sizeof(listen), "sm://counts-%ld", (long) getpid());
     counts_shared->listen = listen;
     counts_shared->window = model->window;
+    counts_shared->words = model->words;
     if (model->server != NULL)
         counts_start(&counts_server, "server", model->server, counts_shared);
     counts_start(&counts_client, "client", model->client, counts_shared);
@@ -617,9 +655,11 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
     for (i = 0; i < warm / model->window; i++)
         counts_run_round(COUNTS_RUNNING);
     for (i = 0; i < count; i++) {
-        counts_run_round(i == count - 1 ? COUNTS_SEARCHING : COUNTS_COUNTING);
-        counts_round.figures[COUNTS_HEADER] =
-            (int64_t) (counts_round.ring - ring - sizeof(counts_request_words));
+        counts_run_round(i == count - 1 && counts_searches(model)
+                ? COUNTS_SEARCHING
+                : COUNTS_COUNTING);
+        counts_round.figures[COUNTS_LINES] =
+            (int64_t) (counts_round.ring - ring) / 64;
         ring = counts_round.ring;
         for (j = 0; j < COUNTS_FIGURES; j++)
             rounds[j][i] = counts_round.figures[j];
@@ -629,10 +669,12 @@ static void counts_measure(const struct counts_model *model, int64_t *figures)
         qsort(rounds[j], count, sizeof(rounds[j][0]), counts_by_value);
         figures[j] = rounds[j][count / 2] / model->window;
         if (j == COUNTS_MOVES)
-            figures[j] = counts_round.figures[j];
+            figures[j] =
+                counts_searches(model) ? counts_round.figures[j] : COUNTS_NONE;
         if ((model->window > 1 && j < COUNTS_CLIENT) ||
             (model->server == NULL &&
-                (j == COUNTS_HEADER || j == COUNTS_SERVER)))
+                (j == COUNTS_LINES || j == COUNTS_SERVER ||
+                    j == COUNTS_SERVER_ALL)))
             figures[j] = COUNTS_NONE;
     }
 }
@@ -793,7 +835,7 @@ static int counts_list(const char *name)
 
     for (i = 0; i < COUNTS_MODELS; i++) {
         if (strcmp(counts_models[i].name, name) != 0 ||
-            counts_models[i].window > 1)
+            !counts_searches(&counts_models[i]))
             continue;
         counts_open_model(&counts_models[i]);
         for (j = 0; j < COUNTS_WARM; j++)

@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define COUNTS_WORDS 8 /* of 8 bytes: the 64 bytes of an argument */
-#define COUNTS_WINDOW 16
+#define COUNTS_WORDS 8 /* of 8 bytes: an argument has so many, or one */
+#define COUNTS_WINDOW 64
 #define COUNTS_TIMEOUT 10000 /* ms; all events happen well before */
 
 /* Where a child is. */
@@ -54,6 +54,7 @@ struct counts_shared {
     atomic_bool listens; /* `address` is set */
     atomic_bool connected;
     unsigned window; /* calls in flight */
+    unsigned words;  /* of an argument */
     uint64_t sent;   /* calls; 1 is the first */
     uint64_t served;
 };
@@ -78,12 +79,12 @@ static inline void counts_fill(void *words, uint64_t number)
         word[i] = counts_word(number, i);
 }
 
-static inline bool counts_is(const void *words, uint64_t number)
+static inline bool counts_is(const void *words, unsigned count, uint64_t number)
 {
     const uint64_t *word = (const uint64_t *) words;
     unsigned i;
 
-    for (i = 0; i < COUNTS_WORDS; i++) {
+    for (i = 0; i < count; i++) {
         if (word[i] != counts_word(number, i))
             return false;
     }

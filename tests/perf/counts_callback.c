@@ -27,7 +27,7 @@ static hg_return_t counts_serve(hg_handle_t handle)
     uint64_t number = ++counts_shared->served;
 
     counts_must("HG_Get_input", HG_Get_input(handle, &in));
-    counts_must("the request", !counts_is(&in, 2 * number));
+    counts_must("the request", !counts_is(&in, COUNTS_WORDS, 2 * number));
     counts_must("HG_Free_input", HG_Free_input(handle, &in));
     counts_fill(counts_response_words, 2 * number + 1);
     counts_must(
@@ -43,8 +43,8 @@ static hg_return_t counts_ended(const struct hg_cb_info *info)
 
     counts_must("the call", info->ret);
     counts_must("HG_Get_output", HG_Get_output(handle, &out));
-    counts_must(
-        "the response", !counts_is(&out, 2 * counts_shared->served + 1));
+    counts_must("the response",
+        !counts_is(&out, COUNTS_WORDS, 2 * counts_shared->served + 1));
     counts_must("HG_Free_output", HG_Free_output(handle, &out));
     *ended = true;
     return HG_SUCCESS;

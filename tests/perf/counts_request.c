@@ -12,6 +12,7 @@
 MERCURY_GEN_PROC(counts_echo_t,
     ((uint64_t) (a))((uint64_t) (b))((uint64_t) (c))((uint64_t) (d))(
         (uint64_t) (e))((uint64_t) (f))((uint64_t) (g))((uint64_t) (h)))
+MERCURY_GEN_PROC(counts_small_t, ((uint64_t) (a)))
 
 static struct counts_shared *counts_shared;
 static na_class_t *counts_class;
@@ -23,7 +24,8 @@ static hg_return_t counts_serve(hg_handle_t handle)
     uint64_t number = ++counts_shared->served;
 
     counts_must("HG_Handler_get_input", HG_Handler_get_input(handle, &in));
-    counts_must("the request", !counts_is(&in, 2 * number));
+    counts_must(
+        "the request", !counts_is(&in, counts_shared->words, 2 * number));
     counts_must("HG_Handler_free_input", HG_Handler_free_input(handle, &in));
     counts_fill(counts_response_words, 2 * number + 1);
     counts_must("HG_Handler_start_output",
@@ -38,8 +40,10 @@ static void counts_open(
     counts_class = NA_Initialize(info, listen ? NA_TRUE : NA_FALSE);
     counts_must("NA_Initialize", counts_class == NULL);
     counts_must("HG_Init", HG_Init(counts_class));
-    counts_id =
-        MERCURY_REGISTER("counts", counts_echo_t, counts_echo_t, counts_serve);
+    counts_id = shared->words == 1 ? MERCURY_REGISTER("counts", counts_small_t,
+                                         counts_small_t, counts_serve)
+                                   : MERCURY_REGISTER("counts", counts_echo_t,
+                                         counts_echo_t, counts_serve);
     counts_must("HG_Register", counts_id == 0);
 }
 
@@ -97,8 +101,8 @@ static void counts_call(na_addr_t target)
             ret = HG_Wait(requests[i], COUNTS_TIMEOUT, HG_STATUS_IGNORE);
             counts_mark(COUNTS_OUTSIDE);
             counts_must("HG_Wait", ret);
-            counts_must(
-                "the response", !counts_is(&outs[i], 2 * (first + i) + 1));
+            counts_must("the response",
+                !counts_is(&outs[i], shared->words, 2 * (first + i) + 1));
             counts_mark(COUNTS_FREE);
             ret = HG_Request_free(requests[i]);
             counts_mark(COUNTS_OUTSIDE);
