@@ -10181,7 +10181,7 @@ static const struct na_plugin na_self_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "self",
     .protocols = na_self_protocols,
-    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK,
+    .caps = NA_CAP_ORDERED | NA_CAP_HOLDS_BACK | NA_CAP_IN_MEMORY,
     .class_size = sizeof(struct na_self_class),
     .open = na_self_open,
     .close = na_self_close,
@@ -15461,7 +15461,8 @@ static const struct na_plugin na_sm_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "sm",
     .protocols = na_sm_protocols,
-    .caps = NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER | NA_CAP_AUTH_KEY,
+    .caps = NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER | NA_CAP_AUTH_KEY |
+        NA_CAP_IN_MEMORY,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),
@@ -21233,7 +21234,8 @@ struct hg_class {
     uint64_t counted[HG_COUNTS]; /* counters of destroyed contexts */
 };
 
-/* Whether its messages to other processes have a checksum. */
+/* Whether its messages to other processes have a checksum where bytes may be
+ * damaged. */
 static inline bool hg_class_sums_messages(const struct hg_class *hg_class)
 {
     return !hg_class->options.no_checksum || hg_class->sum_messages;
@@ -21832,6 +21834,17 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
  * flags, and the fields about arguments. */
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
+
+/* Whether bytes may be damaged on the way to its peer, or the application wants
+ * checksums anyway. */
+static inline bool hg_handle_is_exposed(const struct hg_handle *handle)
+{
+    const struct na_addr *addr = handle->addr;
+
+    return !addr->self &&
+        ((na_class_ops(addr->na_class)->caps & NA_CAP_IN_MEMORY) == 0 ||
+            handle->context->hg_class->options.checksum_always);
+}
 
 /* A message of `size` bytes, which begins with space for its header. If it must
  * wait, it is copied; `data` is not read after the call. */
@@ -22786,11 +22799,13 @@ static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
                 context->id);
 }
 
-/* Whether its messages have a checksum: none is needed within a process. */
-static inline bool hg_handle_is_summed(const struct hg_handle *handle)
+static HG_NOINLINE void hg_handle_write_header(
+    const struct hg_handle *handle, struct hg_handle_message *message)
 {
-    return !handle->addr->self &&
-        hg_class_sums_messages(handle->context->hg_class);
+    hg_header_encode(message->header, message->data,
+        hg_class_sums_messages(handle->context->hg_class) &&
+            hg_handle_is_exposed(handle));
+    message->header = NULL;
 }
 
 HG_PRIVATE HG_HOT void hg_handle_seal(
@@ -22803,8 +22818,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
         header->payload = message->data + HG_HEADER_MIN;
         return;
     }
-    hg_header_encode(header, message->data, hg_handle_is_summed(handle));
-    message->header = NULL;
+    hg_handle_write_header(handle, message);
 }
 
 /* Deliver a message within this process, to this context or another. */
@@ -23576,7 +23590,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct na_class *na_class = na_addr_class(handle->addr);
     struct hg_header *header = message->header;
     size_t args_end = HG_HEADER_MIN + args->size;
-    bool checksum = !handle->context->hg_class->options.no_checksum;
+    bool checksum = hg_handle_is_exposed(handle) &&
+        !handle->context->hg_class->options.no_checksum;
     struct hg_wire wire;
     size_t mem_size;
     size_t total;
@@ -28095,6 +28110,7 @@ static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
     options.no_checksum = info->checksum_level != HG_CHECKSUM_RPC_PAYLOAD;
+    options.checksum_always = info->checksum_level != HG_CHECKSUM_NONE;
     if (hg_class_create(na_class, layer, &options, &hg_class) != HG_SUCCESS)
         return NULL;
     hg_class->builtin = options.no_builtins ? NULL : hg_inspect_find;

@@ -1577,8 +1577,8 @@ struct hg_options {
     bool no_builtins;   /**< do not serve HG_BUILTIN_PING and the others */
     bool histograms;    /**< measure how long calls take: HG_Get_histogram() */
     bool bulk_checksum; /**< a CRC64 in each message of bulk data */
-    /** Send messages without a CRC64, and allow a proc to leave some arguments
-     * undecoded. */
+    /** Send messages without a CRC64, also where `checksum_always` asks for it,
+     * and allow a proc to leave some arguments undecoded. */
     bool no_checksum;
     /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take, or
      * HG_NO_DEADLINE. Default: 30,000. */
@@ -1587,13 +1587,16 @@ struct hg_options {
      * caller has passed on. They connect to the address in its handle: the
      * caller chooses it. */
     bool passed_memory;
+    /** Send messages with a CRC64 also over sm, which copies them in memory. By
+     * default messages within a host have none. */
+    bool checksum_always;
 };
 
 /** The default options. */
 #define HG_OPTIONS_INITIALIZER \
     { \
         sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
-            false, false, 0, false \
+            false, false, 0, false, false \
     }
 
 /**
@@ -3427,14 +3430,15 @@ struct na_init_info_4_0 {
  *
  * A receiver checks what a message has, at every level, and accepts a message
  * without a CRC64. A call whose request or response changed on the way ends
- * with HG_CHECKSUM_ERROR. A call from a class to itself has no CRC64.
+ * with HG_CHECKSUM_ERROR. A call from a class to itself has no CRC64. Over sm
+ * messages have one if the level asks for it.
  *
  * At the receiver the level decides what happens if a proc function decodes
  * only a part of the arguments: with HG_CHECKSUM_RPC_PAYLOAD decoding returns
  * HG_CHECKSUM_ERROR, else HG_SUCCESS.
  *
- * The request model has HG_CHECKSUM_RPC_PAYLOAD, or HG_CHECKSUM_NONE with the
- * option no_checksum.
+ * The request model has HG_CHECKSUM_RPC_PAYLOAD, but no CRC64 over sm without
+ * the option checksum_always, or HG_CHECKSUM_NONE with the option no_checksum.
  */
 typedef enum hg_checksum_level {
     HG_CHECKSUM_NONE,        /**< no CRC64 */
@@ -3728,10 +3732,10 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * Set the limits and options of a class.
  *
  * They replace those of HG_Init_opt2(). Start from HG_Class_get_options(). Its
- * `no_checksum` is true unless checksum_level is HG_CHECKSUM_RPC_PAYLOAD. 0
- * selects the default: 128 MiB for max_in_flight_bytes, and request_post_init
- * for max_unanswered. Histograms count only functions that are registered
- * later.
+ * `no_checksum` is true unless checksum_level is HG_CHECKSUM_RPC_PAYLOAD, its
+ * `checksum_always` unless that is HG_CHECKSUM_NONE. 0 selects the default: 128
+ * MiB for max_in_flight_bytes, and request_post_init for max_unanswered.
+ * Histograms count only functions that are registered later.
  *
  * HG_API_STRICT hides this function, HG_Class_get_options() and the struct: a
  * program that includes mercury.h calls them in a source file that includes
@@ -8721,18 +8725,21 @@ struct na_op {
 
 /** Capabilities of a transport. */
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,     /**< messages, puts and gets to one peer take
+    NA_CAP_ORDERED = 0x01,      /**< messages, puts and gets to one peer take
                                    effect in the order they were started */
-    NA_CAP_HOLDS_BACK = 0x02,  /**< obeys NA_AGAIN of core->msg_arrived */
-    NA_CAP_HANDS_OVER = 0x10,  /**< moves memory itself, and hands operations
+    NA_CAP_HOLDS_BACK = 0x02,   /**< obeys NA_AGAIN of core->msg_arrived */
+    NA_CAP_HANDS_OVER = 0x10,   /**< moves memory itself, and hands operations
                                    over to the emulation where it cannot; only
                                    for transports inside hg.c */
-    NA_CAP_AUTH_KEY = 0x20,    /**< auth_key decides who may connect. A class
+    NA_CAP_AUTH_KEY = 0x20,     /**< auth_key decides who may connect. A class
                                    is not opened with an option that its
                                    transport has no bit for */
-    NA_CAP_CURVE = 0x40,       /**< curve_... decide that, and encrypt */
-    NA_CAP_FRAMES_FIRST = 0x80 /**< a message that is sent after a frame is
-                                    delivered after it */
+    NA_CAP_CURVE = 0x40,        /**< curve_... decide that, and encrypt */
+    NA_CAP_FRAMES_FIRST = 0x80, /**< a message that is sent after a frame is
+                                     delivered after it */
+    NA_CAP_IN_MEMORY = 0x100    /**< bytes are copied within the memory of this
+                                     host, where they cannot be damaged: calls
+                                     need no checksum */
 };
 
 /** Values of `poll_fd` that are no descriptor. */

@@ -194,14 +194,15 @@ struct na_init_info_4_0 {
  *
  * A receiver checks what a message has, at every level, and accepts a message
  * without a CRC64. A call whose request or response changed on the way ends
- * with HG_CHECKSUM_ERROR. A call from a class to itself has no CRC64.
+ * with HG_CHECKSUM_ERROR. A call from a class to itself has no CRC64. Over sm
+ * messages have one if the level asks for it.
  *
  * At the receiver the level decides what happens if a proc function decodes
  * only a part of the arguments: with HG_CHECKSUM_RPC_PAYLOAD decoding returns
  * HG_CHECKSUM_ERROR, else HG_SUCCESS.
  *
- * The request model has HG_CHECKSUM_RPC_PAYLOAD, or HG_CHECKSUM_NONE with the
- * option no_checksum.
+ * The request model has HG_CHECKSUM_RPC_PAYLOAD, but no CRC64 over sm without
+ * the option checksum_always, or HG_CHECKSUM_NONE with the option no_checksum.
  */
 typedef enum hg_checksum_level {
     HG_CHECKSUM_NONE,        /**< no CRC64 */
@@ -495,10 +496,10 @@ HG_EXPORT hg_return_t HG_Finalize2(hg_class_t *hg_class);
  * Set the limits and options of a class.
  *
  * They replace those of HG_Init_opt2(). Start from HG_Class_get_options(). Its
- * `no_checksum` is true unless checksum_level is HG_CHECKSUM_RPC_PAYLOAD. 0
- * selects the default: 128 MiB for max_in_flight_bytes, and request_post_init
- * for max_unanswered. Histograms count only functions that are registered
- * later.
+ * `no_checksum` is true unless checksum_level is HG_CHECKSUM_RPC_PAYLOAD, its
+ * `checksum_always` unless that is HG_CHECKSUM_NONE. 0 selects the default: 128
+ * MiB for max_in_flight_bytes, and request_post_init for max_unanswered.
+ * Histograms count only functions that are registered later.
  *
  * HG_API_STRICT hides this function, HG_Class_get_options() and the struct: a
  * program that includes mercury.h calls them in a source file that includes

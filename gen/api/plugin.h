@@ -160,18 +160,21 @@ struct na_op {
 
 /** Capabilities of a transport. */
 enum na_plugin_caps {
-    NA_CAP_ORDERED = 0x01,     /**< messages, puts and gets to one peer take
+    NA_CAP_ORDERED = 0x01,      /**< messages, puts and gets to one peer take
                                    effect in the order they were started */
-    NA_CAP_HOLDS_BACK = 0x02,  /**< obeys NA_AGAIN of core->msg_arrived */
-    NA_CAP_HANDS_OVER = 0x10,  /**< moves memory itself, and hands operations
+    NA_CAP_HOLDS_BACK = 0x02,   /**< obeys NA_AGAIN of core->msg_arrived */
+    NA_CAP_HANDS_OVER = 0x10,   /**< moves memory itself, and hands operations
                                    over to the emulation where it cannot; only
                                    for transports inside hg.c */
-    NA_CAP_AUTH_KEY = 0x20,    /**< auth_key decides who may connect. A class
+    NA_CAP_AUTH_KEY = 0x20,     /**< auth_key decides who may connect. A class
                                    is not opened with an option that its
                                    transport has no bit for */
-    NA_CAP_CURVE = 0x40,       /**< curve_... decide that, and encrypt */
-    NA_CAP_FRAMES_FIRST = 0x80 /**< a message that is sent after a frame is
-                                    delivered after it */
+    NA_CAP_CURVE = 0x40,        /**< curve_... decide that, and encrypt */
+    NA_CAP_FRAMES_FIRST = 0x80, /**< a message that is sent after a frame is
+                                     delivered after it */
+    NA_CAP_IN_MEMORY = 0x100    /**< bytes are copied within the memory of this
+                                     host, where they cannot be damaged: calls
+                                     need no checksum */
 };
 
 /** Values of `poll_fd` that are no descriptor. */

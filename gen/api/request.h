@@ -178,8 +178,8 @@ struct hg_options {
     bool no_builtins;   /**< do not serve HG_BUILTIN_PING and the others */
     bool histograms;    /**< measure how long calls take: HG_Get_histogram() */
     bool bulk_checksum; /**< a CRC64 in each message of bulk data */
-    /** Send messages without a CRC64, and allow a proc to leave some arguments
-     * undecoded. */
+    /** Send messages without a CRC64, also where `checksum_always` asks for it,
+     * and allow a proc to leave some arguments undecoded. */
     bool no_checksum;
     /** Milliseconds that HG_Bulk_pull() and HG_Bulk_push() may take, or
      * HG_NO_DEADLINE. Default: 30,000. */
@@ -188,13 +188,16 @@ struct hg_options {
      * caller has passed on. They connect to the address in its handle: the
      * caller chooses it. */
     bool passed_memory;
+    /** Send messages with a CRC64 also over sm, which copies them in memory. By
+     * default messages within a host have none. */
+    bool checksum_always;
 };
 
 /** The default options. */
 #define HG_OPTIONS_INITIALIZER \
     { \
         sizeof(struct hg_options), 0, 0, 0, 0, 0, 0, 0, 0, false, false, \
-            false, false, 0, false \
+            false, false, 0, false, false \
     }
 
 /**

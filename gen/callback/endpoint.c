@@ -149,6 +149,7 @@ static struct hg_class *hg_endpoint_make(struct na_class *na_class,
     options.histograms = info->histograms;
     options.bulk_checksum = info->bulk_checksum;
     options.no_checksum = info->checksum_level != HG_CHECKSUM_RPC_PAYLOAD;
+    options.checksum_always = info->checksum_level != HG_CHECKSUM_NONE;
     if (hg_class_create(na_class, layer, &options, &hg_class) != HG_SUCCESS)
         return NULL;
     hg_class->builtin = options.no_builtins ? NULL : hg_inspect_find;

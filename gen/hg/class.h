@@ -79,7 +79,8 @@ struct hg_class {
     uint64_t counted[HG_COUNTS]; /* counters of destroyed contexts */
 };
 
-/* Whether its messages to other processes have a checksum. */
+/* Whether its messages to other processes have a checksum where bytes may be
+ * damaged. */
 static inline bool hg_class_sums_messages(const struct hg_class *hg_class)
 {
     return !hg_class->options.no_checksum || hg_class->sum_messages;

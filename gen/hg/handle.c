@@ -855,11 +855,13 @@ static HG_HOT bool hg_handle_is_local(const struct hg_handle *handle)
                 context->id);
 }
 
-/* Whether its messages have a checksum: none is needed within a process. */
-static inline bool hg_handle_is_summed(const struct hg_handle *handle)
+static HG_NOINLINE void hg_handle_write_header(
+    const struct hg_handle *handle, struct hg_handle_message *message)
 {
-    return !handle->addr->self &&
-        hg_class_sums_messages(handle->context->hg_class);
+    hg_header_encode(message->header, message->data,
+        hg_class_sums_messages(handle->context->hg_class) &&
+            hg_handle_is_exposed(handle));
+    message->header = NULL;
 }
 
 HG_PRIVATE HG_HOT void hg_handle_seal(
@@ -872,8 +874,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
         header->payload = message->data + HG_HEADER_MIN;
         return;
     }
-    hg_header_encode(header, message->data, hg_handle_is_summed(handle));
-    message->header = NULL;
+    hg_handle_write_header(handle, message);
 }
 
 /* Deliver a message within this process, to this context or another. */

@@ -405,6 +405,17 @@ HG_PRIVATE void hg_handle_drop_pool(struct hg_context *context);
 HG_PRIVATE void hg_handle_begin_header(const struct hg_handle *handle,
     enum hg_header_type type, struct hg_header *header);
 
+/* Whether bytes may be damaged on the way to its peer, or the application wants
+ * checksums anyway. */
+static inline bool hg_handle_is_exposed(const struct hg_handle *handle)
+{
+    const struct na_addr *addr = handle->addr;
+
+    return !addr->self &&
+        ((na_class_ops(addr->na_class)->caps & NA_CAP_IN_MEMORY) == 0 ||
+            handle->context->hg_class->options.checksum_always);
+}
+
 /* A message of `size` bytes, which begins with space for its header. If it must
  * wait, it is copied; `data` is not read after the call. */
 struct hg_handle_message {

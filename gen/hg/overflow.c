@@ -81,7 +81,8 @@ HG_PRIVATE hg_return_t hg_overflow_offer(struct hg_handle *handle,
     struct na_class *na_class = na_addr_class(handle->addr);
     struct hg_header *header = message->header;
     size_t args_end = HG_HEADER_MIN + args->size;
-    bool checksum = !handle->context->hg_class->options.no_checksum;
+    bool checksum = hg_handle_is_exposed(handle) &&
+        !handle->context->hg_class->options.no_checksum;
     struct hg_wire wire;
     size_t mem_size;
     size_t total;

@@ -615,7 +615,8 @@ static const struct na_plugin na_sm_plugin = {
     .size = sizeof(struct na_plugin),
     .name = "sm",
     .protocols = na_sm_protocols,
-    .caps = NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER | NA_CAP_AUTH_KEY,
+    .caps = NA_CAP_HOLDS_BACK | NA_CAP_HANDS_OVER | NA_CAP_AUTH_KEY |
+        NA_CAP_IN_MEMORY,
     .class_size = sizeof(struct na_sm_class),
     .context_size = sizeof(struct na_sm_context),
     .addr_size = sizeof(struct na_sm_addr),

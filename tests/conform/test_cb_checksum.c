@@ -240,11 +240,15 @@ HG_TEST(checksum_level_is_an_option_of_both_models)
         sum_start(&end, sum_levels[i]);
         HG_CHECK_EQ_INT(sum_class_computes_none(end.hg_class),
             sum_levels[i] != HG_CHECKSUM_RPC_PAYLOAD);
+        HG_CHECK_OK(HG_Class_get_options(end.hg_class, &options));
+        HG_CHECK_EQ_INT(
+            options.checksum_always, sum_levels[i] != HG_CHECKSUM_NONE);
         cb_end(&end);
     }
+    options = (struct hg_options) HG_OPTIONS_INITIALIZER;
     HG_CHECK_OK(HG_Set_options(&options));
     HG_CHECK_OK(HG_Get_options(&options));
-    HG_CHECK(!options.no_checksum);
+    HG_CHECK(!options.no_checksum && !options.checksum_always);
     options.no_checksum = true;
     HG_CHECK_OK(HG_Set_options(&options));
     options.no_checksum = false;

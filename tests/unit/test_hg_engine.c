@@ -634,6 +634,49 @@ static void engine_set_level(
     end->hg_class->sum_messages = level == HG_CHECKSUM_RPC_HEADERS;
 }
 
+/* Where bytes are copied in memory, only what asks for it has a CRC64. */
+static void engine_try_in_memory(bool always, uint8_t type)
+{
+    struct engine_trouble trouble = {LOOP_PASS, type, HG_HEADER_MIN + 50, 0};
+    struct hg_options options = HG_OPTIONS_INITIALIZER;
+    struct blob in = engine_new_blob(100, 1);
+    struct blob large = engine_new_blob(100000, 1);
+    struct engine_call call;
+    struct engine engine;
+    hg_id_t id;
+
+    options.checksum_always = always;
+    engine_begin(&engine, ENGINE_EAGER, &options);
+    na_class_core_of(engine.a.na_class)->ops.caps |= NA_CAP_IN_MEMORY;
+    na_class_core_of(engine.b.na_class)->ops.caps |= NA_CAP_IN_MEMORY;
+    id = engine_register(&engine, "echo", engine_echo);
+    engine_echo_size(&engine, id, 100000);
+    loop_set_tap(engine_tap, &trouble);
+    HG_CHECK_OK(engine_start(&engine, id, &in, &call));
+    engine_settle(&engine);
+    HG_CHECK_EQ_INT(trouble.count, 1);
+    HG_CHECK_RET(call.ret, always ? HG_CHECKSUM_ERROR : HG_SUCCESS);
+    engine_forget(&call);
+    loop_set_tap(NULL, NULL);
+    HG_CHECK_OK(engine_start(&engine, id, &large, &call));
+    call.handle->in.data[HG_HEADER_MIN + 50000] ^= 1;
+    engine_settle(&engine);
+    HG_CHECK_RET(call.ret, always ? HG_CHECKSUM_ERROR : HG_SUCCESS);
+    engine_forget(&call);
+    free(in.bytes);
+    free(large.bytes);
+    engine_end(&engine);
+}
+
+HG_TEST(checksum_in_memory_is_an_option)
+{
+    engine_try_in_memory(false, HG_HEADER_REQUEST);
+    engine_try_in_memory(false, HG_HEADER_RESPONSE);
+    hg_test_expect_log("damaged in transit");
+    engine_try_in_memory(true, HG_HEADER_REQUEST);
+    engine_try_in_memory(true, HG_HEADER_RESPONSE);
+}
+
 /* The sender decides whether a message has a CRC64; a receiver verifies one
  * that is present, and accepts messages without one. */
 static void engine_try_checksum(

@@ -59,6 +59,7 @@ static void options_check(hg_class_t *hg_class, unsigned version)
     HG_CHECK(hg_class->stats);
     HG_CHECK_EQ_INT(hg_class->options.max_unanswered, 5000);
     HG_CHECK(!hg_class->options.no_checksum);
+    HG_CHECK(hg_class->options.checksum_always);
     HG_CHECK_EQ_INT(hg_class->release_input_early, since_3);
     HG_CHECK_EQ_INT(hg_class->no_overflow, since_4);
     HG_CHECK_EQ_INT(hg_class->options.no_builtins, since_4);
