@@ -762,7 +762,12 @@ static int counts_make_table(const char *path)
         printf("\n");
     }
     for (i = 0; i < COUNTS_MODELS; i++) {
-        counts_measure(&counts_models[i], figures);
+        for (j = 0; j < COUNTS_FIGURES; j++)
+            figures[j] = COUNTS_NONE;
+        /* Calls in flight take as long as all others: check-full has them. */
+        if (path == NULL || counts_models[i].window == 1 ||
+            getenv("HG_TEST_FULL") != NULL)
+            counts_measure(&counts_models[i], figures);
         for (j = 0; j < COUNTS_FIGURES; j++)
             rows[j][i] = figures[j];
     }
