@@ -1086,7 +1086,7 @@ HG_TEST_SECONDS(no_wakeup_is_lost, 60)
     unsigned i;
 
     info.wait_mode = NA_WAIT_BLOCK;
-    echo.rounds = 5000;
+    echo.rounds = getenv("HG_TEST_FULL") != NULL ? 5000 : 2000;
     endpoint_open_info(&echo.end, "zmq+tcp://127.0.0.1", NA_TRUE, &info);
     endpoint_open_client(&client, &echo.end, &info);
     endpoint_name(&echo.end, echo.end.self, name);
@@ -1121,7 +1121,8 @@ static void *names_serve(void *arg)
  * through that. */
 static void names_transfer(const char *string)
 {
-    enum { SIZE = 12 << 20, ROUNDS = 20 };
+    enum { SIZE = 12 << 20 };
+    const unsigned rounds = getenv("HG_TEST_FULL") != NULL ? 20 : 8;
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     struct names_echo echo;
     struct conform_end client;
@@ -1152,7 +1153,7 @@ static void names_transfer(const char *string)
     HG_CHECK_OK(conform_recv(&echo.end, &recv, false, got, sizeof(got), 0));
     HG_CHECK(pthread_create(&thread, NULL, names_serve, &echo) == 0);
     HG_CHECK_OK(endpoint_lookup(&client, name, &addr));
-    for (i = 0; i < ROUNDS; i++) {
+    for (i = 0; i < rounds; i++) {
         struct conform_call call;
 
         memset(&call, 0, sizeof(call));

@@ -170,6 +170,8 @@ void fuzz_run_random(const char *name, fuzz_entry_t entry, unsigned runs)
     size_t i;
 
     fuzz_load(&corpus, name);
+    if (getenv("HG_TEST_FULL") == NULL)
+        runs /= 4;
     for (; runs > 0; runs--) {
         if (fuzz_below(&state, 16) == 0) {
             size = fuzz_below(&state, FUZZ_GROWTH);
