@@ -79,6 +79,11 @@ on      = $(filter $(foreach t,$1,$(addsuffix @$t,$2)),$(CASES))
 # Suites that use NA directly, and the basic calls and transfers above NA.
 NEAR_NA := $(filter $(call conform,na_% bulk fork rpc_calls cb_calls),$(CONFORM))
 
+# Suites about the arguments, the procs and the state of a call, which are the
+# same on each transport: they run with ASan on sm, and optimized on self.
+CALL_ONLY := $(call conform,cb_addr cb_args cb_identity cb_inspect cb_life cb_oom \
+    cb_raw cb_stub cb_twice rpc_inputs rpc_inspect rpc_life rpc_stub)
+
 # With ASan and UBSan: the unit tests, the box tests, and all conformance suites
 # on sm, except host_names, which has a free() of its own and no case there. On
 # zmq+tcp the suites about failure: of a peer, a class, quota, memory. On mux the
@@ -90,7 +95,7 @@ MUXED_ASAN := $(call conform,mux na_rma bulk cb_drain rpc_restart)
 ZMQ_ASAN   := $(NEAR_NA) $(call conform,cb_drain cb_call_ends cb_restart \
     cb_hooks rpc_drain rpc_call_ends rpc_memory rpc_peer rpc_restart \
     rpc_wait_room)
-ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
+ASAN_CASES := $(UNIT) $(BOX_ASAN) \
     $(call on,sm,$(filter-out %/test_host_names,$(CONFORM))) \
     $(call on,zmq+tcp,$(ZMQ_ASAN)) \
     $(call on,self,$(filter-out %/test_fork,$(NEAR_NA))) \
@@ -100,7 +105,7 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 
 # Optimized, as users build it:
 # - zmq+tcp and sm: messages, memory, peers and calls;
-# - zmq+tcp: the suites that do not run with ASan there;
+# - zmq+tcp: the suites that do not run with ASan there, except CALL_ONLY;
 # - self: the suites above NA;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
 # - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
@@ -112,7 +117,7 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) $(filter %/ofi/test_open,$(OFI)) \
 CHECK_CASES := $(STEPS) $(OFI) \
     $(filter $(call box,ofi_names ofi_clock ofi_shm_forged ofi_window \
         sm_sleep_cost sm_mapped), $(BOX)) \
-    $(call on,zmq+tcp,$(filter-out $(ZMQ_ASAN),$(CONFORM))) \
+    $(call on,zmq+tcp,$(filter-out $(ZMQ_ASAN) $(CALL_ONLY),$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
     $(call on,sm zmq+tcp,$(call conform,na_msg na_peer na_rma rpc_calls \
         cb_calls)) \
@@ -136,12 +141,12 @@ PORT_CASES  := $(UNIT) $(filter $(call box,mercury_paper),$(BOX)) \
 
 # On MPI each case is a job of three ranks, or of 2 or 8 if its name says so.
 # Debian's MPICH cannot connect jobs. Only MPICH runs na_msg in check: the suites
-# of Open MPI send messages, too.
+# of Open MPI send messages, too. Its calls are those of bulk_class and the demo.
 MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
     mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
     $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
     $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
-CHECK_ompi  := $(call conform,na_rma na_peer rpc_calls na_target bulk_class)
+CHECK_ompi  := $(call conform,na_rma na_peer na_target bulk_class)
 CHECK_mpich := $(call conform,na_msg)
 CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
     $(BUILD)/ompi/tests/conform/test_na_peer@mpi+dynamic) \
