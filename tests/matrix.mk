@@ -104,14 +104,13 @@ ASAN_CASES := $(UNIT) $(BOX_ASAN) \
     $(call on,unix,$(EXAMPLE)) $(call on,sm,$(NEMESIS))
 
 # Optimized, as users build it:
-# - zmq+tcp and sm: messages, memory, peers and calls;
+# - sm: messages, memory, peers and calls;
 # - zmq+tcp: the suites that do not run with ASan there, except CALL_ONLY;
 # - self: the suites above NA;
 # - the other transports of ZeroMQ, and mux: the suites about themselves;
 # - ofi+tcp: messages, memory, peers, calls, bulk data on another transport, and
 #   clients behind a firewall; senders that are faster than their receiver;
-# - the other providers: messages; the decorated ones (HOOKED): memory;
-# - zmq+tcp: the network module for MPICH.
+# - the other providers: messages; the decorated ones (HOOKED): memory.
 # The tests of libfabric about dead peers, which only a timeout reveals, and
 # about hostile peers take minutes: only check-full runs them.
 CHECK_CASES := $(STEPS) $(OFI) \
@@ -119,16 +118,15 @@ CHECK_CASES := $(STEPS) $(OFI) \
         sm_sleep_cost sm_mapped), $(BOX)) \
     $(call on,zmq+tcp,$(filter-out $(ZMQ_ASAN) $(CALL_ONLY),$(CONFORM))) \
     $(call on,self,$(filter-out $(NEAR_NA),$(CONFORM))) \
-    $(call on,sm zmq+tcp,$(call conform,na_msg na_peer na_rma rpc_calls \
-        cb_calls)) \
-    $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer na_rma \
+    $(call on,sm,$(call conform,na_msg na_peer na_rma rpc_calls cb_calls)) \
+    $(call on,zmq+ipc zmq+inproc,$(call conform,na_life na_msg na_peer \
         na_wait)) \
     $(call on,mux,$(filter-out $(MUXED_ASAN),$(MUXED))) \
     $(call on,ofi+tcp,$(call conform,na_flood na_life na_msg na_rma na_peer \
         na_source rpc_calls rpc_client bulk_class system host_names interfaces \
         firewall)) \
     $(call on,$(PROVIDERS),$(call conform,na_msg)) \
-    $(call on,$(HOOKED),$(call conform,na_rma)) $(call on,zmq+tcp,$(NEMESIS))
+    $(call on,$(HOOKED),$(call conform,na_rma))
 
 # PORT compiles the modules one by one (SPLIT=1), with the portable replacements
 # of epoll and of the processor's CRC64. These tests depend on one of the two.
@@ -141,16 +139,17 @@ PORT_CASES  := $(UNIT) $(filter $(call box,mercury_paper),$(BOX)) \
 
 # On MPI each case is a job of three ranks, or of 2 or 8 if its name says so.
 # Debian's MPICH cannot connect jobs. Only MPICH runs na_msg in check: the suites
-# of Open MPI send messages, too. Its calls are those of bulk_class and the demo.
+# of Open MPI send messages, too. Calls are those of bulk_class and the demo. The
+# tests of jobs are those of Open MPI, if it is here.
 MPI_CASES   := $(foreach mpi,$(MPIS),$(foreach t,mpi+static mpi+static-2 \
     mpi+static-8 $(filter mpi+dynamic,$(mpi:ompi=mpi+dynamic)), \
     $(CONFORM:$(BUILD)/%=$(BUILD)/$(mpi)/%@$t)) \
     $(MPI:$(BUILD)/%=$(BUILD)/$(mpi)/%))
-CHECK_ompi  := $(call conform,na_rma na_peer na_target bulk_class)
+CHECK_ompi  := $(call conform,na_rma na_target bulk_class)
 CHECK_mpich := $(call conform,na_msg)
 CHECK_MPI   := $(if $(filter ompi,$(MPIS)), \
     $(BUILD)/ompi/tests/conform/test_na_peer@mpi+dynamic) \
     $(foreach mpi,$(MPIS), \
     $(CHECK_$(mpi):$(BUILD)/%=$(BUILD)/$(mpi)/%@mpi+static)) \
     $(if $(filter ompi,$(MPIS)),$(MPI:$(BUILD)/%=$(BUILD)/ompi/%)) \
-    $(if $(filter mpich,$(MPIS)),$(BUILD)/mpich/tests/mpi/test_job)
+    $(if $(filter ompi,$(MPIS)),,$(MPIS:%=$(BUILD)/%/tests/mpi/test_job))
