@@ -643,8 +643,8 @@ make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
 CHECK_MAKE = $(MAKE) --no-print-directory \
     $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
 check: $(filter deps,$(MAKECMDGOALS))
-check: ## lint and all tests, also under ASan+UBSan; about 4 minutes
-	@echo 'check: about 4 minutes on 2 cores; the first one compiles:'
+check: ## lint and all tests, also under ASan+UBSan; about 5 minutes
+	@echo 'check: about 5 minutes on 2 cores; the first two compile:'
 	+$(Q)$(CHECK_MAKE) $(if $(Q),-s Q='@printf .;') check-programs
 	+$(Q)$(CHECK_MAKE) check-run
 
