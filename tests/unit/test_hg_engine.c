@@ -156,7 +156,9 @@ HG_TEST(overflow_matches_its_golden_file)
         unsigned char *bytes;
 
         HG_CHECK(handle != NULL);
-        hg_handle_set_addr(handle, engine.a.na_class->self_addr);
+        hg_enter(engine.a.context->lock);
+        hg_handle_set_addr(handle, engine.a.peer);
+        hg_leave(engine.a.context->lock);
         HG_CHECK_OK(hg_buf_reserve(
             &handle->in, HG_HEADER_MIN + args_size, HG_HEADER_MIN + args_size));
         memset(handle->in.data, 0, HG_HEADER_MIN + args_size);
