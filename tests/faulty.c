@@ -164,6 +164,17 @@ HG_TEST(leaves_a_process)
     faulty_leave(false);
 }
 
+HG_TEST(leaves_memory)
+{
+    char path[64];
+    FILE *file;
+
+    (void) snprintf(
+        path, sizeof(path), "/dev/shm/hg-faulty-%ld-1", (long) getpid());
+    file = fopen(path, "w");
+    HG_CHECK(file != NULL && fclose(file) == 0);
+}
+
 HG_TEST(leaves_a_session)
 {
     faulty_leave(true);

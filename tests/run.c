@@ -16,8 +16,10 @@
  * for the case's files and starts the case in its own process group. It adopts
  * orphans, so every process that the case leaves is found, reported and killed,
  * as is the whole group after its timeout. A case that leaves one fails, unless
- * it is skipped. Only processes started here are ever signalled. The case
- * writes into one file, which is shown only when it fails.
+ * it is skipped. Only processes started here are ever signalled. The same holds
+ * for files of shared memory that libfabric leaves, whose names contain the
+ * process id of the case. The case writes into one file, which is shown only
+ * when it fails.
  *
  * The time of a case is the processor time of its processes, and the time in
  * which all their threads sleep. The time in which they wait for a processor
@@ -285,6 +287,29 @@ static unsigned run_clear_orphans(void)
     }
 }
 
+/* Remove the files of shared memory that a case has left: "hg-...-PID-...". */
+static unsigned run_clear_memory(pid_t pid)
+{
+    DIR *folder = opendir("/dev/shm");
+    const struct dirent *entry;
+    unsigned count = 0;
+    char own[32];
+
+    (void) snprintf(own, sizeof(own), "-%ld-", (long) pid);
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (strncmp(entry->d_name, "hg-", 3) != 0 ||
+            strstr(entry->d_name, own) == NULL)
+            continue;
+        fprintf(
+            stderr, "run: left a file behind: /dev/shm/%s\n", entry->d_name);
+        (void) unlinkat(dirfd(folder), entry->d_name, 0);
+        count++;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
 static void run_remove_dir(const char *dir)
 {
     pid_t pid;
@@ -377,7 +402,8 @@ static int run_supervise(const struct run_case *entry)
         verdict = 1;
     }
     /* A case that is skipped ends at once, and leaves what it has started. */
-    if (run_clear_orphans() != 0 && verdict != RUN_SKIPPED)
+    if (run_clear_orphans() + run_clear_memory(pid) != 0 &&
+        verdict != RUN_SKIPPED)
         verdict = 1;
     run_remove_dir(dir);
     return verdict;

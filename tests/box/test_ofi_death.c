@@ -69,8 +69,17 @@ static void death_open(struct death_pair *pair, unsigned scheme,
     HG_CHECK_OK(endpoint_lookup(&pair->end, pair->name, &pair->addr));
 }
 
+/* The file of a server that was killed stays: libfabric's shm removes it when
+ * the endpoint is closed. */
 static void death_close(struct death_pair *pair)
 {
+    static const char shm[] = "ofi+shm://";
+    char path[16 + NA_MAX_ADDR_LEN];
+
+    (void) snprintf(
+        path, sizeof(path), "/dev/shm/%s", pair->name + sizeof(shm) - 1);
+    if (strncmp(pair->name, shm, sizeof(shm) - 1) == 0)
+        (void) unlink(path);
     HG_CHECK_OK(NA_Addr_free(pair->end.na_class, pair->addr));
     conform_close(&pair->end);
 }
