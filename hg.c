@@ -7547,6 +7547,37 @@ static void na_emul_make_ready(struct na_emul_xfer *xfer)
         hg_list_push(&xfer->emul->ready, &xfer->link);
 }
 
+/* Whether its next frame may be sent. */
+static bool na_emul_may_send(const struct na_emul_xfer *xfer)
+{
+    const struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
+    na_size_t size = xfer->length - xfer->sent;
+
+    if (size > xfer->emul->frame_size)
+        size = xfer->emul->frame_size;
+    return !xfer->origin ||
+        (peer->requests < NA_EMUL_REQUESTS_MAX &&
+            size <= xfer->emul->window - peer->outstanding);
+}
+
+/* Make the first parked transfer ready, if its frame may be sent. Once it was
+ * sent, or has ended, the next one follows: each answer costs the same, however
+ * many are parked. */
+static void na_emul_wake(struct na_emul_peer *peer)
+{
+    struct na_emul_xfer *xfer;
+
+    if (hg_list_is_empty(&peer->parked))
+        return;
+    xfer = HG_CONTAINER_OF(peer->parked.next, struct na_emul_xfer, link);
+    assert(hg_is_inside(na_emul_lock(xfer->emul)));
+    assert(xfer->origin && na_emul_has_frame(xfer));
+    if (!na_emul_may_send(xfer))
+        return;
+    hg_list_remove(&xfer->link);
+    na_emul_make_ready(xfer);
+}
+
 /* Set the transfer's result; the first one counts. The transfer may be freed on
  * return. */
 static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
@@ -7555,8 +7586,10 @@ static void na_emul_end(struct na_emul_xfer *xfer, na_return_t status)
         return;
     xfer->ended = true;
     xfer->status = status;
-    if (xfer->origin)
+    if (xfer->origin && !hg_list_is_empty(&xfer->link)) {
         hg_list_remove(&xfer->link);
+        na_emul_wake(na_emul_peer_of(xfer->addr));
+    }
     na_emul_make_ready(xfer);
     na_emul_check(xfer);
 }
@@ -7566,7 +7599,6 @@ static void na_emul_uncount(
     struct na_emul_xfer *xfer, uint32_t requests, na_size_t size)
 {
     struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
-    struct na_link *link;
 
     assert(xfer->requests >= requests && xfer->sent - xfer->answered >= size);
     assert(peer->requests >= requests && peer->outstanding >= size);
@@ -7574,8 +7606,7 @@ static void na_emul_uncount(
     xfer->answered += size;
     peer->requests -= requests;
     peer->outstanding -= size;
-    while ((link = hg_list_pop(&peer->parked)) != NULL)
-        na_emul_make_ready(HG_CONTAINER_OF(link, struct na_emul_xfer, link));
+    na_emul_wake(peer);
 }
 
 /* A target's transfer was answered completely. */
@@ -7621,19 +7652,6 @@ static na_size_t na_emul_piece(const struct na_emul_xfer *xfer)
     if (xfer->origin && !xfer->sends)
         size = xfer->emul->window - na_emul_peer_of(xfer->addr)->outstanding;
     return size < xfer->length - xfer->sent ? size : xfer->length - xfer->sent;
-}
-
-/* Whether its next frame may be sent. */
-static bool na_emul_may_send(const struct na_emul_xfer *xfer)
-{
-    const struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
-    na_size_t size = xfer->length - xfer->sent;
-
-    if (size > xfer->emul->frame_size)
-        size = xfer->emul->frame_size;
-    return !xfer->origin ||
-        (peer->requests < NA_EMUL_REQUESTS_MAX &&
-            size <= xfer->emul->window - peer->outstanding);
 }
 
 /* Add up to `size` bytes of data to the plan. A long run, or the last one, is
@@ -7729,6 +7747,7 @@ static void na_emul_sent(
         na_op_core_of(xfer->op)->handed = xfer->sends &&
             xfer->sent == xfer->length &&
             (na_class_ops(na_class)->caps & NA_CAP_FRAMES_FIRST) != 0;
+        na_emul_wake(peer);
     } else if ((plan->wire.flags & NA_EMUL_WIRE_MORE) == 0) {
         na_emul_answered(xfer);
         na_emul_end(xfer, NA_SUCCESS);

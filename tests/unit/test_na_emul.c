@@ -538,6 +538,72 @@ HG_TEST(emul_queues_more_operations_than_a_peer_takes)
     emul_close(pair);
 }
 
+static unsigned emul_count_links(const struct na_link *head)
+{
+    const struct na_link *link;
+    unsigned count = 0;
+
+    for (link = head->next; link != head; link = link->next)
+        count++;
+    return count;
+}
+
+/* An answer does not touch all operations that wait. */
+HG_TEST(emul_an_answer_wakes_one_operation)
+{
+    enum { PARKED = 100, COUNT = NA_EMUL_REQUESTS_MAX + PARKED };
+    struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_COPY);
+    struct emul_call *calls =
+        (struct emul_call *) calloc(COUNT, sizeof(*calls));
+    struct na_link *ready = &pair->a.core.emul->ready;
+    struct na_link *parked = &na_emul_peer_of(pair->a.peer)->parked;
+    struct emul_plain plain;
+    unsigned i;
+
+    HG_CHECK(calls != NULL);
+    emul_plain_make(&plain, pair, 8);
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(emul_start(&calls[i], &pair->a, true, plain.local.handle, 0,
+            plain.remote, 0, 8));
+    HG_CHECK_EQ_INT(emul_count_links(parked), PARKED);
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_INT(emul_poll(&pair->b), 1);
+    HG_CHECK(emul_deliver(&pair->a));
+    HG_CHECK_EQ_INT(emul_count_links(ready), 1);
+    HG_CHECK_EQ_INT(emul_count_links(parked), PARKED - 1);
+    emul_settle(pair);
+    for (i = 0; i < COUNT; i++)
+        emul_check_end(&calls[i], NA_SUCCESS);
+    emul_plain_free(&plain);
+    free(calls);
+    emul_close(pair);
+}
+
+/* The operation that an answer has woken is canceled: the next one goes on. */
+HG_TEST(emul_canceled_operation_wakes_the_next)
+{
+    struct emul_pair *pair = emul_open(4096, 4096, EMUL_RELEASE_COPY);
+    struct emul_call calls[3];
+    struct emul_plain plain;
+    unsigned i;
+
+    emul_plain_make(&plain, pair, 4096);
+    for (i = 0; i < 3; i++)
+        HG_CHECK_OK(emul_start(&calls[i], &pair->a, true, plain.local.handle, 0,
+            plain.remote, 0, 4096));
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_INT(emul_poll(&pair->b), 1);
+    HG_CHECK(emul_deliver(&pair->a));
+    HG_CHECK_OK(
+        na_emul_cancel(&calls[1].op.pub, na_op_id_of(&calls[1].op.pub)));
+    emul_settle(pair);
+    emul_check_end(&calls[0], NA_SUCCESS);
+    emul_check_end(&calls[1], NA_CANCELED);
+    emul_check_end(&calls[2], NA_SUCCESS);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 HG_TEST(emul_retries_when_the_transport_is_full)
 {
     struct emul_pair *pair = emul_open(4096, 0, EMUL_RELEASE_MIXED);
