@@ -432,16 +432,17 @@ static char *run_host_command(void)
     return command;
 }
 
-/* Split a command into words at its spaces. `more` words stay free behind. */
+/* Split a command into words at its spaces. `more` words stay free behind. One
+ * block, which the caller frees. */
 static char **run_split(const char *command, unsigned more, unsigned *count_p)
 {
-    char *copy = strdup(command);
-    char **words;
+    size_t most = strlen(command) / 2 + 2 + more;
+    char **words =
+        (char **) run_alloc(1, most * sizeof(*words) + strlen(command) + 1);
+    char *copy = (char *) (words + most);
     char *word, *rest;
 
-    if (copy == NULL)
-        RUN_FATAL("out of memory");
-    words = (char **) run_alloc(strlen(copy) / 2 + 2 + more, sizeof(*words));
+    memcpy(copy, command, strlen(command) + 1);
     *count_p = 0;
     for (word = strtok_r(copy, " ", &rest); word != NULL;
          word = strtok_r(NULL, " ", &rest))
@@ -533,6 +534,7 @@ static void run_start_host(struct run_child *child)
     child->part = run_write_part(child, &child->part_size);
     run_spawn(child, words, ends[1], -1);
     (void) close(ends[1]);
+    free(words);
 }
 
 static void run_start_child(void)
@@ -1144,8 +1146,10 @@ static int run_mpirun(void)
     (void) unsetenv("GASNET_HG_RANK");
     (void) unsetenv("GASNET_HG_ROOT");
     (void) execvp(words[0], words);
-    run_say("%s: %s", words[0], strerror(errno));
-    return errno == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
+    failure = errno;
+    run_say("%s: %s", words[0], strerror(failure));
+    free(words);
+    return failure == ENOENT ? RUN_NOT_FOUND : RUN_NOT_EXECUTABLE;
 }
 
 /* Returns 0, or the exit code of a wrong use. */
