@@ -5,6 +5,7 @@
 #include "jobs.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,7 +17,7 @@
 #error "constants of gasnet.h"
 #endif
 
-static volatile int core_count;
+static _Atomic int core_count;
 
 static void core_short(gasnet_token_t token)
 {
@@ -202,6 +203,48 @@ static void core_flood(int argc, char *argv[])
     gasnet_exit(0);
 }
 
+static int *core_sent; /* in the segment of node 1 */
+
+/* Node 1 polls for the first time: how many requests were sent by then? */
+static void core_note(gasnet_token_t token)
+{
+    (void) token;
+    core_sent[1] = core_sent[0];
+}
+
+/* A node that does not poll gets 64 requests. Both segments are mapped. */
+static void core_credits(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {
+        HANDLER(200, core_short), HANDLER(201, core_note)};
+    enum { CREDITS = 64, COUNT = 1000 };
+    gasnet_seginfo_t info[2];
+    int i, sent = 0;
+
+    START(table, 2, GASNET_PAGESIZE);
+    CHECK(gasnet_getSegmentInfo(info, 2) == GASNET_OK);
+    core_sent = (int *) info[1].addr;
+    BARRIER();
+    if (gasnet_mynode() == 1) {
+        for (i = 0; i < COUNT; i++) {
+            __atomic_store_n(core_sent, i, __ATOMIC_RELEASE);
+            CHECK(gasnet_AMRequestShort0(0, 200) == GASNET_OK);
+        }
+        GASNET_BLOCKUNTIL(core_sent[1] != 0);
+    } else {
+        while ((int) gasnet_get_val(1, core_sent, sizeof(int)) < CREDITS)
+            ;
+        CHECK(gasnet_AMRequestShort0(1, 201) == GASNET_OK);
+        do
+            sent = (int) gasnet_get_val(1, core_sent + 1, sizeof(int));
+        while (sent == 0);
+        CHECK(sent == CREDITS);
+        GASNET_BLOCKUNTIL(core_count == COUNT);
+    }
+    BARRIER();
+    gasnet_exit(0);
+}
+
 /* ---- Payloads ---- */
 
 #define CORE_SEGMENT ((uintptr_t) 1 << 20) /* requests, then replies */
@@ -371,6 +414,92 @@ static void core_leaves(int argc, char *argv[])
         CHECK(gasnet_AMRequestShort0(last, 200) == GASNET_OK);
 }
 
+static _Atomic int core_ended;
+
+static void *core_poll(void *arg)
+{
+    while (!core_ended)
+        CHECK(gasnet_AMPoll() == GASNET_OK);
+    return arg;
+}
+
+static void core_count_medium(gasnet_token_t token, void *payload, size_t size)
+{
+    (void) token, (void) payload, (void) size;
+    core_count++;
+}
+
+/* What the last node has sent before gasnet_exit() arrives. */
+static void core_flushes(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {HANDLER(200, core_count_medium)};
+    enum { COUNT = 60, SIZE = 8000 };
+    static char bytes[SIZE];
+    int i;
+
+    START(table, 1, 0);
+    BARRIER();
+    if (gasnet_mynode() == 0) {
+        CHECK(signal(SIGQUIT, SIG_IGN) != SIG_ERR); /* of the launcher */
+        GASNET_BLOCKUNTIL(core_count == COUNT);
+        (void) printf("all\n");
+    } else
+        for (i = 0; i < COUNT; i++)
+            CHECK(gasnet_AMRequestMedium0(0, 200, bytes, SIZE) == GASNET_OK);
+    gasnet_exit(0);
+}
+
+static void core_stay(gasnet_token_t token)
+{
+    (void) token;
+    core_count++;
+    for (;;)
+        ;
+}
+
+/* gasnet_exit() while another thread stays in a handler: the process ends as it
+ * is, and runs no function of atexit(). */
+static void core_stays(int argc, char *argv[])
+{
+    gasnet_handlerentry_t table[] = {HANDLER(200, core_stay)};
+    pthread_t thread;
+
+    START(table, 1, 0);
+    BARRIER();
+    if (gasnet_mynode() != 0) {
+        CHECK(gasnet_AMRequestShort0(0, 200) == GASNET_OK);
+        GASNET_BLOCKUNTIL(0);
+    }
+    CHECK(atexit(core_print_left) == 0);
+    CHECK(pthread_create(&thread, NULL, core_poll, NULL) == 0);
+    while (core_count == 0)
+        ;
+    gasnet_exit(5);
+}
+
+static void *core_exit(void *arg)
+{
+    (void) pthread_barrier_wait((pthread_barrier_t *) arg);
+    gasnet_exit(7);
+    return NULL;
+}
+
+/* Several threads of all nodes call gasnet_exit(), others poll. */
+static void core_exits(int argc, char *argv[])
+{
+    static pthread_barrier_t together;
+    pthread_t threads[2 * CORE_THREADS];
+    int i;
+
+    START(NULL, 0, 0);
+    CHECK(pthread_barrier_init(&together, NULL, 1 + CORE_THREADS) == 0);
+    for (i = 0; i < 2 * CORE_THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL,
+                  i % 2 == 0 ? core_exit : core_poll, &together) == 0);
+    BARRIER();
+    (void) core_exit(&together);
+}
+
 /* ---- Locks ---- */
 
 static void *core_try(void *arg)
@@ -476,15 +605,6 @@ static void core_barriers(int argc, char *argv[])
     gasnet_exit(0);
 }
 
-static volatile int core_ended;
-
-static void *core_poll(void *arg)
-{
-    while (!core_ended)
-        CHECK(gasnet_AMPoll() == GASNET_OK);
-    return arg;
-}
-
 /* Threads that poll advance the barrier, too. */
 static void core_pollers(int argc, char *argv[])
 {
@@ -510,5 +630,7 @@ const struct jobs_case jobs_core[] = {{"codes", core_codes},
     {"too_large", core_too_large}, {"version", core_version},
     {"unregistered", core_unregistered}, {"flood", core_flood},
     {"payloads", core_payloads}, {"senders", core_senders},
-    {"locks", core_locks}, {"leaves", core_leaves}, {"barriers", core_barriers},
+    {"credits", core_credits}, {"flushes", core_flushes}, {"stays", core_stays},
+    {"exits_in_threads", core_exits}, {"locks", core_locks},
+    {"leaves", core_leaves}, {"barriers", core_barriers},
     {"pollers", core_pollers}, {NULL, NULL}};
