@@ -104,7 +104,7 @@ NEMESIS_OBJS    := $(patsubst %.c,$(BUILD)/%.o,$(wildcard examples/nemesis/*.c))
 .PHONY: all lib tools check check-programs check-run check-full asan ubsan tsan valgrind coverage \
         fuzz fuzz-regress soak amalgamate lint format docs install \
         install-man install-mercury-compat uninstall dist clean help deps programs checked \
-        install-gasnet ranked mpi demo demo-forward examples bench bench-forward counts FORCE
+        install-gasnet gasnet-programs ranked mpi demo demo-forward examples bench bench-forward counts FORCE
 
 all: lib ## the library (the default)
 
@@ -618,6 +618,7 @@ bench-forward: $(FORWARD_PERF) $(FORWARD) ## hg_forward compared with sshfs; BEN
 
 ranked: $(CONFORM) $(MPI)
 programs: checked $(STEPS) $(EXAMPLES) $(FORWARD)
+gasnet-programs: $(GASNET) $(GASNET_JOBS)
 checked: $(UNIT) $(BOX) $(OFI) $(CONFORM) $(NEMESIS)
 
 # If the compiler supports both: each process then takes less time.
@@ -627,7 +628,8 @@ STATIC_UBSAN = $(shell echo 'int main(void) { return 0; }' | $(CC) -x c - \
 ASAN  = -Og -g1 -fsanitize=address,undefined -fno-sanitize-recover=all \
     $(STATIC_UBSAN)
 UBSAN := -O1 -g -fsanitize=undefined -fno-sanitize-recover=all
-TSAN  := -O1 -g -fsanitize=thread
+TSAN   = -O1 -g -fsanitize=thread $(shell echo | $(CC) -Wno-tsan -Werror -E - \
+    >/dev/null 2>&1 && echo -Wno-tsan)
 PORT  := -O0 -g -DHG_ENABLE_EPOLL=0 -DHG_ENABLE_CRC_SIMD=0
 export ASAN_OPTIONS  ?= detect_leaks=1:abort_on_error=0
 export LSAN_OPTIONS  ?= suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
@@ -638,6 +640,10 @@ export CC BUILD
 # $(call make_flavour,name,CFLAGS,target): build the target in that flavour.
 make_flavour = +$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/$1 \
     CFLAGS='$2' $3
+# $(call run_gasnet,FLAVOUR,OPTIONS): the tests of GASNet over sm, with the
+# programs of that flavour, and without their long versions.
+run_gasnet = $(if $(SM),env -u HG_TEST_FULL BUILD=$(BUILD)/$1 $(RUN) $2 \
+    tests/gasnetrun tests/gasnet_jobs@sm)
 # Separate makes: they find what deps installed, and use all cores. While the
 # first one compiles, each command prints a dot.
 CHECK_MAKE = $(MAKE) --no-print-directory \
@@ -691,24 +697,29 @@ lint: $(BUILD)/run ## only the rules of tests/lint, and the generator's tests
 	$(Q)$(RUN) tests/lint tests/generator
 
 asan: $(BUILD)/run ## all compiled tests under AddressSanitizer and UBSan
-	$(call make_flavour,asan,$(ASAN),programs)
+	$(call make_flavour,asan,$(ASAN),programs gasnet-programs)
 	$(Q)$(RUN) $(call cases_of,asan)
+	$(Q)$(call run_gasnet,asan,)
 
 ubsan: $(BUILD)/run ## all tests under UBSan
 	$(call make_flavour,ubsan,$(UBSAN),programs)
 	$(Q)$(RUN) $(call cases_of,ubsan)
 
 tsan: $(BUILD)/run ## all tests under ThreadSanitizer
-	$(call make_flavour,tsan,$(TSAN),programs)
+	$(call make_flavour,tsan,$(TSAN),programs gasnet-programs)
 	$(Q)TSAN_OPTIONS=halt_on_error=1 \
 	    $(RUN) -s 6 $(filter-out $(FOREIGN),$(call cases_of,tsan))
 	$(Q)$(RUN) -s 6 $(filter $(FOREIGN),$(call cases_of,tsan))
+	$(Q)$(call run_gasnet,tsan,-s 6)
 
 mpi: $(BUILD)/run $(MPIS:%=all-%-programs) ## all tests under MPI
 	$(Q)$(RUN) $(MPI_CASES)
+	$(Q)$(foreach mpi,$(if $(SM),$(MPIS)),BUILD=$(BUILD)/$(mpi) \
+	    GASNET_HG_MPIRUN=$($(mpi)_CC:mpicc.%=mpirun.%) \
+	    $(RUN) tests/gasnet_jobs@mpi+static && ):
 
 all-ompi-programs all-mpich-programs: all-%-programs:
-	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi ranked)
+	$(call make_flavour,$*,-O0 -g,CC=$($*_CC) FOUND=mpi ranked gasnet-programs)
 
 valgrind: $(BUILD)/run programs ## all tests under valgrind
 	$(Q)$(RUN) -s 10 -w "valgrind -q --error-exitcode=99 --leak-check=full \
@@ -719,12 +730,13 @@ check-full: export HG_TEST_FULL := 1
 check-full: check ## check, all of every flavour, tsan, valgrind, clang; long
 	$(call make_flavour,clang,-O3 -g,CC=clang programs)
 	$(call make_flavour,port,$(PORT),SPLIT=1 programs)
-	$(call make_flavour,asan,$(ASAN),programs)
+	$(call make_flavour,asan,$(ASAN),programs gasnet-programs)
 	+$(Q)$(MAKE) --no-print-directory programs
 	$(Q)$(RUN) $(filter-out $(CHECK_CASES),$(CASES)) \
 	    $(call cases_of,clang) $(call cases_of,port) \
 	    $(patsubst $(BUILD)/%,$(BUILD)/asan/%, \
 	        $(filter-out $(ASAN_CASES),$(CASES)))
+	$(Q)$(call run_gasnet,asan,)
 	+$(Q)$(MAKE) --no-print-directory mpi
 	+$(Q)$(MAKE) --no-print-directory tsan
 	+$(Q)$(MAKE) --no-print-directory valgrind
