@@ -14886,6 +14886,7 @@ HG_PRIVATE bool na_sm_is_free(const char *name);
 #define NA_SM_LOOK_NS HG_CLOCK_MS /* between two checks of the sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... of all rings */
 #define NA_SM_LOOK_POLLS 64u                /* ... of the clock, when busy */
+#define NA_SM_IDLE_POLLS 16u                /* ... when idle */
 #define NA_SM_EVENTS 64
 
 static pthread_mutex_t na_sm_live_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -15399,6 +15400,17 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
+/* Whether to read the clock in this poll. Each idle one does after a sleep, and
+ * while a connection is made or closed. */
+static bool na_sm_is_look_due(struct na_sm_class *self, bool idle)
+{
+    if (idle &&
+        HG_UNLIKELY(self->look || !hg_list_is_empty(&self->dialling) ||
+            !hg_list_is_empty(&self->closing)))
+        return true;
+    return ++self->polls % (idle ? NA_SM_IDLE_POLLS : NA_SM_LOOK_POLLS) == 0;
+}
+
 static unsigned na_sm_poll(struct na_context *context)
 {
     struct na_sm_class *self = na_sm_of(context->na_class);
@@ -15410,7 +15422,7 @@ static unsigned na_sm_poll(struct na_context *context)
     n += na_sm_rma_poll(self);
     /* Records are found without their bell, which is consumed later, so that
      * their receiver need not wait for that. */
-    if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
+    if (na_sm_is_look_due(self, n == 0)) {
         uint64_t now = hg_clock_now();
 
         if (now >= self->look_at || self->look)
@@ -28975,16 +28987,18 @@ static hg_return_t hg_endpoint_progress(
     hg_context_t *context, unsigned int timeout, const char *function)
 {
     hg_return_t ret = hg_check_context(context, function);
-    uint64_t deadline;
+    bool wait;
 
     if (ret != HG_SUCCESS)
         return ret;
     /* Asked with the lock held: a thread that notices the wake meanwhile would
      * do so before this wait begins. */
     hg_enter(context->lock);
-    deadline =
-        timeout == 0 || hg_context_is_woken() ? 0 : hg_clock_after_ms(timeout);
-    ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
+    wait = timeout != 0 && !hg_context_is_woken();
+    ret = hg_context_progress(context, NA_LANES_ALL, NULL, 0);
+    if (ret == HG_TIMEOUT && wait && !hg_context_is_woken())
+        ret = hg_context_progress(
+            context, NA_LANES_ALL, NULL, hg_clock_after_ms(timeout));
     hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
 }
@@ -29238,13 +29252,24 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
  * flag as soon as it is set. */
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
+/* When a wait ends. A wait of `timeout` ms reads the clock when it first finds
+ * nothing: `deadline` is set then, and `timeout` becomes 0. */
+struct hg_wait_end {
+    uint64_t deadline;
+    unsigned timeout;
+};
+
 /* Wait until *done, or, with `done` NULL, for any event: an entry was run, the
  * flag of another wait was raised, or a call is queued, which the caller
  * executes. Entries of `lanes` are run meanwhile, calls one at a time.
  * HG_SUCCESS at once if *done is set. Otherwise after at least one round of
- * progress: HG_TIMEOUT (`deadline` passed; 0: one round), HG_INTR (a signal
- * arrived while this thread slept) or HG_BUSY (logged: this thread is inside
- * progress). A wait may exceed its deadline by one handler. */
+ * progress: HG_TIMEOUT (the time is over; both members 0: one round), HG_INTR
+ * (a signal arrived while this thread slept) or HG_BUSY (logged: this thread is
+ * inside progress). A wait may exceed its deadline by one handler. */
+HG_PRIVATE hg_return_t hg_wait_for(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, struct hg_wait_end *end);
+
+/* As hg_wait_for, until `deadline`; 0: one round. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
 
@@ -29256,7 +29281,7 @@ HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
 /* Wait for any event, then execute queued calls, at most a batch. The lock is
  * not held, and is not taken after the last call. */
 HG_PRIVATE hg_return_t hg_wait_serve(
-    struct hg_context *context, uint64_t deadline);
+    struct hg_context *context, struct hg_wait_end end);
 
 /* The lanes of a wait that runs handlers unless this thread has too many nested
  * ones. */
@@ -29356,8 +29381,15 @@ static HG_HOT bool hg_wait_run(
     return n > 0;
 }
 
-HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
-    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+static void hg_wait_set_deadline(struct hg_wait_end *end)
+{
+    if (end->timeout != 0)
+        end->deadline = hg_clock_after_ms(end->timeout);
+    end->timeout = 0;
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_wait_for(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, struct hg_wait_end *end)
 {
     const _Atomic bool *flag = done != NULL ? done : &context->raised;
     bool logged = false;
@@ -29366,7 +29398,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     if (done == NULL) {
         atomic_store_explicit(&context->raised, false, memory_order_relaxed);
         if (HG_UNLIKELY(hg_context_is_woken()))
-            deadline = 0;
+            *end = (struct hg_wait_end){0, 0};
     } else if (atomic_load_explicit(done, memory_order_acquire))
         return HG_SUCCESS;
     if (HG_UNLIKELY(hg_context_is_driver()))
@@ -29374,9 +29406,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
+        bool first = end->timeout != 0;
         bool any;
 
-        ret = hg_context_progress(context, lanes, flag, deadline);
+        ret = hg_context_progress(
+            context, lanes, flag, first ? 0 : end->deadline);
         any = hg_wait_run(context, done, lanes);
         if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !logged &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
@@ -29388,14 +29422,15 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_SUCCESS;
             break;
         }
-        if (ret != HG_SUCCESS)
+        if (ret != HG_SUCCESS && !(first && ret == HG_TIMEOUT))
             break;
         if (done == NULL && hg_context_is_woken()) {
             ret = HG_TIMEOUT;
             break;
         }
         /* A steady stream of calls must not delay the deadline. */
-        if (hg_clock_now() >= deadline) {
+        hg_wait_set_deadline(end);
+        if (!first && hg_clock_now() >= end->deadline) {
             ret = HG_TIMEOUT;
             break;
         }
@@ -29403,6 +29438,14 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(context->waits > 0);
     context->waits--;
     return ret;
+}
+
+HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+{
+    struct hg_wait_end end = {deadline, 0};
+
+    return hg_wait_for(context, done, lanes, &end);
 }
 
 HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
@@ -29418,19 +29461,21 @@ HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
-    struct hg_context *context, uint64_t deadline)
+    struct hg_context *context, struct hg_wait_end end)
 {
     struct hg_handle *handle;
     unsigned n = 0;
     hg_return_t ret;
 
     hg_enter(context->lock);
-    ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
+    ret = hg_wait_for(context, NULL, NA_LANES_ALL, &end);
     while (ret != HG_BUSY && (handle = hg_serve_next(context)) != NULL) {
         bool more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
             ++n < HG_WAIT_BATCH;
 
         context->waits += more;
+        if (more)
+            hg_wait_set_deadline(&end);
         hg_leave(context->lock);
         hg_wait_depth++;
         hg_serve_call(handle);
@@ -29439,7 +29484,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
             return ret;
         hg_enter(context->lock);
         context->waits--;
-        if (hg_clock_is_past(deadline))
+        if (hg_clock_is_past(end.deadline))
             break;
     }
     hg_leave(context->lock);
@@ -29683,7 +29728,7 @@ static HG_NOINLINE hg_return_t hg_request_refuse_wait(const char *function)
 /* Wait for one request. *status becomes true if its result is final; then the
  * result is returned. */
 static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
-    hg_request_t ticket, uint64_t deadline, const char *function,
+    hg_request_t ticket, struct hg_wait_end end, const char *function,
     hg_status_t *status)
 {
     struct hg_handle *handle;
@@ -29703,8 +29748,7 @@ static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
         return handle->ret;
     }
     hg_request_set(handle, HG_REQUEST_WAITED);
-    ret = hg_wait_until(
-        context, &handle->request.ended, hg_wait_lanes(), deadline);
+    ret = hg_wait_for(context, &handle->request.ended, hg_wait_lanes(), &end);
     if (ret != HG_SUCCESS)
         hg_request_set(handle, HG_REQUEST_UNDER_WAY);
     hg_leave(context->lock);
@@ -29719,14 +29763,15 @@ HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context;
+    struct hg_wait_end end = {0, timeout};
     hg_status_t ignored;
 
     hg_log_drop_text();
     context = hg_layer_find("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
-    return hg_request_wait(context, request, hg_wait_deadline(timeout),
-        "HG_Wait", status != HG_STATUS_IGNORE ? status : &ignored);
+    return hg_request_wait(context, request, end, "HG_Wait",
+        status != HG_STATUS_IGNORE ? status : &ignored);
 }
 
 /* Whether its result is final, so that HG_Wait returns at once. */
@@ -29762,7 +29807,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
     struct hg_context *context;
-    uint64_t deadline = hg_wait_deadline(timeout);
+    struct hg_wait_end end = {hg_wait_deadline(timeout), 0};
     hg_return_t first = HG_SUCCESS;
     hg_return_t ret;
     int i;
@@ -29787,7 +29832,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
             !hg_request_is_done(context, array_of_requests[i]))
             continue;
         result = hg_request_wait(
-            context, array_of_requests[i], deadline, "HG_Wait_all", &done);
+            context, array_of_requests[i], end, "HG_Wait_all", &done);
         if (array_of_statuses != NULL)
             array_of_statuses[i] = done;
         if (done && first == HG_SUCCESS)
@@ -30841,6 +30886,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_find("HG_Handler_process");
+    struct hg_wait_end end = {0, timeout};
     hg_return_t ret;
 
     if (context == NULL)
@@ -30849,7 +30895,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return HG_BUSY;
     }
-    ret = hg_wait_serve(context, hg_wait_deadline(timeout));
+    ret = hg_wait_serve(context, end);
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return ret;
@@ -31191,7 +31237,7 @@ static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
         if (until > deadline)
             until = deadline;
         hg_leave(hg_class->lock);
-        (void) hg_wait_serve(context, until);
+        (void) hg_wait_serve(context, (struct hg_wait_end){until, 0});
         hg_enter(hg_class->lock);
     }
 }

@@ -995,16 +995,18 @@ static hg_return_t hg_endpoint_progress(
     hg_context_t *context, unsigned int timeout, const char *function)
 {
     hg_return_t ret = hg_check_context(context, function);
-    uint64_t deadline;
+    bool wait;
 
     if (ret != HG_SUCCESS)
         return ret;
     /* Asked with the lock held: a thread that notices the wake meanwhile would
      * do so before this wait begins. */
     hg_enter(context->lock);
-    deadline =
-        timeout == 0 || hg_context_is_woken() ? 0 : hg_clock_after_ms(timeout);
-    ret = hg_context_progress(context, NA_LANES_ALL, NULL, deadline);
+    wait = timeout != 0 && !hg_context_is_woken();
+    ret = hg_context_progress(context, NA_LANES_ALL, NULL, 0);
+    if (ret == HG_TIMEOUT && wait && !hg_context_is_woken())
+        ret = hg_context_progress(
+            context, NA_LANES_ALL, NULL, hg_clock_after_ms(timeout));
     hg_leave(context->lock);
     return ret == HG_INTR ? HG_TIMEOUT : ret;
 }

@@ -214,7 +214,7 @@ static void hg_extras_progress(struct hg_class *hg_class, uint64_t deadline)
         if (until > deadline)
             until = deadline;
         hg_leave(hg_class->lock);
-        (void) hg_wait_serve(context, until);
+        (void) hg_wait_serve(context, (struct hg_wait_end){until, 0});
         hg_enter(hg_class->lock);
     }
 }

@@ -20,6 +20,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
     unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context = hg_layer_find("HG_Handler_process");
+    struct hg_wait_end end = {0, timeout};
     hg_return_t ret;
 
     if (context == NULL)
@@ -28,7 +29,7 @@ HG_EXPORT hg_return_t HG_Handler_process(
         hg_log_error("rpc", "HG_Handler_process inside a handler");
         return HG_BUSY;
     }
-    ret = hg_wait_serve(context, hg_wait_deadline(timeout));
+    ret = hg_wait_serve(context, end);
     if (status != HG_STATUS_IGNORE)
         *status = ret == HG_SUCCESS ? HG_TRUE : HG_FALSE;
     return ret;

@@ -207,7 +207,7 @@ static HG_NOINLINE hg_return_t hg_request_refuse_wait(const char *function)
 /* Wait for one request. *status becomes true if its result is final; then the
  * result is returned. */
 static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
-    hg_request_t ticket, uint64_t deadline, const char *function,
+    hg_request_t ticket, struct hg_wait_end end, const char *function,
     hg_status_t *status)
 {
     struct hg_handle *handle;
@@ -227,8 +227,7 @@ static HG_HOT hg_return_t hg_request_wait(struct hg_context *context,
         return handle->ret;
     }
     hg_request_set(handle, HG_REQUEST_WAITED);
-    ret = hg_wait_until(
-        context, &handle->request.ended, hg_wait_lanes(), deadline);
+    ret = hg_wait_for(context, &handle->request.ended, hg_wait_lanes(), &end);
     if (ret != HG_SUCCESS)
         hg_request_set(handle, HG_REQUEST_UNDER_WAY);
     hg_leave(context->lock);
@@ -243,14 +242,15 @@ HG_EXPORT hg_return_t HG_Wait(
     hg_request_t request, unsigned int timeout, hg_status_t *status)
 {
     struct hg_context *context;
+    struct hg_wait_end end = {0, timeout};
     hg_status_t ignored;
 
     hg_log_drop_text();
     context = hg_layer_find("HG_Wait");
     if (context == NULL)
         return HG_FAULT;
-    return hg_request_wait(context, request, hg_wait_deadline(timeout),
-        "HG_Wait", status != HG_STATUS_IGNORE ? status : &ignored);
+    return hg_request_wait(context, request, end, "HG_Wait",
+        status != HG_STATUS_IGNORE ? status : &ignored);
 }
 
 /* Whether its result is final, so that HG_Wait returns at once. */
@@ -286,7 +286,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
     unsigned int timeout, hg_status_t array_of_statuses[])
 {
     struct hg_context *context;
-    uint64_t deadline = hg_wait_deadline(timeout);
+    struct hg_wait_end end = {hg_wait_deadline(timeout), 0};
     hg_return_t first = HG_SUCCESS;
     hg_return_t ret;
     int i;
@@ -311,7 +311,7 @@ HG_EXPORT hg_return_t HG_Wait_all(int count, hg_request_t array_of_requests[],
             !hg_request_is_done(context, array_of_requests[i]))
             continue;
         result = hg_request_wait(
-            context, array_of_requests[i], deadline, "HG_Wait_all", &done);
+            context, array_of_requests[i], end, "HG_Wait_all", &done);
         if (array_of_statuses != NULL)
             array_of_statuses[i] = done;
         if (done && first == HG_SUCCESS)

@@ -86,8 +86,15 @@ static HG_HOT bool hg_wait_run(
     return n > 0;
 }
 
-HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
-    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+static void hg_wait_set_deadline(struct hg_wait_end *end)
+{
+    if (end->timeout != 0)
+        end->deadline = hg_clock_after_ms(end->timeout);
+    end->timeout = 0;
+}
+
+HG_PRIVATE HG_HOT hg_return_t hg_wait_for(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, struct hg_wait_end *end)
 {
     const _Atomic bool *flag = done != NULL ? done : &context->raised;
     bool logged = false;
@@ -96,7 +103,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     if (done == NULL) {
         atomic_store_explicit(&context->raised, false, memory_order_relaxed);
         if (HG_UNLIKELY(hg_context_is_woken()))
-            deadline = 0;
+            *end = (struct hg_wait_end){0, 0};
     } else if (atomic_load_explicit(done, memory_order_acquire))
         return HG_SUCCESS;
     if (HG_UNLIKELY(hg_context_is_driver()))
@@ -104,9 +111,11 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
+        bool first = end->timeout != 0;
         bool any;
 
-        ret = hg_context_progress(context, lanes, flag, deadline);
+        ret = hg_context_progress(
+            context, lanes, flag, first ? 0 : end->deadline);
         any = hg_wait_run(context, done, lanes);
         if (HG_UNLIKELY(hg_wait_depth >= HG_WAIT_DEPTH_MAX) && !logged &&
             na_queue_has(context->queue, 1u << NA_LANE_CALL)) {
@@ -118,14 +127,15 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
             ret = HG_SUCCESS;
             break;
         }
-        if (ret != HG_SUCCESS)
+        if (ret != HG_SUCCESS && !(first && ret == HG_TIMEOUT))
             break;
         if (done == NULL && hg_context_is_woken()) {
             ret = HG_TIMEOUT;
             break;
         }
         /* A steady stream of calls must not delay the deadline. */
-        if (hg_clock_now() >= deadline) {
+        hg_wait_set_deadline(end);
+        if (!first && hg_clock_now() >= end->deadline) {
             ret = HG_TIMEOUT;
             break;
         }
@@ -133,6 +143,14 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_until(struct hg_context *context,
     assert(context->waits > 0);
     context->waits--;
     return ret;
+}
+
+HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, uint64_t deadline)
+{
+    struct hg_wait_end end = {deadline, 0};
+
+    return hg_wait_for(context, done, lanes, &end);
 }
 
 HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
@@ -148,19 +166,21 @@ HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
 }
 
 HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
-    struct hg_context *context, uint64_t deadline)
+    struct hg_context *context, struct hg_wait_end end)
 {
     struct hg_handle *handle;
     unsigned n = 0;
     hg_return_t ret;
 
     hg_enter(context->lock);
-    ret = hg_wait_until(context, NULL, NA_LANES_ALL, deadline);
+    ret = hg_wait_for(context, NULL, NA_LANES_ALL, &end);
     while (ret != HG_BUSY && (handle = hg_serve_next(context)) != NULL) {
         bool more = na_queue_has(context->queue, 1u << NA_LANE_CALL) &&
             ++n < HG_WAIT_BATCH;
 
         context->waits += more;
+        if (more)
+            hg_wait_set_deadline(&end);
         hg_leave(context->lock);
         hg_wait_depth++;
         hg_serve_call(handle);
@@ -169,7 +189,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_serve(
             return ret;
         hg_enter(context->lock);
         context->waits--;
-        if (hg_clock_is_past(deadline))
+        if (hg_clock_is_past(end.deadline))
             break;
     }
     hg_leave(context->lock);

@@ -29,13 +29,24 @@
  * flag as soon as it is set. */
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
+/* When a wait ends. A wait of `timeout` ms reads the clock when it first finds
+ * nothing: `deadline` is set then, and `timeout` becomes 0. */
+struct hg_wait_end {
+    uint64_t deadline;
+    unsigned timeout;
+};
+
 /* Wait until *done, or, with `done` NULL, for any event: an entry was run, the
  * flag of another wait was raised, or a call is queued, which the caller
  * executes. Entries of `lanes` are run meanwhile, calls one at a time.
  * HG_SUCCESS at once if *done is set. Otherwise after at least one round of
- * progress: HG_TIMEOUT (`deadline` passed; 0: one round), HG_INTR (a signal
- * arrived while this thread slept) or HG_BUSY (logged: this thread is inside
- * progress). A wait may exceed its deadline by one handler. */
+ * progress: HG_TIMEOUT (the time is over; both members 0: one round), HG_INTR
+ * (a signal arrived while this thread slept) or HG_BUSY (logged: this thread is
+ * inside progress). A wait may exceed its deadline by one handler. */
+HG_PRIVATE hg_return_t hg_wait_for(struct hg_context *context,
+    const _Atomic bool *done, unsigned lanes, struct hg_wait_end *end);
+
+/* As hg_wait_for, until `deadline`; 0: one round. */
 HG_PRIVATE hg_return_t hg_wait_until(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, uint64_t deadline);
 
@@ -47,7 +58,7 @@ HG_PRIVATE void hg_wait_uninterrupted(struct hg_context *context,
 /* Wait for any event, then execute queued calls, at most a batch. The lock is
  * not held, and is not taken after the last call. */
 HG_PRIVATE hg_return_t hg_wait_serve(
-    struct hg_context *context, uint64_t deadline);
+    struct hg_context *context, struct hg_wait_end end);
 
 /* The lanes of a wait that runs handlers unless this thread has too many nested
  * ones. */

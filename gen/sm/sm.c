@@ -21,6 +21,7 @@
 #define NA_SM_LOOK_NS HG_CLOCK_MS /* between two checks of the sockets */
 #define NA_SM_SCAN_NS (1000u * HG_CLOCK_MS) /* ... of all rings */
 #define NA_SM_LOOK_POLLS 64u                /* ... of the clock, when busy */
+#define NA_SM_IDLE_POLLS 16u                /* ... when idle */
 #define NA_SM_EVENTS 64
 
 static pthread_mutex_t na_sm_live_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -534,6 +535,17 @@ static unsigned na_sm_look(struct na_sm_class *self, uint64_t now)
     return count > 0 ? n + na_sm_flow_visit_hinted(self) : n;
 }
 
+/* Whether to read the clock in this poll. Each idle one does after a sleep, and
+ * while a connection is made or closed. */
+static bool na_sm_is_look_due(struct na_sm_class *self, bool idle)
+{
+    if (idle &&
+        HG_UNLIKELY(self->look || !hg_list_is_empty(&self->dialling) ||
+            !hg_list_is_empty(&self->closing)))
+        return true;
+    return ++self->polls % (idle ? NA_SM_IDLE_POLLS : NA_SM_LOOK_POLLS) == 0;
+}
+
 static unsigned na_sm_poll(struct na_context *context)
 {
     struct na_sm_class *self = na_sm_of(context->na_class);
@@ -545,7 +557,7 @@ static unsigned na_sm_poll(struct na_context *context)
     n += na_sm_rma_poll(self);
     /* Records are found without their bell, which is consumed later, so that
      * their receiver need not wait for that. */
-    if (n == 0 || ++self->polls % NA_SM_LOOK_POLLS == 0) {
+    if (na_sm_is_look_due(self, n == 0)) {
         uint64_t now = hg_clock_now();
 
         if (now >= self->look_at || self->look)

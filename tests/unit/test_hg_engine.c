@@ -1945,7 +1945,8 @@ static void *engine_wait_for_calls(void *arg)
 {
     struct engine_waiter *waiter = (struct engine_waiter *) arg;
 
-    waiter->ret = hg_wait_serve(waiter->context, hg_clock_after_ms(60000));
+    waiter->ret =
+        hg_wait_serve(waiter->context, (struct hg_wait_end){0, 60000});
     return NULL;
 }
 
@@ -1974,7 +1975,8 @@ HG_TEST(thread_between_two_calls_counts_as_waiting)
     engine_waits_count = 0;
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
-    HG_CHECK_OK(hg_wait_serve(engine.b.context, hg_clock_after_ms(60000)));
+    HG_CHECK_OK(
+        hg_wait_serve(engine.b.context, (struct hg_wait_end){0, 60000}));
     HG_CHECK_EQ_INT(engine_waits_count, 2);
     HG_CHECK_EQ_INT(engine_waits[0], 1);
     HG_CHECK_EQ_INT(engine_waits[1], 0);
