@@ -333,7 +333,8 @@ RUN      = $(BUILD)/run -j $(shell expr $(JOBS) \* 4) $(if $(Q),,-v) $(RUNFLAGS)
 WERROR  := -Werror
 
 # Lines are enough to find a failure. For a debugger: CFLAGS='-O0 -g3'.
-TEST_FLAGS   = $(HG_FLAGS) $(WERROR) -Itests $(patsubst -g,-g1,$(CFLAGS))
+TEST_FLAGS   = $(HG_FLAGS) -DHG_DEBUG $(WERROR) -Itests \
+               $(patsubst -g,-g1,$(CFLAGS))
 # Tests are not optimized: compiling them takes longer than running them.
 TEST_QUICKLY = $(TEST_FLAGS) -O0
 # Links in half the time of the default one, where it is installed.
@@ -573,8 +574,15 @@ demo-forward: $(FORWARD) ## serve and mount a folder, and use it: TRANSPORT=
 PERF_OBJS    := $(patsubst %.c,$(BUILD)/%.o,$(call perf_sources,$(FOUND)))
 PERF         := $(BUILD)/tests/perf/hg_perf
 
-# The events of an echo, counted with the hg.o of all tests. The figures of
-# counts.txt are those of gcc 12 and -O2.
+# Figures are those of the library as users compile it, without HG_DEBUG.
+PLAIN_OBJS   := $(BUILD)/plain/hg.o $(FOUND:%=$(BUILD)/plain/hg_na_%.o)
+
+$(PLAIN_OBJS): $(BUILD)/plain/%.o: %.c hg.h $(BUILD)/flags
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -DHG_DEBUG,$(TEST_FLAGS)) \
+	    $(call na_cflags,$(FOUND)) -c -o $@ $<
+
+# The events of an echo. The figures of counts.txt are those of gcc 12 and -O2.
 COUNTS       := $(if $(SM),$(BUILD)/tests/perf/counts)
 COUNTS_OBJS  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/perf/counts*.c))
 
@@ -586,10 +594,10 @@ $(COUNTS_OBJS) $(filter $(BUILD)/tests/%,$(PERF_OBJS)): $(BUILD)/%.o: %.c hg.h \
 $(BUILD)/tests/perf/counts.o: private TEST_FLAGS += \
     -DCOUNTS_KNOWN=$(if $(filter-out -O2 -g%,$(CFLAGS)),0,1)
 
-$(PERF): $(PERF_OBJS) $(OBJS)
+$(PERF): $(PERF_OBJS) $(PLAIN_OBJS)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $^ $(call na_libs,$(FOUND))
 
-$(COUNTS): $(COUNTS_OBJS) $(OBJS) $(LAZY_FABRIC)
+$(COUNTS): $(COUNTS_OBJS) $(PLAIN_OBJS) $(LAZY_FABRIC)
 	$(Q)$(CC) $(TEST_FLAGS) -o $@ $(filter-out $(LAZY_FABRIC),$^) \
 	    $(LAZY_LIBS) -ldl
 

@@ -56,7 +56,6 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define _GNU_SOURCE 1
 #endif
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -78,6 +77,11 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Check the invariants, as in all tests: -DHG_DEBUG. */
+#ifndef HG_DEBUG
+#define HG_DEBUG 0
+#endif
 
 /* Modules are compiled one by one instead of pasted into hg.c. */
 #ifndef HG_SPLIT
@@ -190,6 +194,14 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #else
 #define HG_PRIVATE static
 #define HG_HOT inline /* used in every call; inlined */
+#endif
+
+/* States an invariant; without HG_DEBUG the condition is not evaluated. */
+#if HG_DEBUG
+#include <assert.h>
+#define HG_ASSERT(condition) assert(condition)
+#else
+#define HG_ASSERT(condition) ((void) 0)
 #endif
 
 /* Distance between data that threads of two contexts write, in objects that may
@@ -507,7 +519,7 @@ static void hg_log_emit(int level, const char *subsys, unsigned count,
     for (i = start; i < size; i++)
         if ((unsigned char) line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
-    assert(size < HG_LOG_LINE_MAX);
+    HG_ASSERT(size < HG_LOG_LINE_MAX);
 
     hg_log_lock();
     outlet = hg_log_outlet;
@@ -714,7 +726,7 @@ static bool hg_log_admits(int level, const char *subsys)
 {
     bool admitted;
 
-    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
+    HG_ASSERT(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
     if (!hg_log_on(level))
         return false;
     hg_log_lock();
@@ -752,7 +764,7 @@ HG_PRIVATE void hg_log_vline(
     unsigned count;
     bool admitted;
 
-    assert(format != NULL);
+    HG_ASSERT(format != NULL);
     if (level == HG_LOG_LEVEL_ERROR)
         level = hg_log_keep_error(format, args);
     admitted = hg_log_admits(level, subsys);
@@ -1320,7 +1332,7 @@ static uint64_t hg_clock_read(clockid_t clock)
     struct timespec now;
     int rc = clock_gettime(clock, &now);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
@@ -1586,7 +1598,7 @@ static struct hg_map_entry *hg_map_find(const struct hg_map *map, uint64_t key)
 
     if (map->count == 0)
         return NULL;
-    assert(map->used < map->capacity);
+    HG_ASSERT(map->used < map->capacity);
     for (i = hg_map_place(map, key); map->entries[i].value != NULL;
          i = (i + 1) & (map->capacity - 1))
         if (map->entries[i].key == key && hg_map_is_live(&map->entries[i]))
@@ -1631,7 +1643,7 @@ static hg_return_t hg_map_rebuild(struct hg_map *map)
     for (i = 0; i < old.capacity; i++)
         if (hg_map_is_live(&old.entries[i]))
             hg_map_insert(map, old.entries[i].key, old.entries[i].value);
-    assert(map->count == old.count);
+    HG_ASSERT(map->count == old.count);
     hg_mem_free(old.entries);
     return HG_SUCCESS;
 }
@@ -1659,7 +1671,7 @@ HG_PRIVATE hg_return_t hg_map_put(struct hg_map *map, uint64_t key, void *value)
 {
     struct hg_map_entry *entry = hg_map_find(map, key);
 
-    assert(value != NULL);
+    HG_ASSERT(value != NULL);
     if (entry != NULL) {
         entry->value = value;
         return HG_SUCCESS;
@@ -1712,7 +1724,7 @@ HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key)
             i = (i - 1) & mask;
         }
     }
-    assert(map->count <= map->used);
+    HG_ASSERT(map->count <= map->used);
     return value;
 }
 
@@ -1786,7 +1798,7 @@ static hg_return_t hg_slots_grow(struct hg_slots *slots)
     struct hg_slots_entry *entries;
     uint32_t i;
 
-    assert(slots->free_head == 0 && slots->count == first);
+    HG_ASSERT(slots->free_head == 0 && slots->count == first);
     if (first >= HG_SLOTS_LIMIT) {
         hg_log_error("mem", "more than %" PRIu32 " objects of one kind", first);
         return HG_OVERFLOW;
@@ -1825,7 +1837,7 @@ HG_PRIVATE hg_return_t hg_slots_add(
     struct hg_slots_entry *entry;
     uint32_t index;
 
-    assert(value != NULL);
+    HG_ASSERT(value != NULL);
     if (slots->free_head == 0) {
         hg_return_t ret = hg_slots_grow(slots);
 
@@ -1880,7 +1892,7 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
 
 HG_PRIVATE HG_HOT uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
 {
-    assert(hg_slots_get(slots, id) != NULL);
+    HG_ASSERT(hg_slots_get(slots, id) != NULL);
     hg_slots_age(hg_slots_at(slots, (uint32_t) id - 1));
     return id + (UINT64_C(1) << 32);
 }
@@ -1925,7 +1937,7 @@ static inline void hg_lock(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_lock(mutex);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -1936,7 +1948,7 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_unlock(mutex);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -1965,10 +1977,10 @@ static _Thread_local unsigned hg_monitor_entered;
 
 static inline void hg_monitor_note(int change)
 {
-#ifdef NDEBUG /* used by assertions only */
-    (void) change;
-#else
+#if HG_DEBUG /* used by assertions only */
     hg_monitor_entered += (unsigned) change;
+#else
+    (void) change;
 #endif
 }
 
@@ -1996,7 +2008,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
 
 static inline void hg_leave(struct hg_monitor *monitor)
 {
-    assert(hg_is_inside(monitor) && hg_monitor_entered > 0);
+    HG_ASSERT(hg_is_inside(monitor) && hg_monitor_entered > 0);
     hg_monitor_note(-1);
     if (--monitor->depth > 0)
         return;
@@ -2020,7 +2032,7 @@ static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 {
     unsigned depth = monitor->depth;
 
-    assert(hg_is_inside(monitor));
+    HG_ASSERT(hg_is_inside(monitor));
     hg_monitor_note(1 - (int) depth);
     monitor->depth = 1;
     hg_leave(monitor);
@@ -2030,7 +2042,7 @@ static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
 {
     hg_enter(monitor);
-    assert(monitor->depth == 1 && depth > 0);
+    HG_ASSERT(monitor->depth == 1 && depth > 0);
     hg_monitor_note((int) depth - 1);
     monitor->depth = depth;
 }
@@ -2124,7 +2136,7 @@ HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
 {
-    assert(atomic_load(&monitor->wanted) == 0);
+    HG_ASSERT(atomic_load(&monitor->wanted) == 0);
     pthread_mutex_destroy(&monitor->mutex);
 }
 
@@ -2168,7 +2180,7 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
-    assert(monitor->depth == 1);
+    HG_ASSERT(monitor->depth == 1);
     hg_clock_relax();
     if (HG_LIKELY(
             atomic_load_explicit(&monitor->wanted, memory_order_relaxed) == 0))
@@ -2241,7 +2253,7 @@ static void hg_waker_fill(struct hg_waker *waker)
     do
         written = write(waker->write_fd, &one, sizeof(one));
     while (written < 0 && errno == EINTR);
-    assert(written == (ssize_t) sizeof(one));
+    HG_ASSERT(written == (ssize_t) sizeof(one));
 }
 
 static void hg_waker_drain(struct hg_waker *waker)
@@ -2252,7 +2264,7 @@ static void hg_waker_drain(struct hg_waker *waker)
     do
         got = read(waker->read_fd, &count, sizeof(count));
     while (got < 0 && errno == EINTR);
-    assert(got == (ssize_t) sizeof(count));
+    HG_ASSERT(got == (ssize_t) sizeof(count));
 }
 
 HG_PRIVATE bool hg_waker_init(struct hg_waker *waker)
@@ -2263,7 +2275,7 @@ HG_PRIVATE bool hg_waker_init(struct hg_waker *waker)
 
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)
 {
-    assert(atomic_load(&waker->state) == 0);
+    HG_ASSERT(atomic_load(&waker->state) == 0);
     close(waker->read_fd);
     if (waker->write_fd != waker->read_fd)
         close(waker->write_fd);
@@ -2279,7 +2291,7 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)
     int saved_errno = errno;
     unsigned before = atomic_fetch_sub(&waker->state, HG_WAKER_ARMED);
 
-    assert(before >= HG_WAKER_ARMED);
+    HG_ASSERT(before >= HG_WAKER_ARMED);
     if (before == (HG_WAKER_ARMED | HG_WAKER_RUNG)) {
         hg_waker_drain(waker);
         atomic_store(&waker->state, 0);
@@ -2311,8 +2323,8 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
     struct pollfd polled[1 + HG_WAKER_FDS];
     unsigned i;
 
-    assert(atomic_load(&waker->state) >= HG_WAKER_ARMED);
-    assert(count <= HG_WAKER_FDS);
+    HG_ASSERT(atomic_load(&waker->state) >= HG_WAKER_ARMED);
+    HG_ASSERT(count <= HG_WAKER_FDS);
     for (i = 0; i <= count; i++) {
         polled[i].fd = i == 0 ? waker->read_fd : fds[i - 1];
         polled[i].events = POLLIN;
@@ -2429,7 +2441,7 @@ HG_PRIVATE void hg_fault_close(void)
     int i;
 
     hg_lock(&hg_fault_mutex);
-    assert(hg_fault_users > 0);
+    HG_ASSERT(hg_fault_users > 0);
     if (--hg_fault_users == 0) {
         for (i = 0; i < 2; i++) {
             (void) close(hg_fault_pipe[i]);
@@ -2446,9 +2458,9 @@ static void hg_fault_drain(ssize_t count)
 {
     char bytes[HG_FAULT_STEP];
 
-    assert(count <= HG_FAULT_STEP);
+    HG_ASSERT(count <= HG_FAULT_STEP);
     if (count > 0 && read(hg_fault_pipe[0], bytes, (size_t) count) != count)
-        assert(false); /* impossible: they are there */
+        HG_ASSERT(false); /* impossible: they are there */
 }
 
 /* Put `count` bytes of the application into the pipe. If it is full, nothing is
@@ -2517,7 +2529,7 @@ HG_PRIVATE bool hg_fault_copy_run(
     uintptr_t first = (uintptr_t) run / HG_FAULT_PAGE;
     uintptr_t last = ((uintptr_t) run + size - 1) / HG_FAULT_PAGE;
 
-    assert(size > 0 && (run == to || run == from));
+    HG_ASSERT(size > 0 && (run == to || run == from));
     if ((first != *page_p || last != first) &&
         !hg_fault_check(run, size, run == to))
         return false;
@@ -2618,7 +2630,7 @@ static inline struct hg_wire hg_wire_writer(void *buf, size_t size)
 {
     struct hg_wire wire;
 
-    assert(buf != NULL || size == 0);
+    HG_ASSERT(buf != NULL || size == 0);
     wire.data = (unsigned char *) buf;
     wire.pos = 0;
     wire.size = size;
@@ -2643,7 +2655,7 @@ static inline unsigned char *hg_wire_take(struct hg_wire *wire, size_t size)
 {
     size_t start = wire->pos;
 
-    assert(size > 0);
+    HG_ASSERT(size > 0);
     if (HG_UNLIKELY(size > wire->size - start)) {
         wire->pos = wire->size;
         wire->failed = true;
@@ -2886,7 +2898,7 @@ static inline __m128i hg_crc64_fold_tail(
     /* Where `to_front` gives 0, its sign bit picks the tail's bytes. */
     __m128i last = _mm_blendv_epi8(rest, hg_crc64_load(end - 16), to_front);
 
-    assert(size > 0 && size < 16);
+    HG_ASSERT(size > 0 && size < 16);
     return hg_crc64_fold(first, keys, last);
 }
 
@@ -2977,7 +2989,7 @@ static uint64_t hg_crc64_update_wide(
     __m256i x3 = hg_crc64_wide_load(p + 96);
     __m128i x;
 
-    assert(size >= HG_CRC64_WIDE_MIN);
+    HG_ASSERT(size >= HG_CRC64_WIDE_MIN);
     for (p += 128; end - p >= 128; p += 128) {
         x0 = hg_crc64_wide_fold(x0, by128, hg_crc64_wide_load(p));
         x1 = hg_crc64_wide_fold(x1, by128, hg_crc64_wide_load(p + 32));
@@ -3226,7 +3238,7 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 && queue->first[lane] != NULL)
             return true;
@@ -3274,14 +3286,14 @@ HG_PRIVATE na_return_t na_queue_init(
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(hg_list_is_empty(&queue->sleepers));
+    HG_ASSERT(hg_list_is_empty(&queue->sleepers));
     hg_waker_fini(&queue->waker);
 }
 
 HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
-    assert(lane < NA_LANE_MAX && entry->run != NULL);
+    HG_ASSERT(lane < NA_LANE_MAX && entry->run != NULL);
     hg_enter(queue->lock);
     entry->next = NULL;
     if (queue->first[lane] == NULL)
@@ -3302,7 +3314,7 @@ HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
 {
     unsigned lane;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         struct na_completion *entry = queue->first[lane];
 
@@ -3320,7 +3332,7 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
+    HG_ASSERT(hg_is_inside(queue->lock) && queue->lock->depth == 1);
     while (n < max && (n == 0 || !hg_clock_is_past(deadline)) &&
         (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
@@ -3374,7 +3386,7 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
     struct na_sleeper *chosen = NULL;
     struct na_link *link;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     for (link = queue->sleepers.next; link != &queue->sleepers;
          link = link->next) {
         struct na_sleeper *sleeper = na_sleeper_of(link);
@@ -3397,7 +3409,7 @@ HG_PRIVATE void na_queue_wake_all(
 {
     struct na_link *link;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     hg_waker_ring_after(&queue->waker);
     for (link = queue->sleepers.next; link != &queue->sleepers;
          link = link->next) {
@@ -3412,7 +3424,7 @@ HG_PRIVATE void na_queue_wake_raised(struct na_queue *queue)
 {
     struct na_link *link;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     hg_waker_ring_after(&queue->waker);
     for (link = queue->sleepers.next; link != &queue->sleepers;
          link = link->next) {
@@ -3443,7 +3455,7 @@ HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     if (hg_waker_init(&sleeper.waker)) {
         hg_waker_arm(&sleeper.waker);
         hg_leave(queue->lock);
-        assert(hg_monitor_entered == 0);
+        HG_ASSERT(hg_monitor_entered == 0);
         ret = hg_waker_sleep(&sleeper.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
         hg_waker_disarm(&sleeper.waker);
@@ -3800,7 +3812,7 @@ static inline struct na_context *na_context_for(
     struct na_context *context, const struct na_class *part)
 {
     while (HG_UNLIKELY(context->na_class != part)) {
-        assert(na_context_core_of(context)->next != NULL);
+        HG_ASSERT(na_context_core_of(context)->next != NULL);
         context = &na_context_core_of(context)->next->pub;
     }
     return context;
@@ -3893,7 +3905,7 @@ static inline void na_live_release(struct na_class *na_class)
 {
     unsigned before = atomic_fetch_sub(&na_class_core_of(na_class)->layers, 1);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
@@ -3956,7 +3968,7 @@ static na_return_t na_live_refuse_forked(
 
 static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
 {
-    assert(((uintptr_t) object & NA_LIVE_KIND) == 0);
+    HG_ASSERT(((uintptr_t) object & NA_LIVE_KIND) == 0);
     return (uintptr_t) object | (uintptr_t) kind;
 }
 
@@ -3980,7 +3992,7 @@ HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object)
 {
     _Atomic uintptr_t *at;
 
-    assert(object != NULL);
+    HG_ASSERT(object != NULL);
     (void) pthread_once(&na_live_once, na_live_begin);
     while ((at = na_live_find(object, NA_LIVE_FREE)) != NULL) {
         uintptr_t none = NA_LIVE_FREE;
@@ -4074,15 +4086,15 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr);
  * each connected peer. */
 static inline void na_addr_use(struct na_addr *addr)
 {
-    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (na_addr_core_of(addr)->uses++ == 0)
         na_addr_ref(addr);
 }
 
 static inline void na_addr_unuse(struct na_addr *addr)
 {
-    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
-    assert(na_addr_core_of(addr)->uses > 0);
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    HG_ASSERT(na_addr_core_of(addr)->uses > 0);
     if (--na_addr_core_of(addr)->uses == 0)
         na_addr_unref(addr);
 }
@@ -4292,7 +4304,7 @@ HG_PRIVATE void na_addr_ref(struct na_addr *addr)
     uint32_t before = atomic_fetch_add_explicit(
         &na_addr_core_of(addr)->refs, 1, memory_order_relaxed);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
@@ -4314,7 +4326,8 @@ static void na_addr_destroy(struct na_addr *addr)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
-    assert(addr_core->queued_bytes == 0); /* each message holds a reference */
+    HG_ASSERT(
+        addr_core->queued_bytes == 0); /* each message holds a reference */
     hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
@@ -4329,7 +4342,7 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
     uint32_t before = atomic_fetch_sub_explicit(
         &na_addr_core_of(addr)->refs, 1, memory_order_acq_rel);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     if (before == 1)
         na_addr_destroy(addr);
 }
@@ -4361,7 +4374,7 @@ HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret)
 {
     int alive = NA_SUCCESS;
 
-    assert(ret != NA_SUCCESS);
+    HG_ASSERT(ret != NA_SUCCESS);
     return atomic_compare_exchange_strong(
         &na_addr_core_of(addr)->dead, &alive, ret);
 }
@@ -4719,7 +4732,7 @@ HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
     uint32_t pending = 0;
     uint32_t i;
 
-    assert(hg_is_inside(context->queue.lock));
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     for (i = 0; i < context->op_count; i++)
         pending += context->ops[i]->state == NA_OP_PENDING;
     return pending;
@@ -4824,7 +4837,7 @@ static void na_op_run(struct na_completion *done)
     struct hg_monitor *lock = op->home->queue.lock;
     struct na_cb_info info;
 
-    assert(op->state == NA_OP_DONE);
+    HG_ASSERT(op->state == NA_OP_DONE);
     if (op->pub.type == NA_CB_LOOKUP)
         na_op_end_lookup(op);
     na_op_fill_info(op, &info);
@@ -4836,7 +4849,7 @@ static void na_op_run(struct na_completion *done)
         (void) op->callback(&info);
     } else {
         hg_leave(lock);
-        assert(hg_monitor_entered == 0);
+        HG_ASSERT(hg_monitor_entered == 0);
         (void) op->callback(&info);
         hg_enter(lock);
     }
@@ -4900,9 +4913,9 @@ static void na_op_drop_mems(struct na_op *op)
     if (op->local == NULL)
         return;
     before = atomic_fetch_sub(&na_mem_core_of(op->local)->users, 1);
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     before = atomic_fetch_sub(&na_mem_core_of(op->remote)->users, 1);
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
     op->local = NULL;
     op->remote = NULL;
@@ -4913,7 +4926,7 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     struct na_context_core *core = op->home;
 
     na_context_enter(core);
-    assert(op->state != NA_OP_FREE);
+    HG_ASSERT(op->state != NA_OP_FREE);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
         na_addr_unref(op->pub.addr);
@@ -4923,7 +4936,7 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->segments = NULL;
     hg_mem_free(op->name);
     op->name = NULL;
-    assert(hg_list_is_empty(&op->pub.link));
+    HG_ASSERT(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
     /* Identifiers returned so far become invalid. */
     op->id += NA_OP_NUMBERS + 1;
@@ -4959,7 +4972,7 @@ HG_PRIVATE na_return_t na_op_set_msg(
 
 HG_PRIVATE void na_op_set_addr(struct na_op_core *op, struct na_addr *addr)
 {
-    assert(op->pub.addr == NULL);
+    HG_ASSERT(op->pub.addr == NULL);
     na_addr_ref(addr);
     op->pub.addr = addr;
 }
@@ -4984,7 +4997,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     struct na_context_core *context = core->home;
 
     na_context_enter(context);
-    assert(core->state == NA_OP_PENDING);
+    HG_ASSERT(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
     if (HG_UNLIKELY(ret != NA_SUCCESS) && op->type == NA_CB_LOOKUP)
@@ -5008,7 +5021,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_NUMBERS;
     struct na_op_core *op;
 
-    assert(hg_is_inside(context->queue.lock));
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     if (number < 1 || number > context->op_count)
         return NULL;
     op = context->ops[number - 1];
@@ -5109,7 +5122,7 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
 {
     const struct na_sink *sink = &core->sinks[target];
 
-    assert(hg_is_inside(core->lock));
+    HG_ASSERT(hg_is_inside(core->lock));
     return sink->take != NULL ? sink->take(sink->arg, source, tag, data, size)
                               : NA_NOENTRY;
 }
@@ -5204,8 +5217,8 @@ static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
     struct na_addr_core *source = na_addr_core_of(kept->in.source);
     uint64_t weight = na_msg_weight(kept->in.size);
 
-    assert(source->queued_bytes >= weight);
-    assert(inbox->queued_bytes >= source->queued_bytes);
+    HG_ASSERT(source->queued_bytes >= weight);
+    HG_ASSERT(inbox->queued_bytes >= source->queued_bytes);
     hg_list_remove(&kept->link);
     source->queued_bytes -= weight;
     inbox->queued_bytes -= weight;
@@ -5277,7 +5290,7 @@ HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
 {
     hg_enter(core->lock);
     (void) na_msg_drop_kept(&core->inbox, true);
-    assert(core->inbox.queued_bytes == 0);
+    HG_ASSERT(core->inbox.queued_bytes == 0);
     hg_leave(core->lock);
 }
 
@@ -5305,7 +5318,7 @@ static na_return_t na_msg_keep(
     uint64_t weight = na_msg_weight(in->size);
     struct na_msg_kept *kept;
 
-    assert(hg_is_inside(core->lock));
+    HG_ASSERT(hg_is_inside(core->lock));
     if (na_msg_is_full(core, in, weight) && inbox->has_dead)
         na_msg_drop_orphans(core);
     if (na_msg_is_full(core, in, weight))
@@ -5362,7 +5375,7 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     const char *name = in->source->name != NULL ? in->source->name : "a peer";
     na_return_t ret = NA_SUCCESS;
 
-    assert(
+    HG_ASSERT(
         op->type == NA_CB_RECV_EXPECTED || op->type == NA_CB_RECV_UNEXPECTED);
     hg_list_remove(&op->link);
     if (in->size > op->buf_size) {
@@ -5525,7 +5538,7 @@ static inline na_return_t na_msg_deliver(struct na_class *na_class,
     struct na_class_core *core = part->head;
     na_return_t ret = NA_NOENTRY;
 
-    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    HG_ASSERT(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
     hg_enter(core->lock);
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
@@ -5553,7 +5566,7 @@ HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     na_return_t ret =
         na_msg_deliver(na_class, source, plane, target, tag, data, size, true);
 
-    assert(ret == NA_SUCCESS);
+    HG_ASSERT(ret == NA_SUCCESS);
     return ret;
 }
 
@@ -5563,7 +5576,7 @@ HG_PRIVATE void na_msg_addr_ended(
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
-    assert(ret != NA_SUCCESS);
+    HG_ASSERT(ret != NA_SUCCESS);
     hg_enter(core->lock);
     na_addr_core_of(addr)->connecting = false;
     if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
@@ -5624,7 +5637,7 @@ static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
     struct na_link *link = head->next;
     na_return_t ret;
 
-    assert(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
+    HG_ASSERT(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
     while (link != head) {
         struct na_msg_kept *kept = na_msg_kept_of(link);
 
@@ -5691,7 +5704,7 @@ static HG_HOT na_return_t na_msg_give(
     struct na_class *part = msg->addr->na_class;
     na_return_t ret;
 
-    assert(hg_is_inside(na_class_core_of(part)->lock));
+    HG_ASSERT(hg_is_inside(na_class_core_of(part)->lock));
     ret = na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
     if (ret == NA_SUCCESS)
         na_counter_add(na_class_core_of(part)->sent, msg->size);
@@ -5933,7 +5946,7 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     unsigned list = na_msg_list(
         op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
 
-    assert(hg_list_is_empty(&op->link));
+    HG_ASSERT(hg_list_is_empty(&op->link));
     if (op->addr != NULL)
         (void) na_msg_connect(core, op->addr);
     else
@@ -5951,7 +5964,7 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
 
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
 {
-    assert(hg_is_inside(na_context_core_of(op->context)->queue.lock));
+    HG_ASSERT(hg_is_inside(na_context_core_of(op->context)->queue.lock));
     if (hg_list_is_empty(&op->link))
         return NA_NOENTRY;
     hg_list_remove(&op->link);
@@ -6202,7 +6215,7 @@ static na_size_t na_cursor_find(
     na_size_t low = 0;
     na_size_t high = mem->segment_count;
 
-    assert(offset < mem->size);
+    HG_ASSERT(offset < mem->size);
     /* The last segment that starts at or before the offset. If several start
      * there, all but the last are empty. */
     while (high - low > 1) {
@@ -6214,15 +6227,15 @@ static na_size_t na_cursor_find(
             high = middle;
     }
     *within_p = offset - starts[low];
-    assert(*within_p < mem->segments[low].size);
+    HG_ASSERT(*within_p < mem->segments[low].size);
     return low;
 }
 
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset)
 {
-    assert(mem->segments != NULL || mem->size == 0);
-    assert(offset <= mem->size);
+    HG_ASSERT(mem->segments != NULL || mem->size == 0);
+    HG_ASSERT(offset <= mem->size);
     cursor->segments = mem->segments;
     cursor->count = mem->segment_count;
     cursor->index = mem->segment_count;
@@ -6237,11 +6250,11 @@ HG_PRIVATE char *na_cursor_run(
     const struct na_segment *segment;
     na_size_t left;
 
-    assert(limit > 0);
+    HG_ASSERT(limit > 0);
     for (;;) {
-        assert(cursor->index < cursor->count);
+        HG_ASSERT(cursor->index < cursor->count);
         segment = &cursor->segments[cursor->index];
-        assert(cursor->offset <= segment->size);
+        HG_ASSERT(cursor->offset <= segment->size);
         left = segment->size - cursor->offset;
         if (left > 0)
             break;
@@ -6255,7 +6268,7 @@ HG_PRIVATE char *na_cursor_run(
 HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size)
 {
     cursor->offset += size;
-    assert(cursor->offset <= cursor->segments[cursor->index].size);
+    HG_ASSERT(cursor->offset <= cursor->segments[cursor->index].size);
 }
 
 HG_PRIVATE na_size_t na_cursor_gather(
@@ -6441,7 +6454,7 @@ HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
     struct na_class_core *core = na_class_core_of(handle->na_class);
 
-    assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
+    HG_ASSERT(atomic_load(&na_mem_core_of(handle)->users) == 0);
     hg_enter(core->lock);
     hg_list_remove(&na_mem_core_of(handle)->link);
     hg_leave(core->lock);
@@ -6726,7 +6739,7 @@ static void na_rma_describe(
         }
         part->ops.mem_serialize(&mem->pub, hg_wire_take(&wire, (size_t) size));
     }
-    assert(!wire.failed);
+    HG_ASSERT(!wire.failed);
 }
 
 /* Find a transport's part in a list: its start and its size. If the bytes are
@@ -7120,7 +7133,7 @@ HG_PRIVATE void na_emul_wire_encode(
     hg_wire_put64(&wire, frame->offset);
     hg_wire_put64(&wire, frame->length);
     hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
+    HG_ASSERT(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
@@ -7170,7 +7183,7 @@ HG_PRIVATE void na_emul_mem_serialize(
     hg_wire_put32(&wire, 0);
     hg_wire_put64(&wire, mem->key);
     hg_wire_put64(&wire, mem->size);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
+    HG_ASSERT(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_mem_deserialize(
@@ -7478,7 +7491,7 @@ static void na_emul_unref_mem(struct na_mem_core *mem)
     struct na_addr *user = mem->user;
     void *buf = mem->buf;
 
-    assert(mem->refs > 0);
+    HG_ASSERT(mem->refs > 0);
     if (--mem->refs > 0 || user == NULL)
         return;
     atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
@@ -7500,7 +7513,7 @@ static void na_emul_check(struct na_emul_xfer *xfer)
     xfer->op = NULL;
     if (xfer->requests > 0)
         return;
-    assert(hg_list_is_empty(&xfer->link));
+    HG_ASSERT(hg_list_is_empty(&xfer->link));
     (void) hg_map_remove(&xfer->emul->xfers, xfer->id);
     na_addr_unuse(xfer->addr);
     hg_mem_free(xfer);
@@ -7513,7 +7526,7 @@ static void na_emul_unpin(void *arg)
     struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
     struct na_emul *emul = xfer->emul; /* the transfer may be freed below */
 
-    assert(atomic_load(&xfer->pins) > 0);
+    HG_ASSERT(atomic_load(&xfer->pins) > 0);
     if (atomic_fetch_sub(&xfer->pins, 1) == 1)
         atomic_store(&emul->unpinned, true);
 }
@@ -7600,8 +7613,9 @@ static void na_emul_uncount(
 {
     struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
 
-    assert(xfer->requests >= requests && xfer->sent - xfer->answered >= size);
-    assert(peer->requests >= requests && peer->outstanding >= size);
+    HG_ASSERT(
+        xfer->requests >= requests && xfer->sent - xfer->answered >= size);
+    HG_ASSERT(peer->requests >= requests && peer->outstanding >= size);
     xfer->requests -= requests;
     xfer->answered += size;
     peer->requests -= requests;
@@ -7686,7 +7700,7 @@ static na_return_t na_emul_load(
         core->count(
             xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
     }
-    assert(plan->size > 0);
+    HG_ASSERT(plan->size > 0);
     if (xfer->sums)
         plan->wire.sum = hg_crc64_update(0, plan->data, (size_t) plan->size);
     return NA_SUCCESS;
@@ -7780,8 +7794,8 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
     bool changed = true;
     na_return_t ret;
 
-    assert(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
-    assert(hg_is_inside(na_emul_lock(xfer->emul)));
+    HG_ASSERT(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    HG_ASSERT(hg_is_inside(na_emul_lock(xfer->emul)));
     if (!na_emul_may_send(xfer)) {
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
@@ -7864,7 +7878,7 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     while ((xfer = na_emul_next(emul, &cursor)) != NULL)
         na_emul_drop(xfer, NA_CANCELED);
     hg_leave(na_emul_lock(emul));
-    assert(emul->xfers.count == 0);
+    HG_ASSERT(emul->xfers.count == 0);
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_fault_close();
@@ -7985,7 +7999,7 @@ HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
     const struct na_mem_core *mem =
         (const struct na_mem_core *) hg_map_get(&emul->regs, remote->key);
 
-    assert(hg_is_inside(na_emul_lock(emul)));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     return mem != NULL ? &mem->pub : NULL;
 }
 
@@ -7994,7 +8008,7 @@ static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
     const void *known = hg_map_remove(&emul->regs, mem->pub.key);
 
-    assert(known == mem && mem->refs > 0);
+    HG_ASSERT(known == mem && mem->refs > 0);
     (void) known;
 }
 
@@ -8007,7 +8021,7 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
     na_emul_forget(emul, mem);
     if (mem->refs > 1)
         na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
-    assert(mem->refs == 1);
+    HG_ASSERT(mem->refs == 1);
     na_emul_unref_mem(mem);
     na_emul_leave(emul);
     handle->key = 0;
@@ -8151,7 +8165,7 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         ret = NA_NOMEM;
         goto leave;
     }
-    assert(op->local_offset <= op->local->size &&
+    HG_ASSERT(op->local_offset <= op->local->size &&
         op->size <= op->local->size - op->local_offset);
     xfer->op = op;
     xfer->offset = op->remote_offset;
@@ -8419,7 +8433,7 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     const char *wrong = "rma_malformed";
     struct na_emul_wire wire;
 
-    assert(emul != NULL && source->na_class == na_class);
+    HG_ASSERT(emul != NULL && source->na_class == na_class);
     hg_enter(na_emul_lock(emul));
     if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
         wrong = wire.type == NA_EMUL_WIRE_ANSWER
@@ -8485,7 +8499,7 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     struct na_link *link;
     unsigned n;
 
-    assert(hg_is_inside(na_emul_lock(emul)));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     if (HG_LIKELY(na_emul_is_idle(emul)))
         return 0;
     emul->look_at = hg_clock_after_ms(NA_EMUL_LOOK_MS);
@@ -8773,7 +8787,7 @@ HG_PRIVATE na_return_t na_shared_map(struct na_mem_handle *remote,
         hg_mem_free(shared);
         return ret;
     }
-    assert(shared->block.memory != NULL && shared->block.release != NULL);
+    HG_ASSERT(shared->block.memory != NULL && shared->block.release != NULL);
     *ptr_p = shared->block.memory;
     na_shared_enter(
         na_class, &na_class_core_of(na_class)->maps, shared, *ptr_p);
@@ -8855,7 +8869,7 @@ HG_PRIVATE void na_notify_steps(
 {
     const struct na_notify *notify = op->notify;
 
-    assert(op->pub.type == NA_CB_PUT_NOTIFY);
+    HG_ASSERT(op->pub.type == NA_CB_PUT_NOTIFY);
     *put_p = notify->put;
     *send_p = atomic_load(&notify->send);
 }
@@ -8898,7 +8912,7 @@ static void na_notify_step(struct na_notify *notify, na_return_t ret)
 {
     struct na_op_core *op = notify->op;
 
-    assert(hg_is_inside(op->home->queue.lock) && notify->steps > 0);
+    HG_ASSERT(hg_is_inside(op->home->queue.lock) && notify->steps > 0);
     if (notify->ret == NA_SUCCESS)
         notify->ret = ret;
     if (notify->ret == NA_SUCCESS && !notify->sent)
@@ -9406,7 +9420,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     struct na_progress_goal goal = {lanes, core->pokes, done};
     na_return_t ret;
 
-    assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
+    HG_ASSERT(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
     if (HG_LIKELY(!core->progressing) ||
         na_progress_await_driver(core, &goal, deadline, &ret)) {
         core->progressing = true;
@@ -9542,7 +9556,7 @@ static void na_progress_set_timer(
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 
-        assert(rc == 0);
+        HG_ASSERT(rc == 0);
         (void) rc;
         context->timer_set = when;
     }
@@ -9574,7 +9588,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
     struct na_context_core *core = na_context_core_of(context);
     bool idle;
 
-    assert(hg_is_inside(core->queue.lock));
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;
@@ -9683,7 +9697,7 @@ static void na_context_remove(struct na_context_core *context)
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
     hg_lock(&core->list_lock);
-    assert(core->contexts[context->pub.id] == context);
+    HG_ASSERT(core->contexts[context->pub.id] == context);
     core->contexts[context->pub.id] = NULL;
     hg_unlock(&core->list_lock);
 }
@@ -10054,7 +10068,7 @@ static na_return_t na_loop_deliver(const struct na_msg *msg)
                 (size_t) msg->segments[i].size);
         used += msg->segments[i].size;
     }
-    assert(used == msg->size);
+    HG_ASSERT(used == msg->size);
     ret = na_class->core->msg_arrived(na_class, msg->addr, msg->plane,
         msg->target, msg->tag, gathered, msg->size);
     hg_mem_free(gathered);
@@ -10066,7 +10080,8 @@ HG_PRIVATE na_return_t na_loop_send(
 {
     struct na_class *na_class = msg->addr->na_class;
 
-    assert(msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
+    HG_ASSERT(
+        msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
     if (op == NULL) /* after queued ones, to keep the order */
         return hg_list_is_empty(held) ? na_loop_deliver(msg) : NA_AGAIN;
     hg_list_push(held, &op->link);
@@ -10141,7 +10156,7 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
 static void na_self_close(struct na_class *na_class, unsigned linger_ms)
 {
     (void) linger_ms;
-    assert(hg_list_is_empty(&na_self_of(na_class)->held));
+    HG_ASSERT(hg_list_is_empty(&na_self_of(na_class)->held));
     (void) na_class;
 }
 
@@ -10431,8 +10446,8 @@ static void na_sm_ring_write(
 HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size)
 {
-    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
+    HG_ASSERT(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    HG_ASSERT((uintptr_t) data % NA_SM_RING_LINE == 0);
     out->control = control;
     out->data = (unsigned char *) data;
     out->size = size;
@@ -10481,8 +10496,8 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
     uint32_t skip = span > left ? left : 0;
     na_return_t ret;
 
-    assert(size <= na_sm_ring_max(out->size));
-    assert(at % NA_SM_RING_LINE == 0);
+    HG_ASSERT(size <= na_sm_ring_max(out->size));
+    HG_ASSERT(at % NA_SM_RING_LINE == 0);
     ret = na_sm_out_check_free(out, (uint64_t) span + skip);
     if (ret != NA_SUCCESS)
         return ret;
@@ -10499,8 +10514,8 @@ HG_PRIVATE void na_sm_out_commit(
     uint32_t at = (uint32_t) (tail & (out->size - 1));
     uint32_t span = na_sm_ring_span(record->size);
 
-    assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
-    assert(tail - out->head + span <= out->size);
+    HG_ASSERT(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
+    HG_ASSERT(tail - out->head + span <= out->size);
     na_sm_ring_write(out->data + at, record);
     if (HG_UNLIKELY(out->skip > 0)) { /* published after the record behind it */
         struct na_sm_record filler = {
@@ -10517,8 +10532,8 @@ HG_PRIVATE void na_sm_out_commit(
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     struct na_sm_control *control, void *data, uint32_t size)
 {
-    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
+    HG_ASSERT(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    HG_ASSERT((uintptr_t) data % NA_SM_RING_LINE == 0);
     in->control = control;
     in->data = (unsigned char *) data;
     in->size = size;
@@ -11007,7 +11022,7 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
 HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark)
 {
-    assert(mark != 0 && atomic_load(&slot->mark) == 0);
+    HG_ASSERT(mark != 0 && atomic_load(&slot->mark) == 0);
     /* A reader of the new values also sees that the mark has changed. */
     atomic_store_explicit(&slot->place, info->place, memory_order_release);
     atomic_store_explicit(&slot->size, info->size, memory_order_release);
@@ -11137,7 +11152,7 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
     if (arenas == NULL)
         return;
     hg_lock(&arenas->lock);
-    assert(!arenas->closed);
+    HG_ASSERT(!arenas->closed);
     for (i = 0; i < NA_SM_ARENAS; i++) {
         if (arenas->arena[i].fd >= 0)
             (void) close(arenas->arena[i].fd);
@@ -11181,7 +11196,7 @@ HG_PRIVATE na_return_t na_sm_arena_map(unsigned char *base, uint64_t offset,
         (unsigned char *) mremap(pages, 0, length, MREMAP_MAYMOVE);
     bool mapped = view != MAP_FAILED;
 
-    assert(size > 0 && offset + size <= NA_SM_ARENA_SIZE);
+    HG_ASSERT(size > 0 && offset + size <= NA_SM_ARENA_SIZE);
     if (mapped && mprotect(view, length, protection) == 0) {
         block->memory = view + (at - pages);
         block->size = size;
@@ -11281,11 +11296,11 @@ static void na_sm_arena_release(struct na_mem_block *block)
 
     if (getpid() != arenas->pid)
         return;
-    assert(arena != NULL);
+    HG_ASSERT(arena != NULL);
     (void) na_sm_arena_punch(arena, at, count * NA_SM_ARENA_PAGE);
     hg_lock(&arenas->lock);
-    assert(arenas->blocks > 0);
-    assert(arena->used != NULL && arena->fresh >= count);
+    HG_ASSERT(arenas->blocks > 0);
+    HG_ASSERT(arena->used != NULL && arena->fresh >= count);
     memset(
         arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
     arenas->blocks--;
@@ -11793,7 +11808,7 @@ static int na_sm_lock_folder(const struct na_sm_name *name)
     memcpy(folder, name->where.sun_path, sizeof(name->where.sun_path));
     folder[sizeof(name->where.sun_path)] = '\0';
     slash = strrchr(folder, '/');
-    assert(slash != NULL);
+    HG_ASSERT(slash != NULL);
     slash[slash == folder] = '\0';
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -11878,7 +11893,7 @@ HG_PRIVATE na_return_t na_sm_listen_own(
             (void) snprintf(text, NA_SM_NAME_MAX + 1, "%ld-%016" PRIx64,
                 (long) getpid(), hg_clock_random());
         ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, text, name_p);
-        assert(ret == NA_SUCCESS);
+        HG_ASSERT(ret == NA_SUCCESS);
         rc = bind(fd, (const struct sockaddr *) &name_p->where, name_p->size);
     } while (rc != 0 && errno == EADDRINUSE && n++ < NA_SM_OWN_NAMES);
     if (rc == 0 && listen(fd, NA_SM_BACKLOG) == 0)
@@ -12020,7 +12035,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     header = CMSG_FIRSTHDR(&message);
     if (header != NULL) {
         count = (unsigned) ((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        assert(count <= NA_SM_FD_MAX);
+        HG_ASSERT(count <= NA_SM_FD_MAX);
         memcpy(fds, CMSG_DATA(header), count * sizeof(int));
     }
     ret = got == 0 ? NA_DISCONNECT : na_sm_packet_check(packet_p, (size_t) got);
@@ -12467,8 +12482,8 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
     struct na_sm_addr *addr = na_sm_addr_of(base);
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    assert(addr->shared == NULL && addr->fd < 0);
-    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    HG_ASSERT(addr->shared == NULL && addr->fd < 0);
+    HG_ASSERT(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
     if (self->closed)
         return;
     na_sm_enter(self);
@@ -12521,7 +12536,7 @@ static na_return_t na_sm_peer_take_slot(
 {
     uint32_t slot = 0;
 
-    assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
+    HG_ASSERT(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
     if (self->pairs == NA_SM_PEERS) {
         HG_LOG_AT(na_sm_peer_level(addr), "sm",
             "process %ld cannot be a peer: the limit is %u peers",
@@ -12565,8 +12580,8 @@ static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(addr->state == NA_SM_IDLE && addr->dialled);
-    assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
+    HG_ASSERT(addr->state == NA_SM_IDLE && addr->dialled);
+    HG_ASSERT(addr->fd < 0 && hg_list_is_empty(&addr->turn));
     na_sm_peer_hold(self, addr);
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
@@ -12592,8 +12607,8 @@ HG_PRIVATE void na_sm_peer_want(
 HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(hg_is_inside(na_sm_lock(self)));
-    assert(addr->shared != NULL && addr->state < NA_SM_DYING);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(addr->shared != NULL && addr->state < NA_SM_DYING);
     addr->state = NA_SM_CLOSING;
     addr->deadline = hg_clock_after_ms(self->base.info->death_ms);
     hg_list_remove(&addr->turn);
@@ -12608,8 +12623,8 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
-    assert(hg_is_inside(na_sm_lock(self)));
-    assert(addr->state == NA_SM_DIALLING && addr->shared != NULL);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(addr->state == NA_SM_DIALLING && addr->shared != NULL);
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
     na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
@@ -12633,8 +12648,8 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 static void na_sm_peer_set_dying(struct na_sm_class *self,
     struct na_sm_addr *addr, na_return_t lookup_ret, bool again)
 {
-    assert(hg_is_inside(na_sm_lock(self)));
-    assert(!hg_list_is_empty(&addr->link));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(!hg_list_is_empty(&addr->link));
     addr->lookup_ret = lookup_ret;
     addr->again = again;
     addr->state = NA_SM_DYING;
@@ -12781,7 +12796,7 @@ HG_PRIVATE void na_sm_peer_end(
     const struct na_core *core = self->base.core;
     na_return_t ret;
 
-    assert(addr->state == NA_SM_DYING);
+    HG_ASSERT(addr->state == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     addr->state = addr->again ? NA_SM_IDLE : NA_SM_DEAD;
@@ -13449,7 +13464,7 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     na_size_t i;
     na_return_t ret;
 
-    assert(addr->shared != NULL);
+    HG_ASSERT(addr->shared != NULL);
     ret = na_sm_out_reserve(&addr->out, record->size, &start);
     if (ret != NA_SUCCESS) {
         addr->full = true;
@@ -13477,7 +13492,7 @@ static na_return_t na_sm_flow_write_msg(
     struct na_sm_record record = {
         (uint32_t) msg->size, NA_SM_MESSAGE, msg->plane, msg->target, 0};
 
-    assert(msg->size <= NA_SM_MSG_MAX);
+    HG_ASSERT(msg->size <= NA_SM_MSG_MAX);
     if (msg->tag != 0) {
         record.extra = sizeof(msg->tag);
         record.size += record.extra;
@@ -13549,10 +13564,10 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (addr->base.self)
         return na_loop_send(&self->loop, msg, op);
-    assert(addr->full || addr->state != NA_SM_READY ||
+    HG_ASSERT(addr->full || addr->state != NA_SM_READY ||
         hg_list_is_empty(&addr->sends));
     if (HG_LIKELY(addr->state == NA_SM_READY && !addr->full))
         ret = na_sm_flow_write_msg(addr, msg);
@@ -13580,8 +13595,8 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     struct na_segment segment = {(void *) (uintptr_t) data, size};
     na_return_t ret;
 
-    assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    assert(!base->self);
+    HG_ASSERT(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
+    HG_ASSERT(!base->self);
     if (addr->state != NA_SM_READY) /* it may be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)
@@ -13611,7 +13626,7 @@ static void na_sm_flow_close(
     struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
     bool copied;
 
-    assert(addr->state == NA_SM_CLOSING && addr->open);
+    HG_ASSERT(addr->state == NA_SM_CLOSING && addr->open);
     (void) na_sm_flow_flush(self, addr);
     if (addr->state != NA_SM_CLOSING)
         return;
@@ -14200,7 +14215,7 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
 
 static void na_sm_rma_copy_begins(struct na_sm_touch *touch)
 {
-    assert(touch->addr->copies != 0);
+    HG_ASSERT(touch->addr->copies != 0);
     if (touch->leaves)
         touch->depth = hg_leave_all(na_sm_lock(touch->self));
 }
@@ -14260,7 +14275,7 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
         return error == ENOMEM ? NA_OPNOTSUPPORT
                                : na_sm_rma_deny(addr, strerror(error));
     if (put) {
-        assert(moved > 0 && (na_size_t) moved <= *size);
+        HG_ASSERT(moved > 0 && (na_size_t) moved <= *size);
         *size = (na_size_t) moved;
         return na_sm_peer_has_ended(addr) ? NA_DISCONNECT : NA_SUCCESS;
     }
@@ -14657,7 +14672,7 @@ static na_return_t na_sm_rma_piece(
         return NA_AGAIN;
     if (mem->owner != atomic_load(&addr->incarnation))
         return NA_OPNOTSUPPORT;
-    assert(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
     touch.self = self;
     touch.addr = addr;
     touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;
@@ -15048,7 +15063,7 @@ static na_return_t na_sm_expose(struct na_class *na_class)
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret = NA_SUCCESS;
 
-    assert(!na_class->listen);
+    HG_ASSERT(!na_class->listen);
     na_sm_enter(self);
     if (self->listen_fd < 0) {
         ret = na_sm_open_listener(self, own, name);
@@ -15078,7 +15093,7 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    assert(hg_list_is_empty(&self->loop));
+    HG_ASSERT(hg_list_is_empty(&self->loop));
 }
 
 static na_return_t na_sm_open(struct na_class *na_class, const char *host)
@@ -15147,8 +15162,8 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
 
-        assert(hg_list_is_empty(&addr->sends));
-        assert(hg_list_is_empty(&addr->lookups));
+        HG_ASSERT(hg_list_is_empty(&addr->sends));
+        HG_ASSERT(hg_list_is_empty(&addr->lookups));
         na_sm_peer_part(self, addr);
         addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
@@ -15317,7 +15332,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool found;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (na_loop_cancel(&self->loop, op) == NA_SUCCESS)
         return NA_SUCCESS;
     found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
@@ -15416,7 +15431,7 @@ static unsigned na_sm_poll(struct na_context *context)
     struct na_sm_class *self = na_sm_of(context->na_class);
     unsigned n;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
@@ -15457,7 +15472,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     bool busy;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
@@ -15475,7 +15490,7 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
@@ -15572,8 +15587,8 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
-        return true;        /* as far as is known */
-    assert(!where.is_path); /* which would leave a file */
+        return true;           /* as far as is known */
+    HG_ASSERT(!where.is_path); /* which would leave a file */
     bound = bind(fd, (const struct sockaddr *) &where.where, where.size) == 0;
     (void) close(fd);
     return bound;
@@ -16106,7 +16121,7 @@ static void na_plugins_add(void *arg, const char *device)
     struct na_protocol_info *entry;
     char *at;
 
-    assert(transport[0] != '\0' && list->protocol[0] != '\0');
+    HG_ASSERT(transport[0] != '\0' && list->protocol[0] != '\0');
     if (list->no_memory)
         return;
     entry = (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) + size);
@@ -17165,7 +17180,7 @@ static struct na_class_core *na_class_open(const char *info_string,
         memcpy(core->prefix, "na+", sizeof(core->prefix));
     ret = core->ops.open(&core->pub, uri.rest);
     if (ret == NA_SUCCESS) {
-        assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
+        HG_ASSERT(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
     if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==
@@ -17590,7 +17605,7 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 {
     unsigned char *bytes;
 
-    assert(size > 0);
+    HG_ASSERT(size > 0);
     if (HG_UNLIKELY(size > proc->cursor.end - proc->cursor.pos))
         return hg_proc_step_slow(proc, size);
     bytes = proc->cursor.data + proc->cursor.pos;
@@ -17651,8 +17666,8 @@ HG_PRIVATE hg_return_t hg_buf_grow(
     size_t larger = buf->capacity <= limit / 2 ? buf->capacity * 2 : limit;
     unsigned char *data;
 
-    assert(capacity > buf->capacity);
-    assert((buf->data == NULL) == (buf->capacity == 0));
+    HG_ASSERT(capacity > buf->capacity);
+    HG_ASSERT((buf->data == NULL) == (buf->capacity == 0));
     if (capacity > limit) {
         hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
             capacity, limit);
@@ -17681,7 +17696,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
 HG_PRIVATE HG_HOT void hg_proc_init(
     struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size)
 {
-    assert(data != NULL || size == 0);
+    HG_ASSERT(data != NULL || size == 0);
 
     proc->cursor.data = data;
     proc->cursor.pos = 0;
@@ -17705,10 +17720,10 @@ static inline void hg_proc_attach(struct hg_proc *proc)
 {
     size_t room = proc->buf->capacity - proc->reserve;
 
-    assert(proc->buf->capacity >= proc->reserve);
+    HG_ASSERT(proc->buf->capacity >= proc->reserve);
     proc->cursor.data = proc->buf->data + proc->reserve;
     proc->cursor.end = room < proc->limit ? room : proc->limit;
-    assert(proc->cursor.pos <= proc->cursor.end);
+    HG_ASSERT(proc->cursor.pos <= proc->cursor.end);
 }
 
 HG_PRIVATE hg_return_t hg_proc_init_encode(
@@ -17717,7 +17732,7 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
     /* An empty buffer would have no address. */
     hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
 
-    assert(reserve <= limit);
+    HG_ASSERT(reserve <= limit);
     hg_proc_init(proc, HG_ENCODE, NULL, 0);
     proc->error = ret;
     if (ret != HG_SUCCESS)
@@ -17767,7 +17782,7 @@ static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(
     const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
 {
-    assert(proc->cursor.op == HG_ENCODE);
+    HG_ASSERT(proc->cursor.op == HG_ENCODE);
     ret = hg_proc_result(proc, ret);
     if (ret == HG_SUCCESS)
         *size_p = proc->cursor.pos;
@@ -17827,7 +17842,7 @@ static HG_NOINLINE hg_return_t hg_proc_finish_kept(
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->cursor.op == HG_DECODE && proc->keeps);
+    HG_ASSERT(proc->cursor.op == HG_DECODE && proc->keeps);
 
     ret = hg_proc_result(proc, ret);
     if (ret == HG_SUCCESS && proc->cursor.pos < proc->cursor.end) {
@@ -17853,7 +17868,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(struct hg_proc *proc, void *object,
         ? proc->kept_count - HG_PROC_KEPT_FIRST + 1
         : 0;
 
-    assert(object != NULL);
+    HG_ASSERT(object != NULL);
     /* Procs of the application record nothing: it frees with HG_FREE. */
     if (!proc->keeps)
         return HG_SUCCESS;
@@ -17930,7 +17945,7 @@ HG_PRIVATE void hg_proc_record_forget(
 
 HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
 
     /* Freeing continues, or the objects that follow would leak. */
     if (proc->cursor.op == HG_FREE)
@@ -18893,7 +18908,7 @@ HG_PRIVATE void hg_deadline_init(struct hg_deadline *deadline)
 
 HG_PRIVATE void hg_deadline_fini(struct hg_deadline *deadline)
 {
-    assert(deadline->count == 0);
+    HG_ASSERT(deadline->count == 0);
     hg_mem_free(deadline->heap);
 }
 
@@ -18938,7 +18953,7 @@ static void hg_deadline_down(
 HG_PRIVATE hg_return_t hg_deadline_add(
     struct hg_deadline *deadline, struct hg_timer *timer, uint64_t when)
 {
-    assert(timer->index == 0);
+    HG_ASSERT(timer->index == 0);
     if (deadline->count == deadline->capacity) {
         uint32_t capacity =
             deadline->capacity == 0 ? 16 : 2 * deadline->capacity;
@@ -18967,7 +18982,7 @@ HG_PRIVATE void hg_deadline_remove(
     if (timer->index == 0)
         return;
     at = timer->index - 1;
-    assert(at < deadline->count && deadline->heap[at] == timer);
+    HG_ASSERT(at < deadline->count && deadline->heap[at] == timer);
     timer->index = 0;
     last = deadline->heap[--deadline->count];
     if (last == timer)
@@ -19383,7 +19398,7 @@ static bool hg_registry_is_same_text(const char *one, const char *two)
 
 HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc)
 {
-    assert(rpc->fingerprint == 0 || rpc->name != NULL);
+    HG_ASSERT(rpc->fingerprint == 0 || rpc->name != NULL);
     return rpc->fingerprint != 0 ? rpc->name + strlen(rpc->name) + 1 : NULL;
 }
 
@@ -19409,7 +19424,7 @@ static const struct hg_registry_version *hg_registry_version(
     size_t types_size = types != NULL ? strlen(types) + 1 : 0;
     struct hg_registry_version *version = entry->versions;
 
-    assert(types == NULL ? rpc->fingerprint == 0 : name != NULL);
+    HG_ASSERT(types == NULL ? rpc->fingerprint == 0 : name != NULL);
     while (version != NULL && !hg_registry_is_same(version, rpc, name, types))
         version = version->next;
     if (version != NULL)
@@ -19698,7 +19713,8 @@ static inline void hg_limit_add(struct hg_limit *limits,
 static inline void hg_limit_give(struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
-    assert(limits[kind].used >= amount && *hg_limit_of(addr, kind) >= amount);
+    HG_ASSERT(
+        limits[kind].used >= amount && *hg_limit_of(addr, kind) >= amount);
     limits[kind].used -= amount;
     *hg_limit_of(addr, kind) -= amount;
 }
@@ -20132,7 +20148,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_leave(layer->lock);
     }
     hg_bulk_drop(bulk);
-    assert(bulk->refs == 0 && bulk->holds == 0);
+    HG_ASSERT(bulk->refs == 0 && bulk->holds == 0);
     na_rma_free(&bulk->memory);
     if (bulk->original != NULL)
         hg_bulk_unref(bulk->original); /* not an alias itself */
@@ -20156,7 +20172,7 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
     bool last;
 
     hg_bulk_enter(bulk);
-    assert(bulk->refs > 0);
+    HG_ASSERT(bulk->refs > 0);
     last = --bulk->refs == 0;
     hg_bulk_leave(bulk->layer);
     if (last)
@@ -20166,7 +20182,7 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 {
     hg_bulk_enter(bulk);
-    assert(bulk->refs > 0);
+    HG_ASSERT(bulk->refs > 0);
     bulk->given++;
     hg_bulk_leave(bulk->layer);
 }
@@ -20311,7 +20327,7 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret;
 
-    assert(bulk->original == NULL);
+    HG_ASSERT(bulk->original == NULL);
     hg_enter(layer->lock);
     /* Checked here, because its owner may be freeing it while an alias is
      * serialized. */
@@ -20357,7 +20373,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk)
 {
-    assert(hg_is_inside(bulk->layer->lock));
+    HG_ASSERT(hg_is_inside(bulk->layer->lock));
     hg_bulk_source(bulk)->holds++;
 }
 
@@ -20365,7 +20381,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
 
-    assert(hg_is_inside(bulk->layer->lock) && source->holds > 0);
+    HG_ASSERT(hg_is_inside(bulk->layer->lock) && source->holds > 0);
     source->holds--;
 }
 
@@ -20382,7 +20398,7 @@ static hg_return_t hg_bulk_make_alias(
     if (original != NULL)
         bulk = hg_bulk_new(layer, 0, 1);
     if (bulk != NULL) {
-        assert(original->original == NULL && !original->withdrawn);
+        HG_ASSERT(original->original == NULL && !original->withdrawn);
         original->refs++;
         bulk->original = original;
         bulk->flags = original->flags;
@@ -20444,7 +20460,7 @@ static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
 
-    assert(!bulk->remote);
+    HG_ASSERT(!bulk->remote);
     return layer->owner[0] == '\0' && hg_bulk_is_bound(bulk)
         ? layer->bound_owner
         : layer->owner;
@@ -20452,7 +20468,7 @@ static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
 {
-    assert(bulk->remote);
+    HG_ASSERT(bulk->remote);
     hg_enter(bulk->layer->lock);
     if (bulk->addr == NULL) {
         na_addr_ref(addr);
@@ -20494,7 +20510,7 @@ HG_PRIVATE hg_return_t hg_bulk_look_up(
 {
     hg_return_t ret;
 
-    assert(bulk->remote && bulk->owner != NULL);
+    HG_ASSERT(bulk->remote && bulk->owner != NULL);
     ret =
         na_lookup_resolve(bulk->layer->na_class, bulk->owner, NA_TRUE, addr_p);
     if (ret == HG_SUCCESS)
@@ -20996,7 +21012,7 @@ static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 {
     struct hg_bulk_layer *layer = transfer->home->layer;
 
-    assert(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
+    HG_ASSERT(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
     /* A peer may send any code, but for waiting callers these two mean "not
      * yet". */
     if (ret == HG_TIMEOUT || ret == HG_INTR)
@@ -21023,7 +21039,7 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     struct hg_transfer_list *home = transfer->home;
     struct hg_transfer_args *args = &transfer->args;
 
-    assert(hg_is_inside(home->layer->lock) && home->count > 0);
+    HG_ASSERT(hg_is_inside(home->layer->lock) && home->count > 0);
     hg_list_remove(&transfer->link);
     home->count--;
     if (transfer->owner != NULL)
@@ -21056,7 +21072,7 @@ static na_return_t hg_transfer_moved(const struct na_cb_info *info)
 {
     struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
 
-    assert(transfer->op_id != NA_OP_ID_NULL);
+    HG_ASSERT(transfer->op_id != NA_OP_ID_NULL);
     transfer->op_id = NA_OP_ID_NULL;
     hg_transfer_end(transfer, info->ret);
     if (!transfer->home->left)
@@ -21152,8 +21168,8 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     hg_return_t ret;
     bool ended;
 
-    assert(transfer->home == NULL && args->local->layer == home->layer);
-    assert(hg_is_inside(home->layer->lock));
+    HG_ASSERT(transfer->home == NULL && args->local->layer == home->layer);
+    HG_ASSERT(hg_is_inside(home->layer->lock));
     ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_check_there(args->origin);
@@ -21467,7 +21483,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
     na_live_remove(NA_LIVE_CLASS, hg_class);
     if (hg_class->leaked)
         return;
-    assert(hg_list_is_empty(&hg_class->contexts));
+    HG_ASSERT(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
     hg_mem_free(hg_class);
 }
@@ -21759,7 +21775,7 @@ static inline void hg_handle_count_locked(
     _Atomic uint64_t *counter = &context->counts[count];
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
 
-    assert(count <= HG_COUNT_RESPONSES_SENT);
+    HG_ASSERT(count <= HG_COUNT_RESPONSES_SENT);
     atomic_store_explicit(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }
@@ -22064,7 +22080,7 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(struct hg_context *context)
         context->live--;
         return NULL;
     }
-    assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
+    HG_ASSERT(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
 }
@@ -22074,7 +22090,7 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
     uint64_t before =
         atomic_fetch_add_explicit(&handle->refs, 1, memory_order_relaxed);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
@@ -22101,7 +22117,8 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
 /* Forget arguments outside of messages. */
 static void hg_handle_clear_large(struct hg_overflow *large)
 {
-    assert(large->mem == NULL && large->remote == NULL && large->counted == 0);
+    HG_ASSERT(
+        large->mem == NULL && large->remote == NULL && large->counted == 0);
     hg_mem_free(large->data);
     memset(large, 0, sizeof(*large));
 }
@@ -22128,8 +22145,9 @@ static void hg_handle_leave_index(struct hg_handle *handle)
  * data to free, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
-    assert(handle->timer.index == 0);
-    assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
+    HG_ASSERT(handle->timer.index == 0);
+    HG_ASSERT(
+        !handle->large && handle->call.data == NULL && handle->sends == 0);
     if (HG_UNLIKELY(handle->call.used))
         memset(&handle->call, 0, sizeof(handle->call));
     if (HG_UNLIKELY(handle->cancel.used))
@@ -22148,7 +22166,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     size_t bytes;
 
-    assert(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
+    HG_ASSERT(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
     hg_list_remove(&handle->link);
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
         HG_HANDLE_ANSWERED) /* an outgoing call has ended */
@@ -22156,7 +22174,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     else if (handle->number != 0)
         handle->number = hg_slots_renew(&context->sequences, handle->number);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
-    assert(context->live > 0);
+    HG_ASSERT(context->live > 0);
     context->live--;
     if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
@@ -22183,7 +22201,7 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
         return true;
     }
     before = atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     return before % HG_HANDLE_DECODED == 1;
 }
 
@@ -22276,7 +22294,7 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     while (handle != NULL) {
         struct hg_handle *next = handle->returned;
 
-        assert(atomic_load(&handle->refs) % HG_HANDLE_DECODED == 0);
+        HG_ASSERT(atomic_load(&handle->refs) % HG_HANDLE_DECODED == 0);
 
         hg_handle_take_in(handle);
         handle = next;
@@ -22385,13 +22403,13 @@ HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded)
         HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0),
         memory_order_relaxed);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
 HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep)
 {
-    assert(atomic_load(&handle->refs) == 1);
+    HG_ASSERT(atomic_load(&handle->refs) == 1);
     atomic_store_explicit(
         &handle->refs, HG_HANDLE_GIVEN + (keep ? 1 : 0), memory_order_relaxed);
 }
@@ -22444,7 +22462,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 {
     static const struct hg_args none = {NULL, 0, false};
 
-    assert(handle->state == HG_HANDLE_CLAIMED && !handle->target);
+    HG_ASSERT(handle->state == HG_HANDLE_CLAIMED && !handle->target);
     if (handle->large) {
         hg_handle_clear_large(&handle->in_large);
         hg_handle_clear_large(&handle->out_large);
@@ -22463,7 +22481,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
-    assert(handle->addr == NULL);
+    HG_ASSERT(handle->addr == NULL);
     if (!addr->self)
         na_addr_use(addr);
     handle->addr = addr;
@@ -22507,7 +22525,7 @@ static bool hg_handle_has_input(
     enum hg_handle_state state = atomic_load(&handle->state);
     uintptr_t first;
 
-    assert(hg_is_inside(handle->context->lock));
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (state != HG_HANDLE_ARRIVED && state != HG_HANDLE_ANSWERED)
         return false;
     first = (uintptr_t) handle->in_args.data;
@@ -22649,7 +22667,7 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
     uint32_t sends = atomic_fetch_sub(&handle->sends, 1);
 
-    assert(before > 0 && sends > 0);
+    HG_ASSERT(before > 0 && sends > 0);
     (void) before;
     (void) sends;
     hg_handle_unref(handle);
@@ -22844,7 +22862,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
 {
     struct hg_header *header = message->header;
 
-    assert(message->size == HG_HEADER_MIN + header->payload_size);
+    HG_ASSERT(message->size == HG_HEADER_MIN + header->payload_size);
     if (hg_handle_is_local(handle)) {
         header->payload = message->data + HG_HEADER_MIN;
         return;
@@ -22899,7 +22917,7 @@ static hg_return_t hg_handle_send_away(
     uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
-    assert(message->header == NULL);
+    HG_ASSERT(message->header == NULL);
     handle->left = NULL; /* may be reused once the message was sent */
     ret = na_msg_try(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
@@ -22983,7 +23001,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
 /* Record in the handle that its arguments cannot be decoded. */
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
     hg_handle_count(handle->context, HG_COUNT_REFUSED);
     atomic_store_explicit(&handle->misread, ret, memory_order_relaxed);
     return ret;
@@ -23056,7 +23074,7 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
 
     if (size < area)
         size = area;
-    assert(handle->context->callbacks);
+    HG_ASSERT(handle->context->callbacks);
     ret = hg_buf_reserve(buf, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret == HG_SUCCESS && fresh)
         memset(buf->data + HG_HEADER_MIN, 0, area);
@@ -23275,7 +23293,7 @@ static _Thread_local struct hg_handle *hg_watch_current;
 
 HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
 {
-    assert(!handle->target && handle->number != 0);
+    HG_ASSERT(!handle->target && handle->number != 0);
     handle->trace_id = handle->trace_set;
     if (handle->trace_id == 0 && hg_watch_current != NULL)
         handle->trace_id = hg_watch_current->trace_id;
@@ -23361,14 +23379,14 @@ HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
 {
     uint64_t ns = hg_watch_since(handle->watch.began, hg_clock_now());
 
-    assert(!handle->target);
+    HG_ASSERT(!handle->target);
     hg_watch_count(handle, ns);
     (void) hg_watch_run_hook(handle, HG_HOOK_COMPLETE, handle->ret, ns);
 }
 
 HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
 {
-    assert(handle->target);
+    HG_ASSERT(handle->target);
     handle->watch.executed = hg_clock_now();
     return hg_watch_run_hook(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
 }
@@ -23407,7 +23425,7 @@ static uint64_t hg_watch_bucket_end(
 {
     uint64_t end = ((uint64_t) 2 << bucket) - 1;
 
-    assert(bucket < HG_HISTOGRAM_BUCKETS);
+    HG_ASSERT(bucket < HG_HISTOGRAM_BUCKETS);
     return bucket == HG_HISTOGRAM_BUCKETS - 1 || end > histogram->max_ns
         ? histogram->max_ns
         : end;
@@ -23797,7 +23815,7 @@ static void hg_overflow_finish(
 {
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
 
-    assert(large->op_id == NA_OP_ID_NULL);
+    HG_ASSERT(large->op_id == NA_OP_ID_NULL);
     hg_overflow_free_mem(&large->mem); /* described the local buffer */
     hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
@@ -23822,7 +23840,7 @@ static hg_return_t hg_overflow_next(
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_SUCCESS;
 
-    assert(large->op_id == NA_OP_ID_NULL);
+    HG_ASSERT(large->op_id == NA_OP_ID_NULL);
     if (handle->canceled || context->closing)
         return HG_CANCELED;
     if (handle->target)
@@ -24134,7 +24152,7 @@ static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
     struct hg_class *hg_class = handle->context->hg_class;
     hg_return_t ret;
 
-    assert(!handle->target && handle->weight == 0);
+    HG_ASSERT(!handle->target && handle->weight == 0);
     if (hg_class->in_flight >= hg_class->options.max_in_flight ||
         !hg_limit_fits(
             hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, HG_LIMIT_CALL))
@@ -24158,7 +24176,7 @@ static inline void hg_forward_leave(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     struct hg_class *hg_class = context->hg_class;
 
-    assert(handle->in_flight && hg_class->in_flight > 0);
+    HG_ASSERT(handle->in_flight && hg_class->in_flight > 0);
     handle->in_flight = false;
     hg_class->in_flight--;
     hg_limit_give(
@@ -24259,7 +24277,7 @@ HG_PRIVATE hg_return_t hg_forward_claim(
 
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
-    assert(handle->state == HG_HANDLE_CLAIMED);
+    HG_ASSERT(handle->state == HG_HANDLE_CLAIMED);
     return hg_forward_refuse(handle->context, hg_forward_enter(handle));
 }
 
@@ -24309,7 +24327,7 @@ static void hg_forward_run(struct na_completion *done)
     struct hg_context *context = handle->context;
     bool watched = hg_watch_is_on(context->hg_class);
 
-    assert(handle->state == HG_HANDLE_ENDED);
+    HG_ASSERT(handle->state == HG_HANDLE_ENDED);
     if (HG_UNLIKELY(handle->large || watched)) {
         hg_leave(context->lock);
         hg_overflow_end(handle, &handle->in_large);
@@ -24473,7 +24491,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
 
-    assert(handle->in_flight && handle->timer.index == 0);
+    HG_ASSERT(handle->in_flight && handle->timer.index == 0);
     ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
         : hg_forward_admit(handle, size);
@@ -24531,7 +24549,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
         &header, buf->data, HG_HEADER_MIN + handle->in_args.size};
     hg_return_t ret;
 
-    assert(!handle->target && hg_is_inside(handle->context->lock));
+    HG_ASSERT(!handle->target && hg_is_inside(handle->context->lock));
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
@@ -24573,7 +24591,7 @@ static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
 
-    assert(handle->state == HG_HANDLE_ENDED);
+    HG_ASSERT(handle->state == HG_HANDLE_ENDED);
     if (hg_handle_withdraw(handle) || na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
@@ -24682,7 +24700,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 
     ret = hg_handle_result(ret);
     hg_enter(context->lock);
-    assert(handle->state == HG_HANDLE_FETCHING);
+    HG_ASSERT(handle->state == HG_HANDLE_FETCHING);
     handle->state = HG_HANDLE_ENDED;
     hg_deadline_remove(&context->deadline, &handle->timer);
     if (handle->canceled) {
@@ -24743,7 +24761,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    assert(hg_is_inside(context->lock));
+    HG_ASSERT(hg_is_inside(context->lock));
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
@@ -24799,7 +24817,7 @@ static HG_NOINLINE void hg_forward_log_code(
     const char *peer = hg_handle_peer(handle);
     hg_return_t code = header->code;
 
-    assert(code != HG_SUCCESS);
+    HG_ASSERT(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
         hg_log_warning("rpc",
             "%s answered \"%s\" with %d, which is not a valid result", peer,
@@ -24898,7 +24916,7 @@ HG_PRIVATE void hg_forward_explain_failure(
     const char *text = handle->text != NULL ? handle->text : "";
     const char *reason = hg_forward_reason(ret);
 
-    assert(!handle->target && ret != HG_SUCCESS);
+    HG_ASSERT(!handle->target && ret != HG_SUCCESS);
     if (atomic_load(&handle->misread) == ret && text[0] != '\0')
         hg_log_keep_text("%s", text); /* the text names function and peer */
     else if (reason != NULL && strcmp(reason, text) == 0)
@@ -24966,7 +24984,7 @@ static struct hg_handle *hg_cancel_of(struct na_completion *notice)
 static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
-    assert(handle->target);
+    HG_ASSERT(handle->target);
     if (handle->cancel.queued || !hg_handle_try_ref(handle))
         return;
     handle->cancel.used = true;
@@ -24981,7 +24999,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_monitor *lock = handle->context->lock;
 
-    assert(handle->cancel.queued && handle->canceled);
+    HG_ASSERT(handle->cancel.queued && handle->canceled);
     hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
     hg_enter(lock);
@@ -25006,7 +25024,7 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_cancel_cb_t callback = none;
     void *arg = part->arg;
 
-    assert(part->queued);
+    HG_ASSERT(part->queued);
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = none;
@@ -25131,7 +25149,7 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     struct hg_context *context = handle->context;
 
     hg_enter(context->lock);
-    assert(handle->state == HG_HANDLE_ANSWERED);
+    HG_ASSERT(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
     if (hg_handle_wants_cancel(handle) && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
@@ -25143,7 +25161,7 @@ HG_PRIVATE void hg_cancel_set_callback(
 {
     struct hg_context *context = handle->context;
 
-    assert(handle->target);
+    HG_ASSERT(handle->target);
     hg_enter(context->lock);
     handle->cancel.used = true;
     handle->cancel.callback = callback;
@@ -25258,7 +25276,7 @@ HG_PRIVATE void hg_serve_end_all(struct hg_context *context);
  * executed. */
 static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
 {
-    assert(handle->state == HG_HANDLE_QUEUED);
+    HG_ASSERT(handle->state == HG_HANDLE_QUEUED);
     atomic_store_explicit(
         &handle->state, HG_HANDLE_ARRIVED, memory_order_release);
     return !atomic_load(&handle->context->closing);
@@ -25307,7 +25325,7 @@ static bool hg_serve_send_text(
     size_t size = HG_HEADER_MIN + text_size;
     struct hg_handle_message message;
 
-    assert(handle->out_large.mem == NULL); /* nobody reads that buffer */
+    HG_ASSERT(handle->out_large.mem == NULL); /* nobody reads that buffer */
     if (text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
@@ -25411,7 +25429,7 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
         hg_clock_now() >= handle->deadline;
 
-    assert(handle->state == HG_HANDLE_QUEUED);
+    HG_ASSERT(handle->state == HG_HANDLE_QUEUED);
     hg_handle_count(
         handle->context, expired ? HG_COUNT_EXPIRED : HG_COUNT_CANCELED);
     atomic_store(&handle->state, HG_HANDLE_DROPPED);
@@ -25509,7 +25527,7 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 
 HG_PRIVATE HG_HOT void hg_serve_call(struct hg_handle *handle)
 {
-    assert(hg_monitor_entered == 0);
+    HG_ASSERT(hg_monitor_entered == 0);
     if (HG_UNLIKELY(hg_handle_is_over(handle))) {
         hg_serve_pass_over(handle);
         return;
@@ -25567,7 +25585,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
 
 static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
     handle->ret = ret;
     handle->refused = true;
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
@@ -25633,7 +25651,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
-    assert(handle->state == HG_HANDLE_FETCHING);
+    HG_ASSERT(handle->state == HG_HANDLE_FETCHING);
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (handle->one_way && ret == HG_SUCCESS)
         hg_serve_send_code(handle, HG_SUCCESS, NULL);
@@ -25730,7 +25748,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    assert(hg_is_inside(context->lock));
+    HG_ASSERT(hg_is_inside(context->lock));
     handle = hg_handle_get(context);
     if (handle == NULL) { /* logged; a caller in this process gets HG_NOMEM */
         na_addr_abandon(source);
@@ -25915,7 +25933,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     /* The callback was not run. */
-    assert(callback == NULL || handle->left == left);
+    HG_ASSERT(callback == NULL || handle->left == left);
     handle->left = NULL;
     hg_cancel_reopen(handle);
     if (callback != NULL)
@@ -26451,7 +26469,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
     bool idle;
 
-    assert(context->callbacks && !hg_context_is_separate(context));
+    HG_ASSERT(context->callbacks && !hg_context_is_separate(context));
     hg_enter(context->lock);
     idle = na_progress_arm(
         context->na_context, hg_deadline_next(&context->deadline));
@@ -26668,7 +26686,7 @@ static void hg_context_leave_class(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
 
-    assert(!hg_list_is_empty(&context->sibling));
+    HG_ASSERT(!hg_list_is_empty(&context->sibling));
     hg_enter(hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);
@@ -27881,7 +27899,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_cb_t callback = call->callback;
 
     (void) arg;
-    assert(!handle->target && handle->number != 0);
+    HG_ASSERT(!handle->target && handle->number != 0);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_FORWARD;
@@ -27890,7 +27908,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     call->answered = handle->ret == HG_SUCCESS && !handle->one_way;
     hg_forward_forget(handle);
     hg_leave(context->lock);
-    assert(hg_monitor_entered == 0);
+    HG_ASSERT(hg_monitor_entered == 0);
     if (callback != NULL)
         (void) callback(&info);
     hg_handle_unref(handle);
@@ -27903,7 +27921,7 @@ static void hg_call_prepare(
 {
     struct hg_call_part *call = &handle->call;
 
-    assert(handle->context->callbacks);
+    HG_ASSERT(handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = rpc;
     atomic_store_explicit(
@@ -27958,7 +27976,7 @@ static void hg_call_run_left(struct na_completion *done)
     struct hg_monitor *lock = handle->context->lock;
     struct hg_cb_info info;
 
-    assert(handle->target && handle->left == NULL);
+    HG_ASSERT(handle->target && handle->left == NULL);
     hg_leave(lock);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
@@ -28826,7 +28844,7 @@ static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
  * is HG_NODEV if the string names a protocol, else HG_INVALID_ARG. */
 static hg_return_t hg_endpoint_lookup_code(hg_return_t ret, const char *name)
 {
-    assert(name != NULL);
+    HG_ASSERT(name != NULL);
     if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
         return ret;
     return strstr(name, "://") != NULL ? HG_NODEV : HG_INVALID_ARG;
@@ -28836,7 +28854,7 @@ static void hg_endpoint_end_lookup(struct hg_endpoint_lookup *lookup)
 {
     uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
     hg_mem_free(lookup);
 }
@@ -28848,7 +28866,7 @@ static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
         (struct hg_endpoint_lookup *) na_info->arg;
     struct hg_cb_info info;
 
-    assert(na_info->type == NA_CB_LOOKUP);
+    HG_ASSERT(na_info->type == NA_CB_LOOKUP);
     memset(&info, 0, sizeof(info));
     info.arg = lookup->arg;
     info.type = HG_CB_LOOKUP;
@@ -29403,7 +29421,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_for(struct hg_context *context,
         return HG_SUCCESS;
     if (HG_UNLIKELY(hg_context_is_driver()))
         return hg_wait_refuse();
-    assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
+    HG_ASSERT(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
         bool first = end->timeout != 0;
@@ -29435,7 +29453,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_for(struct hg_context *context,
             break;
         }
     }
-    assert(context->waits > 0);
+    HG_ASSERT(context->waits > 0);
     context->waits--;
     return ret;
 }
@@ -29709,7 +29727,7 @@ static void hg_request_decode(struct hg_handle *handle)
 {
     struct hg_request_part *request = &handle->request;
 
-    assert(hg_request_state(handle) == HG_REQUEST_WAITED);
+    HG_ASSERT(hg_request_state(handle) == HG_REQUEST_WAITED);
     if (handle->ret == HG_SUCCESS && request->out_struct != NULL) {
         handle->ret = hg_handle_decode(handle, request->out_struct, NULL);
         if (handle->ret != HG_SUCCESS)
@@ -29885,7 +29903,7 @@ static HG_HOT void hg_request_end(struct hg_handle *handle)
         ? handle->rpc->out_proc
         : NULL;
 
-    assert(hg_request_state(handle) == HG_REQUEST_OVER);
+    HG_ASSERT(hg_request_state(handle) == HG_REQUEST_OVER);
     if (proc != NULL)
         (void) hg_handle_release(proc, handle->request.out_struct);
     hg_request_set(handle, HG_REQUEST_NONE);
@@ -31739,7 +31757,7 @@ static hg_return_t hg_pipeline_start(struct hg_bulk_pipeline *pipeline,
     struct hg_transfer_args args = b->args;
     hg_return_t ret;
 
-    assert(pipeline->in_flight < pipeline->count);
+    HG_ASSERT(pipeline->in_flight < pipeline->count);
     args.origin_offset += offset;
     args.local_offset = index * pipeline->buffer_size;
     args.size = size;
@@ -31754,7 +31772,7 @@ static hg_return_t hg_pipeline_await(
 {
     hg_return_t ret = hg_blocking_await(b, &pipeline->pieces[pipeline->first]);
 
-    assert(pipeline->in_flight > 0);
+    HG_ASSERT(pipeline->in_flight > 0);
     pipeline->first = (pipeline->first + 1) % pipeline->count;
     pipeline->in_flight--;
     return ret;
@@ -32528,7 +32546,7 @@ HG_EXPORT hg_return_t HG_Get_counters(struct hg_counters *counters)
 hg_return_t hg_seed_refuse(
     hg_return_t ret, const char *function, const char *what)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
     (void) hg_log_misuse("rpc", function, what);
     return ret;
 }
@@ -32569,7 +32587,7 @@ na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
             size + HG_SEED_LENGTH, buf_len);
         return NA_MSGSIZE;
     }
-    assert(size <= UINT32_MAX);
+    HG_ASSERT(size <= UINT32_MAX);
     hg_wire_store32(bytes, (uint32_t) size);
     return NA_Mem_handle_serialize(
         na_class, bytes + HG_SEED_LENGTH, size, mem_handle);

@@ -35,7 +35,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #endif
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
@@ -53,6 +52,19 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Behind hg.c both are defined. */
+#ifndef HG_DEBUG
+#define HG_DEBUG 0
+#endif
+#ifndef HG_ASSERT
+#if HG_DEBUG
+#include <assert.h>
+#define HG_ASSERT(condition) assert(condition)
+#else
+#define HG_ASSERT(condition) ((void) 0)
+#endif
+#endif
 
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
@@ -152,7 +164,7 @@ static inline void na_plug_list_push(struct na_link *head, struct na_link *link)
 
 static inline void na_plug_list_remove(struct na_link *link)
 {
-    assert(link->prev->next == link && link->next->prev == link);
+    HG_ASSERT(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     na_plug_list_init(link);
@@ -222,7 +234,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
     int error;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
     do
         fds[n] = n == 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)
                         : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
@@ -278,7 +290,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_threads(unsigned count)
     int error = 0;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
     (void) pthread_mutex_lock(&lock);
@@ -734,7 +746,7 @@ static void na_mpi_lock(void)
 {
     int rc = pthread_mutex_lock(&na_mpi_job.lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -742,7 +754,7 @@ static void na_mpi_unlock(void)
 {
     int rc = pthread_mutex_unlock(&na_mpi_job.lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -1047,8 +1059,8 @@ static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
     int done = 0;
     int error;
 
-    assert(size <= NA_MPI_PAYLOAD && out->packet != NULL);
-    assert(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
+    HG_ASSERT(size <= NA_MPI_PAYLOAD && out->packet != NULL);
+    HG_ASSERT(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
     header->version = NA_MPI_VERSION;
     header->number = (uint16_t) self->number;
     header->to = atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
@@ -1160,9 +1172,9 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
         header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
     na_return_t ret;
 
-    assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
+    HG_ASSERT(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
     if (body != NULL) {
-        assert(body->packet == NULL && body->size > 0);
+        HG_ASSERT(body->packet == NULL && body->size > 0);
         header->size = (uint32_t) body->size;
         header->id = body->id = ++addr->last_id;
     }
@@ -1178,7 +1190,7 @@ static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->bye_sent || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
         return;
-    assert(self->closing || addr->state == NA_MPI_CLOSING);
+    HG_ASSERT(self->closing || addr->state == NA_MPI_CLOSING);
     addr->bye_sent = true;
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
@@ -1242,7 +1254,7 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
         if (link == NULL)
             break;
         out = NA_MPI_OF(link, struct na_mpi_out, link);
-        assert(out->request != MPI_REQUEST_NULL);
+        HG_ASSERT(out->request != MPI_REQUEST_NULL);
         error = MPI_Test(&out->request, &done, MPI_STATUS_IGNORE);
         if (error == MPI_SUCCESS && !done) {
             na_plug_list_push(&self->sending, link);
@@ -1331,7 +1343,7 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
                 msg->segments[i].address, size);
         used += size;
     }
-    assert(used == (body == NULL ? msg->size : 0));
+    HG_ASSERT(used == (body == NULL ? msg->size : 0));
     addr->packed += weight;
     if (body != NULL) {
         body->weight = addr->packed;
@@ -1373,7 +1385,7 @@ static na_return_t na_mpi_msg_send(
     if (addr->state != NA_MPI_READY) {
         ret = na_mpi_unready(self, addr, NA_MPI_MESSAGES);
     } else if (na_mpi_may_send(addr)) {
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         ret = na_mpi_transmit(self, addr, msg);
     }
     if (ret == NA_AGAIN && op != NULL) {
@@ -1402,7 +1414,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
     struct na_mpi_header header;
     na_return_t ret;
 
-    assert(head_size <= NA_MPI_PAYLOAD && size <= NA_MPI_MSG_MAX);
+    HG_ASSERT(head_size <= NA_MPI_PAYLOAD && size <= NA_MPI_MSG_MAX);
     if (!copied) {
         body = na_mpi_body(self, data, size, NULL, release, arg);
         if (body == NULL)
@@ -1449,7 +1461,7 @@ static na_return_t na_mpi_slot_post(struct na_mpi_class *self,
 {
     int error;
 
-    assert(slot->request == MPI_REQUEST_NULL);
+    HG_ASSERT(slot->request == MPI_REQUEST_NULL);
     error = MPI_Irecv(slot->bytes, (int) NA_MPI_PACKET, MPI_BYTE,
         MPI_ANY_SOURCE, channel->tag, channel->comm, &slot->request);
 
@@ -1471,7 +1483,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->next = 0;
     channel->batch = 1;
     channel->used = NULL;
-    assert(channel->count > 0 && channel->count <= NA_MPI_SLOTS);
+    HG_ASSERT(channel->count > 0 && channel->count <= NA_MPI_SLOTS);
     channel->bytes = (unsigned char *) self->base.core->alloc(
         (size_t) channel->count * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
@@ -1707,7 +1719,7 @@ static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
 /* Free a packet that MPI does not use. The lock is held. */
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
-    assert(in->request == MPI_REQUEST_NULL);
+    HG_ASSERT(in->request == MPI_REQUEST_NULL);
     if (in->tag != 0)
         na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
     na_mpi_unplace(self, in);
@@ -1814,11 +1826,11 @@ static struct na_mpi_in *na_mpi_inbox_take(
             error == MPI_SUCCESS && (uint32_t) size == in->header.size;
     }
     if (in->header.size > 0) {
-        assert(inbox->pulled > 0);
+        HG_ASSERT(inbox->pulled > 0);
         inbox->pulled--;
     }
     na_plug_list_remove(&in->link);
-    assert(inbox->bytes >= sizeof(*in) + in->head_size);
+    HG_ASSERT(inbox->bytes >= sizeof(*in) + in->head_size);
     inbox->bytes -= sizeof(*in) + in->head_size;
     if (in->header.size == 0 || in->arrived)
         return in;
@@ -1965,9 +1977,9 @@ static void na_mpi_addr_release(struct na_addr *base)
 {
     struct na_mpi_addr *addr = na_mpi_addr_of(base);
 
-    assert(na_plug_list_empty(&addr->link));
-    assert(na_plug_list_empty(&addr->receiving));
-    assert(na_plug_list_empty(&addr->timed));
+    HG_ASSERT(na_plug_list_empty(&addr->link));
+    HG_ASSERT(na_plug_list_empty(&addr->receiving));
+    HG_ASSERT(na_plug_list_empty(&addr->timed));
     na_mpi_lock();
     na_plug_list_remove(&addr->bucket);
     na_mpi_channel_leave(na_mpi_of(base->na_class), addr);
@@ -1993,7 +2005,7 @@ static na_bool_t na_mpi_addr_cmp(
 /* The class gets a reference, unless it has one; the lock is held. */
 static void na_mpi_adopt(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    assert(!addr->base.self);
+    HG_ASSERT(!addr->base.self);
     if (!na_plug_list_empty(&addr->link))
         return;
     self->base.core->addr_ref(&addr->base);
@@ -2012,13 +2024,13 @@ static void na_mpi_set_deadline(
 static void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
-    assert(addr->state == NA_MPI_IDLE);
+    HG_ASSERT(addr->state == NA_MPI_IDLE);
     na_mpi_adopt(self, addr);
     addr->state = NA_MPI_DIALLING;
     addr->bye_sent = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
-    assert(addr->connect == NULL);
+    HG_ASSERT(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
     addr->why = NULL;
     if (addr->channel != NULL)
@@ -2101,7 +2113,7 @@ static void na_mpi_flush(
 static void na_mpi_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, uint64_t incarnation, struct na_mpi_end *end)
 {
-    assert(addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING);
+    HG_ASSERT(addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING);
     na_mpi_adopt(self, addr);
     na_plug_list_remove(&addr->timed);
     atomic_store(&addr->incarnation, incarnation);
@@ -2404,7 +2416,7 @@ static void na_mpi_errhandler_change(bool begin)
     unsigned i;
 
     (void) pthread_mutex_lock(&na_mpi_errhandler.lock);
-    assert(begin || na_mpi_errhandler.depth > 0);
+    HG_ASSERT(begin || na_mpi_errhandler.depth > 0);
     if (begin ? na_mpi_errhandler.depth++ == 0
               : --na_mpi_errhandler.depth == 0) {
         for (i = 0; i < 2; i++) {
@@ -2529,7 +2541,7 @@ static const char *na_mpi_permit_take(
     char value[MPI_MAX_PORT_NAME + 1];
     unsigned long number;
 
-    assert(port[0] != '\0');
+    HG_ASSERT(port[0] != '\0');
     name[0] = '\0';
     if (!na_mpi_record_get(port, value) ||
         na_mpi_digits(value, UINT32_MAX, &number) == NULL)
@@ -3163,7 +3175,7 @@ static void *na_mpi_connect_run(void *arg)
     int error = na_mpi_connect_make(connect, &comm);
 
     na_mpi_lock();
-    assert(!connect->done);
+    HG_ASSERT(!connect->done);
     connect->error = error;
     connect->comm = comm;
     connect->done = true;
@@ -3188,7 +3200,7 @@ HG_PRIVATE void na_mpi_connect_start(
     struct na_mpi_connect *connect =
         (struct na_mpi_connect *) core->alloc(sizeof(*connect));
 
-    assert(addr->port != NULL && addr->connect == NULL);
+    HG_ASSERT(addr->port != NULL && addr->connect == NULL);
     addr->error = MPI_ERR_NO_MEM;
     addr->deadline = 0;
     if (connect == NULL)
@@ -3218,7 +3230,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
 
     if (connect == NULL)
         return;
-    assert(connect->addr == addr && connect->self != NULL);
+    HG_ASSERT(connect->addr == addr && connect->self != NULL);
     na_plug_list_remove(&connect->link);
     addr->connect = NULL;
     connect->self = NULL;
@@ -3262,8 +3274,8 @@ HG_PRIVATE void na_mpi_channel_leave(
 {
     if (addr->channel == NULL || addr->channel == &self->channel)
         return;
-    assert(self->dynamic);
-    assert(addr->channel->peer == addr || addr->channel->peer == NULL);
+    HG_ASSERT(self->dynamic);
+    HG_ASSERT(addr->channel->peer == addr || addr->channel->peer == NULL);
     if (!addr->channel->left && !addr->broken && !addr->channel->over)
         (void) na_mpi_control(self, addr, NA_MPI_GONE);
     addr->channel->over = true;
@@ -3365,7 +3377,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
         next = link->next;
         if (!connect->done)
             continue;
-        assert(addr->connect == connect && addr->state == NA_MPI_DIALLING);
+        HG_ASSERT(addr->connect == connect && addr->state == NA_MPI_DIALLING);
         if (connect->error == MPI_SUCCESS)
             addr->channel = na_mpi_channel_new(self, connect->comm);
         if (addr->channel != NULL) {
@@ -3542,7 +3554,7 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     if (self->closing)
         return true;
     if (header->kind == NA_MPI_FRAME) {
-        assert(header->tag <= head_size);
+        HG_ASSERT(header->tag <= head_size);
         core->frame_arrived(&self->base, &addr->base, head, header->tag,
             body != NULL ? body : head + header->tag,
             body != NULL ? header->size : head_size - header->tag);
@@ -4104,7 +4116,7 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
             NA_MPI_OF(link, struct na_mpi_addr, receiving);
         unsigned lane;
 
-        assert(na_mpi_is_connected(addr));
+        HG_ASSERT(na_mpi_is_connected(addr));
         self->base.core->addr_ref(&addr->base);
         for (lane = 0; lane < NA_MPI_LANES; lane++)
             n += na_mpi_poll_inbox(self, addr, (enum na_mpi_lane) lane);
@@ -4374,7 +4386,7 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
             self->base.protocol, host);
         return NA_ADDRINUSE;
     }
-    assert(number < NA_MPI_CLASSES);
+    HG_ASSERT(number < NA_MPI_CLASSES);
     self->number = number;
     return NA_SUCCESS;
 }
@@ -4496,7 +4508,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
     struct na_link *link;
     struct na_mpi_end end;
 
-    assert(self->channel.bytes != NULL && !self->closing);
+    HG_ASSERT(self->channel.bytes != NULL && !self->closing);
     self->closing = true;
     na_mpi_linger(self, linger_ms);
     na_mpi_end_init(&end);

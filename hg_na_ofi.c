@@ -35,7 +35,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #endif
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
@@ -53,6 +52,19 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Behind hg.c both are defined. */
+#ifndef HG_DEBUG
+#define HG_DEBUG 0
+#endif
+#ifndef HG_ASSERT
+#if HG_DEBUG
+#include <assert.h>
+#define HG_ASSERT(condition) assert(condition)
+#else
+#define HG_ASSERT(condition) ((void) 0)
+#endif
+#endif
 
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
@@ -152,7 +164,7 @@ static inline void na_plug_list_push(struct na_link *head, struct na_link *link)
 
 static inline void na_plug_list_remove(struct na_link *link)
 {
-    assert(link->prev->next == link && link->next->prev == link);
+    HG_ASSERT(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     na_plug_list_init(link);
@@ -222,7 +234,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
     int error;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
     do
         fds[n] = n == 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)
                         : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
@@ -278,7 +290,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_threads(unsigned count)
     int error = 0;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
     (void) pthread_mutex_lock(&lock);
@@ -431,7 +443,7 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     if (end == NULL)
         end = rest + strlen(rest);
     port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
+    HG_ASSERT((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
     if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -514,7 +526,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
         : offsetof(struct sockaddr_in, sin_addr);
     unsigned i;
 
-    assert(address->sa_family == subnet->family);
+    HG_ASSERT(address->sa_family == subnet->family);
     memcpy(bytes, (const char *) address + offset,
         subnet->family == AF_INET6 ? 16 : 4);
     for (i = 0; i < subnet->bits; i++) {
@@ -901,7 +913,7 @@ static NA_PLUG_PERHAPS void *na_plug_resolve_all(void *arg)
         query->state = NA_PLUG_ANSWERED;
         na_plug_list_push(&resolver->answered, &query->link);
         atomic_store(&resolver->news, true);
-        assert(resolver->na_class != NULL);
+        HG_ASSERT(resolver->na_class != NULL);
         resolver->wake(resolver->na_class);
     }
     last = --resolver->threads == 0 && resolver->na_class == NULL;
@@ -982,7 +994,7 @@ static NA_PLUG_PERHAPS void na_plug_resolver_close(
     if (resolver == NULL)
         return;
     (void) pthread_mutex_lock(&resolver->lock);
-    assert(na_plug_list_empty(&resolver->waiting) &&
+    HG_ASSERT(na_plug_list_empty(&resolver->waiting) &&
         na_plug_list_empty(&resolver->answered));
     resolver->na_class = NULL;
     last = resolver->threads == 0;
@@ -1115,7 +1127,7 @@ static NA_PLUG_PERHAPS const struct sockaddr_storage *na_plug_next(
 {
     unsigned rest = na_plug_attempts(query) - query->tried;
 
-    assert(na_plug_has_next(query));
+    HG_ASSERT(na_plug_has_next(query));
     *share_p = left / rest;
     if (rest > query->count && *share_p > NA_PLUG_TRY_NS)
         *share_p = NA_PLUG_TRY_NS;
@@ -1702,7 +1714,7 @@ static void na_ofi_lock(pthread_mutex_t *lock)
 {
     int rc = pthread_mutex_lock(lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -1710,7 +1722,7 @@ static void na_ofi_unlock(pthread_mutex_t *lock)
 {
     int rc = pthread_mutex_unlock(lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -1858,7 +1870,7 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 {
     int error = rc < 0 ? -rc : rc;
 
-    assert(error != 0);
+    HG_ASSERT(error != 0);
     if (na_ofi_is_full())
         error = FI_EMFILE;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi", "%s %s: %s", what, which,
@@ -1965,7 +1977,7 @@ static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
     if (mark == NULL)
         return na_ofi_bad_name(self, from_peer, string, "no \"://\" in it");
     theirs = na_ofi_protocol(scheme, (size_t) (mark - scheme));
-    assert(ours != NULL);
+    HG_ASSERT(ours != NULL);
     if (theirs == NULL ||
         strcmp(theirs->providers[0], ours->providers[0]) != 0) {
         self->base.core->log(
@@ -2012,7 +2024,7 @@ static bool na_ofi_has_one_af(const struct na_ofi_class *self)
 
 static size_t na_ofi_sockaddr_size(int family)
 {
-    assert(family == AF_INET || family == AF_INET6);
+    HG_ASSERT(family == AF_INET || family == AF_INET6);
     return family == AF_INET6 ? sizeof(struct sockaddr_in6)
                               : sizeof(struct sockaddr_in);
 }
@@ -2020,7 +2032,7 @@ static size_t na_ofi_sockaddr_size(int family)
 /* The port, in network byte order, is at the same position in both. */
 static unsigned na_ofi_port(const struct sockaddr_storage *address)
 {
-    assert(offsetof(struct sockaddr_in, sin_port) ==
+    HG_ASSERT(offsetof(struct sockaddr_in, sin_port) ==
         offsetof(struct sockaddr_in6, sin6_port));
     return ntohs(((const struct sockaddr_in *) address)->sin_port);
 }
@@ -2106,7 +2118,7 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
-    assert(hash != 0); /* 0 means no name */
+    HG_ASSERT(hash != 0); /* 0 means no name */
     while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
     return i < NA_OFI_NAMES;
@@ -2139,7 +2151,7 @@ static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
     size_t size = self->ends[0]->raw_size;
     size_t i;
 
-    assert(size > 0 && size <= NA_OFI_RAW_MAX);
+    HG_ASSERT(size > 0 && size <= NA_OFI_RAW_MAX);
     if (strncmp(rest, "0x", 2) != 0 || strlen(rest + 2) != 2 * size)
         return na_ofi_bad_name(self, from_peer, rest,
             "not \"0x\" and as many digits as the class's own address has");
@@ -2168,7 +2180,8 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
     size_t i;
 
-    assert(n > 0 && n < NA_MAX_ADDR_LEN && size > 0 && size <= NA_OFI_RAW_MAX);
+    HG_ASSERT(
+        n > 0 && n < NA_MAX_ADDR_LEN && size > 0 && size <= NA_OFI_RAW_MAX);
     name += n;
     if (na_ofi_is_inet(self)) {
         memset(&address, 0, sizeof(address));
@@ -2186,7 +2199,7 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
                         ? strlen(NA_OFI_STR)
                         : 0));
     } else {
-        assert(left > 2 + 2 * size);
+        HG_ASSERT(left > 2 + 2 * size);
         (void) snprintf(name, left, "0x");
         for (i = 0; i < size; i++)
             (void) snprintf(name + 2 + 2 * i, 3, "%02x", raw[i]);
@@ -2237,7 +2250,7 @@ static int na_ofi_look(const struct na_ofi_class *self, bool other,
         memcpy(entry->raw, raw, self->ends[other ? NA_OFI_OTHER : 0]->raw_size);
         return 0;
     }
-    assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
+    HG_ASSERT(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
     memcpy(entry->raw, raw, strlen((const char *) raw) + 1);
     entry->slashes = na_ofi_had(name) &&
         memcmp(raw, self->families[0].src, self->families[0].src_size) != 0;
@@ -2399,7 +2412,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
     struct na_ofi_question question;
     size_t i;
 
-    assert(protocol->providers[0] != NULL);
+    HG_ASSERT(protocol->providers[0] != NULL);
     memset(&question, 0, sizeof(question));
     for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
         struct fi_info *info;
@@ -2427,7 +2440,7 @@ static void na_ofi_list_devices(
     const struct fi_info *at;
     const struct fi_info *before;
 
-    assert(protocol != NULL && found != NULL);
+    HG_ASSERT(protocol != NULL && found != NULL);
     memset(&question, 0, sizeof(question));
     question.provider = na_ofi_find_provider(protocol);
     if (question.provider == NULL)
@@ -2498,7 +2511,7 @@ static bool na_ofi_take_host(
     struct na_ofi_search *search = (struct na_ofi_search *) arg;
     struct na_ofi_question *question = search->question;
 
-    assert(question->provider != NULL && question->service == NULL);
+    HG_ASSERT(question->provider != NULL && question->service == NULL);
     question->node = numeric;
     question->format =
         address->sa_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
@@ -2518,7 +2531,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct na_ofi_class *self,
     unsigned rank;
 
     if (prefers_v4) {
-        assert(wanted->family == 0);
+        HG_ASSERT(wanted->family == 0);
         wanted->family = AF_INET;
         at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
         wanted->family = 0;
@@ -2610,7 +2623,7 @@ static void na_ofi_set_src(
 {
     struct sockaddr_storage src;
 
-    assert(info->src_addrlen <= sizeof(src));
+    HG_ASSERT(info->src_addrlen <= sizeof(src));
     memcpy(&src, info->src_addr, info->src_addrlen);
     na_ofi_set_port(&src, port);
     family->src_size = info->src_addrlen;
@@ -2727,7 +2740,7 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
     name.sun_family = AF_UNIX;
     n = snprintf(
         name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s", host);
-    assert(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
+    HG_ASSERT(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
     self->guard = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (self->guard < 0 ||
         bind(self->guard, (const struct sockaddr *) &name,
@@ -2810,7 +2823,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         return na_ofi_bad_name(
             self, NA_FALSE, host, "the provider does not accept this port");
     }
-    assert(first->addr_format == self->info->addr_format);
+    HG_ASSERT(first->addr_format == self->info->addr_format);
     self->families[0].src_size = first->src_addrlen;
     memcpy(self->families[0].src, first->src_addr, first->src_addrlen);
     fi_freeinfo(first);
@@ -2911,7 +2924,7 @@ static void na_ofi_set_sizes(struct na_ofi_class *self)
         strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
     if (self->is_rxm && limit > NA_OFI_RXM_MAX)
         limit = NA_OFI_RXM_MAX;
-    assert(limit > NA_OFI_HEADER);
+    HG_ASSERT(limit > NA_OFI_HEADER);
     limit -= NA_OFI_HEADER;
     if (unexpected > limit)
         unexpected = limit;
@@ -2943,7 +2956,7 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
     struct ifaddrs *all = NULL;
     na_return_t ret;
 
-    assert(protocol != NULL);
+    HG_ASSERT(protocol != NULL);
     ret = na_ofi_choose_provider(self, protocol, key, &question);
     if (ret != NA_SUCCESS)
         return ret;
@@ -3024,7 +3037,7 @@ static na_return_t na_ofi_fabric_open(
 {
     int rc;
 
-    assert(family->info != NULL && family->fabric == NULL);
+    HG_ASSERT(family->info != NULL && family->fabric == NULL);
     rc = na_ofi_open_objects(family);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
@@ -3169,7 +3182,7 @@ static void na_ofi_place(const struct na_ofi_end *end, bool first,
 
     if (family->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
-    assert(family->src_size <= NA_OFI_RAW_MAX);
+    HG_ASSERT(family->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, family->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = family->src_size;
@@ -3187,7 +3200,7 @@ static int na_ofi_ep_open(
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
-    assert(end->cq != NULL && *ep_p == NULL && family->av != NULL);
+    HG_ASSERT(end->cq != NULL && *ep_p == NULL && family->av != NULL);
     na_ofi_place(end, first, &info, src);
     rc = fi_endpoint(family->domain, &info, ep_p, NULL);
     /* First: 1.17's net crashes when one without an address vector closes. */
@@ -3212,7 +3225,7 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     end->raw_size = sizeof(end->raw);
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
-    assert(rc != 0 || end->raw_size <= sizeof(end->raw));
+    HG_ASSERT(rc != 0 || end->raw_size <= sizeof(end->raw));
     if (rc == 0 && na_ofi_is_str(self)) {
         end->raw_size = NA_OFI_STR_SIZE;
         na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
@@ -3372,7 +3385,7 @@ static void na_ofi_end_close(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
 
-    assert(end->contexts == 0);
+    HG_ASSERT(end->contexts == 0);
     na_ofi_rma_close(end);
     na_ofi_close_object(
         self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
@@ -3396,7 +3409,7 @@ static na_return_t na_ofi_end_open(
     na_return_t ret;
     int rc;
 
-    assert(self->ends[i] == NULL);
+    HG_ASSERT(self->ends[i] == NULL);
     if (end == NULL)
         goto fail;
     memset(end, 0, sizeof(*end));
@@ -3662,7 +3675,7 @@ static na_return_t na_ofi_mem_register_other(struct na_ofi_mem *mem)
 {
     const struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
 
-    assert(mem->mrs != NULL && mem->others == NULL);
+    HG_ASSERT(mem->mrs != NULL && mem->others == NULL);
     return na_ofi_mrs_open(mem, &self->families[1], mem->mrs,
         na_ofi_mem_access(mem), &mem->others);
 }
@@ -3682,7 +3695,7 @@ static na_return_t na_ofi_mems_register_other(struct na_ofi_class *self)
     struct na_link *link;
 
     na_ofi_lock(&self->mems_lock);
-    assert(!self->mems_twice);
+    HG_ASSERT(!self->mems_twice);
     for (link = self->mems.next; link != &self->mems && ret == NA_SUCCESS;
          link = link->next)
         ret =
@@ -3702,7 +3715,7 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     na_return_t ret;
 
-    assert(mem->mrs == NULL);
+    HG_ASSERT(mem->mrs == NULL);
     ret = na_ofi_mrs_open(
         mem, &self->families[0], NULL, na_ofi_mem_access(mem), &mem->mrs);
     if (ret != NA_SUCCESS || na_ofi_has_one_af(self))
@@ -3729,7 +3742,7 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
     struct na_ofi_class *self = na_ofi_of(base->na_class);
 
-    assert(mem->mrs != NULL);
+    HG_ASSERT(mem->mrs != NULL);
     if (!na_ofi_has_one_af(self)) {
         na_ofi_lock(&self->mems_lock);
         na_plug_list_remove(&mem->link);
@@ -3785,7 +3798,7 @@ static void *na_ofi_mem_desc(const struct na_ofi_op *op, na_size_t segment)
     struct fid_mr **mrs =
         atomic_load_explicit(&mem->local, memory_order_acquire);
 
-    assert(segment < mem->base.segment_count);
+    HG_ASSERT(segment < mem->base.segment_count);
     if (op->own != NULL)
         return fi_mr_desc(op->own);
     return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
@@ -3817,7 +3830,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     uint32_t count = 0;
     na_size_t i;
 
-    assert(mem->mrs != NULL && !base->remote);
+    HG_ASSERT(mem->mrs != NULL && !base->remote);
     for (i = 0; i < base->segment_count; i++) {
         const struct na_segment *segment = &base->segments[i];
         unsigned char key[NA_OFI_RAW_KEY];
@@ -3833,7 +3846,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
         if (na_ofi_mr_mode(self, FI_MR_RAW)) {
             int rc = na_ofi_raw_get(self, mem->mrs[i], &key_base, key);
 
-            assert(rc == 0); /* as when it was registered */
+            HG_ASSERT(rc == 0); /* as when it was registered */
             (void) rc;
             na_plug_put64(p + 16, key_base);
             memcpy(p + 24, key, na_ofi_raw_size(self));
@@ -3881,7 +3894,7 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
     na_size_t i;
 
-    assert(mem->mrs == NULL);
+    HG_ASSERT(mem->mrs == NULL);
     if (!base->remote)
         na_ofi_mrs_close(self, atomic_load(&mem->local), base->segment_count);
     else if (na_ofi_raw_size(self) > 0)
@@ -4033,7 +4046,7 @@ static struct na_ofi_place na_ofi_place_remote(
     struct na_ofi_place place = {0, 0};
     na_size_t end = mem->base.segment_count;
 
-    assert(offset < mem->base.size);
+    HG_ASSERT(offset < mem->base.size);
     while (end - place.segment > 1) {
         na_size_t middle = place.segment + (end - place.segment) / 2;
 
@@ -4043,7 +4056,7 @@ static struct na_ofi_place na_ofi_place_remote(
             end = middle;
     }
     place.within = offset - mem->there[place.segment].start;
-    assert(place.within < mem->there[place.segment].size);
+    HG_ASSERT(place.within < mem->there[place.segment].size);
     return place;
 }
 
@@ -4078,7 +4091,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     while (left > 0 && n < limit) {
         const struct na_segment *segment = &mem->base.segments[place.segment];
 
-        assert(place.segment < mem->base.segment_count);
+        HG_ASSERT(place.segment < mem->base.segment_count);
         if (segment->size == 0) {
             place.segment++;
             continue;
@@ -4111,7 +4124,7 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     while (left > 0 && n < limit) {
         const struct na_ofi_piece *piece = &mem->there[place.segment];
 
-        assert(place.segment < mem->base.segment_count);
+        HG_ASSERT(place.segment < mem->base.segment_count);
         iov[n].addr = piece->base + place.within;
         iov[n].key = piece->key;
         iov[n].len = na_ofi_place_pass(&place, piece->size, left);
@@ -4190,7 +4203,7 @@ static na_return_t na_ofi_rma_post(
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     if (ep == NULL)
         return NA_AGAIN; /* it was closed meanwhile */
-    assert(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
+    HG_ASSERT(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
     msg.msg_iov = iov;
     msg.desc = desc;
     msg.rma_iov = rma_iov;
@@ -4330,7 +4343,7 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
  * function. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
-    assert(!part->taken && op->flight < NA_OFI_PIECES);
+    HG_ASSERT(!part->taken && op->flight < NA_OFI_PIECES);
     part->taken = true;
     op->flight++;
     op->end->flight++;
@@ -4340,7 +4353,7 @@ static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 static void na_ofi_part_give(
     struct na_ofi_part *part, struct na_ofi_op *op, na_return_t ret)
 {
-    assert(part->taken && op->flight > 0 && op->end->flight > 0);
+    HG_ASSERT(part->taken && op->flight > 0 && op->end->flight > 0);
     part->taken = false;
     op->flight--;
     op->end->flight--;
@@ -4385,7 +4398,7 @@ static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 {
     bool anew = op->broken && op->flight == 0;
 
-    assert(!op->busy);
+    HG_ASSERT(!op->busy);
     op->busy = true;
     if (op->waiting)
         na_plug_list_remove(&op->due);
@@ -4398,7 +4411,7 @@ static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 /* End an operation that is no longer active; no lock is held. */
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
-    assert(op->flight == 0 && !op->busy && !op->waiting);
+    HG_ASSERT(op->flight == 0 && !op->busy && !op->waiting);
     if (op->tries > 0) {
         struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
         struct na_ofi_op *holder = op;
@@ -4470,7 +4483,7 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_lock(&end->lock);
-    assert(op->flight == 0 && !op->waiting);
+    HG_ASSERT(op->flight == 0 && !op->waiting);
     op->end = end;
     na_plug_list_init(&op->active);
     na_plug_list_push(&end->active, &op->active);
@@ -4596,7 +4609,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
 
     na_ofi_lock(&end->poll_lock);
     na_ofi_lock(&end->lock);
-    assert(!end->renewing && end->rma != end->ep);
+    HG_ASSERT(!end->renewing && end->rma != end->ep);
     end->renewing = true;
     while (end->posting > 0) {
         na_ofi_unlock(&end->lock);
@@ -4621,7 +4634,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
             na_plug_list_push(&end->due, &op->due);
         }
     }
-    assert(end->flight == 0);
+    HG_ASSERT(end->flight == 0);
     na_ofi_unlock(&end->lock);
     (void) na_ofi_rma_flush(end);
     na_ofi_unlock(&end->poll_lock);
@@ -4959,7 +4972,7 @@ static size_t na_ofi_put_intro(const struct na_ofi_end *first, uint64_t token,
 
     if (rma)
         count += na_ofi_put_ends(first, true, p, &size, max);
-    assert(count > 0);
+    HG_ASSERT(count > 0);
     na_plug_put64(p, self->base.incarnation);
     na_plug_put64(p + 8, token);
     na_plug_put32(p + 16, self->base.info->death_ms);
@@ -5071,7 +5084,7 @@ static void na_ofi_slot_free(
 {
     if (addr->token == 0)
         return;
-    assert(self->slots[addr->slot].addr == addr);
+    HG_ASSERT(self->slots[addr->slot].addr == addr);
     self->slots[addr->slot].addr = NULL;
     addr->token = 0;
 }
@@ -5301,7 +5314,7 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
 
     if (addr->query == NULL || code == NA_PROTOCOL_ERROR)
         return false;
-    assert(atomic_load(&addr->state) == NA_OFI_ASKED);
+    HG_ASSERT(atomic_load(&addr->state) == NA_OFI_ASKED);
     why = na_plug_why(addr->query, addr->query->taken);
     if (why != NULL)
         *why_p = why;
@@ -5516,7 +5529,7 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         na_plug_drop(addr->query);
         addr->query = NULL;
         atomic_store(&addr->state, NA_OFI_DEAD);
@@ -5598,7 +5611,7 @@ static void na_ofi_buffer_put(
     struct na_ofi_buffer **list =
         buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
 
-    assert(buffer->request.work == NA_OFI_SEND ||
+    HG_ASSERT(buffer->request.work == NA_OFI_SEND ||
         buffer->request.work == NA_OFI_SEND_LINK);
     buffer->addr = NULL;
     buffer->next = *list;
@@ -5672,7 +5685,7 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     ssize_t rc;
 
     size += NA_OFI_HEADER;
-    assert(size <= self->message_size && at != FI_ADDR_UNSPEC);
+    HG_ASSERT(size <= self->message_size && at != FI_ADDR_UNSPEC);
     if (message && na_ofi_must_wait(addr))
         return -FI_EAGAIN;
     if (message && size <= NA_OFI_INJECT_MAX &&
@@ -5988,7 +6001,7 @@ struct na_ofi_hosts {
 static void na_ofi_announced(const struct na_ofi_addr *addr, size_t size,
     struct sockaddr_storage *address)
 {
-    assert(size <= sizeof(*address));
+    HG_ASSERT(size <= sizeof(*address));
     memset(address, 0, sizeof(*address));
     memcpy(address, addr->raw, size);
 }
@@ -6145,7 +6158,7 @@ static ssize_t na_ofi_send_control(
     struct na_ofi_header header;
     struct na_segment segment;
 
-    assert(end != NULL && !addr->base.self);
+    HG_ASSERT(end != NULL && !addr->base.self);
     memset(&header, 0, sizeof(header));
     header.kind = kind;
     header.source = end->id;
@@ -6210,7 +6223,7 @@ static na_return_t na_ofi_ask_host(
     na_return_t ret =
         na_plug_split(&self->base, "ofi", NA_FALSE, rest, host, &port);
 
-    assert(ret == NA_SUCCESS && addr->query == NULL);
+    HG_ASSERT(ret == NA_SUCCESS && addr->query == NULL);
     (void) ret;
     addr->query = na_plug_ask(self->resolver, "ofi", host, na_ofi_own_af(self),
         na_ofi_has_one_af(self), addr);
@@ -6286,7 +6299,7 @@ static void na_ofi_take_answers(struct na_ofi_class *self)
     while ((query = na_plug_answer(self->resolver)) != NULL) {
         struct na_ofi_addr *addr = (struct na_ofi_addr *) query->owner;
 
-        assert(
+        HG_ASSERT(
             addr->query == query && atomic_load(&addr->state) == NA_OFI_ASKED);
         if (!na_ofi_ask_next(self, addr))
             addr->deadline = 0; /* fails in the next tick */
@@ -7196,7 +7209,7 @@ static void na_ofi_recv_ended(
     struct na_ofi_buffer *buffer =
         NA_OFI_OF(request, struct na_ofi_buffer, request);
 
-    assert(request->work == NA_OFI_RECV || request->work == NA_OFI_DRAIN);
+    HG_ASSERT(request->work == NA_OFI_RECV || request->work == NA_OFI_DRAIN);
     if ((flags & FI_MULTI_RECV) == 0 && !end->na_class->is_rxm)
         return;
     buffer->next = end->used;
@@ -7403,7 +7416,7 @@ static void na_ofi_other_want(struct na_ofi_class *self)
     sigset_t before;
     int rc;
 
-    assert(atomic_load(&self->other) != NA_OFI_OTHER_NEVER);
+    HG_ASSERT(atomic_load(&self->other) != NA_OFI_OTHER_NEVER);
     if (atomic_load(&self->other) != NA_OFI_OTHER_CLOSED)
         return;
     if (self->opening)
@@ -7472,7 +7485,7 @@ static void na_ofi_tick(struct na_ofi_class *self)
     struct na_link *link;
     struct na_link *next;
 
-    assert(!self->stopping);
+    HG_ASSERT(!self->stopping);
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
@@ -7845,7 +7858,7 @@ static void na_ofi_wait_end(struct na_context *base)
 {
     struct na_ofi_context *context = (struct na_ofi_context *) base;
 
-    assert(!context->sleeps || atomic_load(&context->end->sleepers) > 0);
+    HG_ASSERT(!context->sleeps || atomic_load(&context->end->sleepers) > 0);
     if (context->sleeps)
         atomic_fetch_sub(&context->end->sleepers, 1);
     context->sleeps = false;

@@ -35,7 +35,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #endif
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
@@ -53,6 +52,19 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Behind hg.c both are defined. */
+#ifndef HG_DEBUG
+#define HG_DEBUG 0
+#endif
+#ifndef HG_ASSERT
+#if HG_DEBUG
+#include <assert.h>
+#define HG_ASSERT(condition) assert(condition)
+#else
+#define HG_ASSERT(condition) ((void) 0)
+#endif
+#endif
 
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1
@@ -152,7 +164,7 @@ static inline void na_plug_list_push(struct na_link *head, struct na_link *link)
 
 static inline void na_plug_list_remove(struct na_link *link)
 {
-    assert(link->prev->next == link && link->next->prev == link);
+    HG_ASSERT(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     na_plug_list_init(link);
@@ -222,7 +234,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
     int error;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
     do
         fds[n] = n == 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)
                         : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
@@ -278,7 +290,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_threads(unsigned count)
     int error = 0;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
     (void) pthread_mutex_lock(&lock);
@@ -431,7 +443,7 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     if (end == NULL)
         end = rest + strlen(rest);
     port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
+    HG_ASSERT((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
     if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -514,7 +526,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
         : offsetof(struct sockaddr_in, sin_addr);
     unsigned i;
 
-    assert(address->sa_family == subnet->family);
+    HG_ASSERT(address->sa_family == subnet->family);
     memcpy(bytes, (const char *) address + offset,
         subnet->family == AF_INET6 ? 16 : 4);
     for (i = 0; i < subnet->bits; i++) {
@@ -901,7 +913,7 @@ static NA_PLUG_PERHAPS void *na_plug_resolve_all(void *arg)
         query->state = NA_PLUG_ANSWERED;
         na_plug_list_push(&resolver->answered, &query->link);
         atomic_store(&resolver->news, true);
-        assert(resolver->na_class != NULL);
+        HG_ASSERT(resolver->na_class != NULL);
         resolver->wake(resolver->na_class);
     }
     last = --resolver->threads == 0 && resolver->na_class == NULL;
@@ -982,7 +994,7 @@ static NA_PLUG_PERHAPS void na_plug_resolver_close(
     if (resolver == NULL)
         return;
     (void) pthread_mutex_lock(&resolver->lock);
-    assert(na_plug_list_empty(&resolver->waiting) &&
+    HG_ASSERT(na_plug_list_empty(&resolver->waiting) &&
         na_plug_list_empty(&resolver->answered));
     resolver->na_class = NULL;
     last = resolver->threads == 0;
@@ -1115,7 +1127,7 @@ static NA_PLUG_PERHAPS const struct sockaddr_storage *na_plug_next(
 {
     unsigned rest = na_plug_attempts(query) - query->tried;
 
-    assert(na_plug_has_next(query));
+    HG_ASSERT(na_plug_has_next(query));
     *share_p = left / rest;
     if (rest > query->count && *share_p > NA_PLUG_TRY_NS)
         *share_p = NA_PLUG_TRY_NS;
@@ -1510,7 +1522,7 @@ static const void *na_zmq_key_of(
     const char *text =
         by == NA_ZMQ_BY_ENDPOINT ? addr->endpoint : addr->dialled;
 
-    assert(by == NA_ZMQ_BY_ID || text != NULL);
+    HG_ASSERT(by == NA_ZMQ_BY_ID || text != NULL);
     *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(text);
     return by == NA_ZMQ_BY_ID ? (const void *) addr->id : text;
 }
@@ -1518,7 +1530,7 @@ static const void *na_zmq_key_of(
 static struct na_zmq_addr **na_zmq_bucket(
     const struct na_zmq_table *table, const void *key, size_t size)
 {
-    assert(table->size > 0 && (table->size & (table->size - 1)) == 0);
+    HG_ASSERT(table->size > 0 && (table->size & (table->size - 1)) == 0);
     return &table->buckets[na_zmq_hash(key, size) & (table->size - 1)];
 }
 
@@ -1575,7 +1587,7 @@ static void na_zmq_enter(
     const void *key = na_zmq_key_of(addr, by, &size);
     struct na_zmq_addr **bucket;
 
-    assert(size > 0 && na_zmq_find(self, by, key, size) == NULL);
+    HG_ASSERT(size > 0 && na_zmq_find(self, by, key, size) == NULL);
     if (self->tables[by].count >= self->tables[by].size)
         na_zmq_table_grow(self, by);
     bucket = na_zmq_bucket(&self->tables[by], key, size);
@@ -1597,7 +1609,7 @@ static void na_zmq_remove(
     if (*at == NULL)
         return;
     *at = addr->next[by];
-    assert(self->tables[by].count > 0);
+    HG_ASSERT(self->tables[by].count > 0);
     self->tables[by].count--;
 }
 
@@ -1698,7 +1710,7 @@ static void na_zmq_put_number(
     bool good =
         na_plug_numeric((const struct sockaddr *) address, host, sizeof(host));
 
-    assert(good); /* there are only internet addresses */
+    HG_ASSERT(good); /* there are only internet addresses */
     (void) good;
     (void) snprintf(text, NA_ZMQ_NUMBER,
         address->ss_family == AF_INET6 ? "[%s]" : "%s", host);
@@ -1737,7 +1749,7 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
         used = strlen(path_p);
         path_p[used++] = '/';
     }
-    assert(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
+    HG_ASSERT(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
     if (used + strlen(rest) >= sizeof(((struct sockaddr_un *) 0)->sun_path))
         return na_zmq_bad_name(
             self, from_peer, rest, "longer than a socket's path");
@@ -1756,7 +1768,7 @@ static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
     if (end != NULL && memchr(rest, ':', size) == NULL)
         return na_zmq_bad_name(self, from_peer, rest,
             "a client that does not listen cannot be looked up");
-    assert(size < NA_MAX_ADDR_LEN); /* as all names are */
+    HG_ASSERT(size < NA_MAX_ADDR_LEN); /* as all names are */
     memcpy(text, rest, size);
     text[size] = '\0';
     return NA_SUCCESS;
@@ -1886,7 +1898,8 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
 /* Add the class to the list. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
-    assert(self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
+    HG_ASSERT(
+        self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
     na_plug_list_push(&na_zmq_inproc.classes, &self->live);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
@@ -1907,7 +1920,7 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
 
         other->base.core->wake(&other->base);
     }
-    assert(na_zmq_inproc.users > 0);
+    HG_ASSERT(na_zmq_inproc.users > 0);
     if (--na_zmq_inproc.users == 0) {
         last = na_zmq_inproc.context;
         na_zmq_inproc.context = NULL;
@@ -1977,14 +1990,14 @@ static void na_zmq_addr_release(struct na_addr *base)
     struct na_zmq_class *self = na_zmq_of(base->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
-    assert(atomic_load(&addr->flight) == 0);
+    HG_ASSERT(atomic_load(&addr->flight) == 0);
     if (addr->state == NA_ZMQ_IDLE && addr->endpoint != NULL &&
         self->socket != NULL) {
         (void) pthread_mutex_lock(&self->lock);
         na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         (void) pthread_mutex_unlock(&self->lock);
     }
-    assert(addr->query == NULL);
+    HG_ASSERT(addr->query == NULL);
     if (addr->dialled != addr->endpoint) /* the class was closed */
         self->base.core->free(addr->dialled);
     addr->dialled = NULL;
@@ -2073,7 +2086,7 @@ static bool na_zmq_is_before(uint64_t round, const struct na_zmq_in *in)
 static void na_zmq_begin_end(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
-    assert(na_plug_list_empty(&addr->dying));
+    HG_ASSERT(na_plug_list_empty(&addr->dying));
     addr->state = NA_ZMQ_DYING;
     addr->lookup_ret = lookup_ret;
     addr->round = self->round;
@@ -2113,7 +2126,7 @@ static bool na_zmq_readable(struct na_zmq_class *self)
 /* Close this side of a connection. libzmq drops its queued messages. */
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
+    HG_ASSERT(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
     if (addr->fd >= 0 && self->fds[addr->fd].last_hello == addr)
         self->fds[addr->fd].last_hello = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
@@ -2139,7 +2152,7 @@ static void na_zmq_lock(struct na_zmq_class *self)
 {
     int rc = pthread_mutex_lock(&self->lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -2160,7 +2173,7 @@ static void na_zmq_unlock(struct na_zmq_class *self)
         (self->tick < self->timer || na_zmq_has_work(self));
     int rc = pthread_mutex_unlock(&self->lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
     if (wake)
         self->base.core->wake(&self->base);
@@ -2247,7 +2260,7 @@ static void na_zmq_send_grant(struct na_zmq_class *self,
     struct na_msg msg;
     zmq_msg_t part;
 
-    assert(addr->state == NA_ZMQ_READY && bytes <= UINT32_MAX);
+    HG_ASSERT(addr->state == NA_ZMQ_READY && bytes <= UINT32_MAX);
     memset(&msg, 0, sizeof(msg));
     msg.plane = (uint8_t) lane;
     msg.tag = (uint32_t) bytes;
@@ -2338,7 +2351,7 @@ static na_return_t na_zmq_transmit(struct na_zmq_class *self,
         zmq_msg_size(&parts[0]), count > 1 ? zmq_msg_size(&parts[1]) : 0);
     na_return_t ret;
 
-    assert(addr->state == NA_ZMQ_READY && na_zmq_may_send(addr, lane));
+    HG_ASSERT(addr->state == NA_ZMQ_READY && na_zmq_may_send(addr, lane));
     ret = addr->base.self ? na_zmq_loop(self, parts, count)
                           : na_zmq_put(self, addr, parts, count);
     if (ret == NA_SUCCESS)
@@ -2387,7 +2400,7 @@ static na_return_t na_zmq_msg_send(
     if (addr->state != NA_ZMQ_READY) {
         ret = na_zmq_unready(self, addr);
     } else if (na_zmq_may_send(addr, NA_ZMQ_MESSAGES)) {
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         ret = na_zmq_send_msg(self, addr, msg);
     }
     if (ret == NA_AGAIN && op != NULL) {
@@ -2689,7 +2702,7 @@ static void na_zmq_take_answers(struct na_zmq_class *self)
     while ((query = na_plug_answer(self->resolver)) != NULL) {
         struct na_zmq_addr *addr = (struct na_zmq_addr *) query->owner;
 
-        assert(addr->query == query);
+        HG_ASSERT(addr->query == query);
         if (addr->state != NA_ZMQ_DIALLING)
             continue; /* the query took too long */
         if (na_plug_has_next(query))
@@ -2702,7 +2715,7 @@ static void na_zmq_take_answers(struct na_zmq_class *self)
 /* Connect, and send HELLO. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    assert(addr->endpoint != NULL && addr->dialled == NULL && addr->fd < 0);
+    HG_ASSERT(addr->endpoint != NULL && addr->dialled == NULL && addr->fd < 0);
     na_zmq_adopt(self, addr);
     addr->state = NA_ZMQ_DIALLING;
     addr->why = NULL;
@@ -2848,7 +2861,7 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 /* Close an accepted connection whose peer has not said HELLO. */
 static void na_zmq_reject(struct na_zmq_class *self, size_t fd)
 {
-    assert(self->fds[fd].live && self->fds[fd].accepted != 0);
+    HG_ASSERT(self->fds[fd].live && self->fds[fd].accepted != 0);
     self->fds[fd].live = false;
     if (na_zmq_is_accepted(self, (int) fd))
         (void) shutdown((int) fd, SHUT_RDWR);
@@ -3020,7 +3033,7 @@ static void na_zmq_close_sender(struct na_zmq_class *self, struct na_zmq_in *in)
 static void na_zmq_close_stalled(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    assert(self->protocol == NA_ZMQ_IPC && addr->reached);
+    HG_ASSERT(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "%s has read nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);
@@ -3215,7 +3228,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     if (last == &extra)
         na_zmq_close_part(self, &extra);
-    assert(in->count > 0); /* a part follows the routing id */
+    HG_ASSERT(in->count > 0); /* a part follows the routing id */
     in->past = self->drained;
     if (self->round > in->past + NA_ZMQ_BATCH)
         in->past = self->round - NA_ZMQ_BATCH;
@@ -3244,7 +3257,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
     bool control = false;
     unsigned n = 0;
 
-    assert(limit >= 1 && limit <= NA_ZMQ_BATCH);
+    HG_ASSERT(limit >= 1 && limit <= NA_ZMQ_BATCH);
     self->round++;
     while (n < limit && na_zmq_receive(self, &control))
         n++;
@@ -3496,7 +3509,7 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_DIALLING &&
         na_plug_get64(body + 8) == addr->nonce;
-    assert(!good || (addr->dialled != NULL && addr->endpoint != NULL));
+    HG_ASSERT(!good || (addr->dialled != NULL && addr->endpoint != NULL));
     /* The own address by another name is connected, too. */
     is_self = na_plug_get64(body) == self->base.incarnation;
     if (good && is_self &&
@@ -3546,11 +3559,11 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
                (addr->state == NA_ZMQ_DYING && addr->endpoint == NULL &&
                    !addr->reached)) &&
         na_plug_get64(body) == addr->nonce;
-    assert(!good || (addr->dialled == NULL && !addr->reached));
+    HG_ASSERT(!good || (addr->dialled == NULL && !addr->reached));
     if (good && accepted && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 
-        assert(record->live && record->generation == addr->fd_generation);
+        HG_ASSERT(record->live && record->generation == addr->fd_generation);
         if (record->owner == NULL)
             record->owner = addr;
         good = record->owner == addr;
@@ -3596,7 +3609,7 @@ static void na_zmq_taken(struct na_zmq_class *self, struct na_zmq_addr *addr,
     addr->taken[lane] = bytes;
     if (bytes < NA_ZMQ_WINDOW / 2)
         return;
-    assert(addr->received[lane] >= bytes);
+    HG_ASSERT(addr->received[lane] >= bytes);
     addr->received[lane] -= bytes;
     addr->taken[lane] = 0;
     if (addr->base.self) {
@@ -3999,7 +4012,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_init(&closers);
     (void) na_zmq_offer_held(self, addr, true);
     na_zmq_lock(self);
-    assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
+    HG_ASSERT(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
     na_plug_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
@@ -4021,7 +4034,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
         atomic_store(&addr->incarnation, 0);
     na_plug_list_move(&closers, &addr->closers);
     if (closed) {
-        assert(addr->fd < 0 && !addr->dialled);
+        HG_ASSERT(addr->fd < 0 && !addr->dialled);
         if (!na_plug_list_empty(&addr->lookups) ||
             !na_plug_list_empty(&addr->sends))
             na_zmq_dial(self, addr);
@@ -4209,7 +4222,7 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
         na_plug_list_remove(&op->link);
     if (found && op->addr != NULL) /* perhaps BYE waited for this message */
         na_zmq_flush(self, na_zmq_addr_of(op->addr), &sent);
-    assert(na_plug_list_empty(&sent));
+    HG_ASSERT(na_plug_list_empty(&sent));
     na_zmq_unlock(self);
     if (!found)
         return NA_NOENTRY;
@@ -4256,7 +4269,7 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    assert(na_plug_list_empty(&sent)); /* ready: no message waits */
+    HG_ASSERT(na_plug_list_empty(&sent)); /* ready: no message waits */
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;
@@ -4273,7 +4286,7 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
 static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
-    assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
+    HG_ASSERT(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
     na_plug_list_push(&addr->lookups, &op->link);
     addr->receives = false;
     if (addr->state == NA_ZMQ_IDLE)
@@ -4574,7 +4587,7 @@ static na_return_t na_zmq_open_tcp(
     if (ret != NA_SUCCESS)
         return ret;
     port = strrchr(self->endpoint, ':');
-    assert(port != NULL);
+    HG_ASSERT(port != NULL);
     (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+tcp://%s%s", host, port);
     return NA_SUCCESS;
 }
@@ -4795,7 +4808,7 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
         na_zmq_close_parts(self, in);
         core->free(in);
     }
-    assert(atomic_load(&self->parts) == 0);
+    HG_ASSERT(atomic_load(&self->parts) == 0);
     if (self->socket != NULL) {
         /* libzmq closes in the background: another class may need the name
          * now. */
@@ -4841,7 +4854,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         na_plug_drop(addr->query);
         addr->query = NULL;
         /* Messages that wait for a dial, or for a dead peer, are not sent. */

@@ -22,7 +22,7 @@ static uint64_t hg_clock_read(clockid_t clock)
     struct timespec now;
     int rc = clock_gettime(clock, &now);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }

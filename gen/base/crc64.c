@@ -125,7 +125,7 @@ static inline __m128i hg_crc64_fold_tail(
     /* Where `to_front` gives 0, its sign bit picks the tail's bytes. */
     __m128i last = _mm_blendv_epi8(rest, hg_crc64_load(end - 16), to_front);
 
-    assert(size > 0 && size < 16);
+    HG_ASSERT(size > 0 && size < 16);
     return hg_crc64_fold(first, keys, last);
 }
 
@@ -216,7 +216,7 @@ static uint64_t hg_crc64_update_wide(
     __m256i x3 = hg_crc64_wide_load(p + 96);
     __m128i x;
 
-    assert(size >= HG_CRC64_WIDE_MIN);
+    HG_ASSERT(size >= HG_CRC64_WIDE_MIN);
     for (p += 128; end - p >= 128; p += 128) {
         x0 = hg_crc64_wide_fold(x0, by128, hg_crc64_wide_load(p));
         x1 = hg_crc64_wide_fold(x1, by128, hg_crc64_wide_load(p + 32));

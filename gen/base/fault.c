@@ -58,7 +58,7 @@ HG_PRIVATE void hg_fault_close(void)
     int i;
 
     hg_lock(&hg_fault_mutex);
-    assert(hg_fault_users > 0);
+    HG_ASSERT(hg_fault_users > 0);
     if (--hg_fault_users == 0) {
         for (i = 0; i < 2; i++) {
             (void) close(hg_fault_pipe[i]);
@@ -75,9 +75,9 @@ static void hg_fault_drain(ssize_t count)
 {
     char bytes[HG_FAULT_STEP];
 
-    assert(count <= HG_FAULT_STEP);
+    HG_ASSERT(count <= HG_FAULT_STEP);
     if (count > 0 && read(hg_fault_pipe[0], bytes, (size_t) count) != count)
-        assert(false); /* impossible: they are there */
+        HG_ASSERT(false); /* impossible: they are there */
 }
 
 /* Put `count` bytes of the application into the pipe. If it is full, nothing is
@@ -146,7 +146,7 @@ HG_PRIVATE bool hg_fault_copy_run(
     uintptr_t first = (uintptr_t) run / HG_FAULT_PAGE;
     uintptr_t last = ((uintptr_t) run + size - 1) / HG_FAULT_PAGE;
 
-    assert(size > 0 && (run == to || run == from));
+    HG_ASSERT(size > 0 && (run == to || run == from));
     if ((first != *page_p || last != first) &&
         !hg_fault_check(run, size, run == to))
         return false;

@@ -48,7 +48,7 @@ HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
 {
-    assert(atomic_load(&monitor->wanted) == 0);
+    HG_ASSERT(atomic_load(&monitor->wanted) == 0);
     pthread_mutex_destroy(&monitor->mutex);
 }
 
@@ -92,7 +92,7 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
-    assert(monitor->depth == 1);
+    HG_ASSERT(monitor->depth == 1);
     hg_clock_relax();
     if (HG_LIKELY(
             atomic_load_explicit(&monitor->wanted, memory_order_relaxed) == 0))
@@ -165,7 +165,7 @@ static void hg_waker_fill(struct hg_waker *waker)
     do
         written = write(waker->write_fd, &one, sizeof(one));
     while (written < 0 && errno == EINTR);
-    assert(written == (ssize_t) sizeof(one));
+    HG_ASSERT(written == (ssize_t) sizeof(one));
 }
 
 static void hg_waker_drain(struct hg_waker *waker)
@@ -176,7 +176,7 @@ static void hg_waker_drain(struct hg_waker *waker)
     do
         got = read(waker->read_fd, &count, sizeof(count));
     while (got < 0 && errno == EINTR);
-    assert(got == (ssize_t) sizeof(count));
+    HG_ASSERT(got == (ssize_t) sizeof(count));
 }
 
 HG_PRIVATE bool hg_waker_init(struct hg_waker *waker)
@@ -187,7 +187,7 @@ HG_PRIVATE bool hg_waker_init(struct hg_waker *waker)
 
 HG_PRIVATE void hg_waker_fini(struct hg_waker *waker)
 {
-    assert(atomic_load(&waker->state) == 0);
+    HG_ASSERT(atomic_load(&waker->state) == 0);
     close(waker->read_fd);
     if (waker->write_fd != waker->read_fd)
         close(waker->write_fd);
@@ -203,7 +203,7 @@ HG_PRIVATE void hg_waker_disarm(struct hg_waker *waker)
     int saved_errno = errno;
     unsigned before = atomic_fetch_sub(&waker->state, HG_WAKER_ARMED);
 
-    assert(before >= HG_WAKER_ARMED);
+    HG_ASSERT(before >= HG_WAKER_ARMED);
     if (before == (HG_WAKER_ARMED | HG_WAKER_RUNG)) {
         hg_waker_drain(waker);
         atomic_store(&waker->state, 0);
@@ -235,8 +235,8 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
     struct pollfd polled[1 + HG_WAKER_FDS];
     unsigned i;
 
-    assert(atomic_load(&waker->state) >= HG_WAKER_ARMED);
-    assert(count <= HG_WAKER_FDS);
+    HG_ASSERT(atomic_load(&waker->state) >= HG_WAKER_ARMED);
+    HG_ASSERT(count <= HG_WAKER_FDS);
     for (i = 0; i <= count; i++) {
         polled[i].fd = i == 0 ? waker->read_fd : fds[i - 1];
         polled[i].events = POLLIN;

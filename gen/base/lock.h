@@ -30,7 +30,7 @@ static inline void hg_lock(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_lock(mutex);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -41,7 +41,7 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_unlock(mutex);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -70,10 +70,10 @@ static _Thread_local unsigned hg_monitor_entered;
 
 static inline void hg_monitor_note(int change)
 {
-#ifdef NDEBUG /* used by assertions only */
-    (void) change;
-#else
+#if HG_DEBUG /* used by assertions only */
     hg_monitor_entered += (unsigned) change;
+#else
+    (void) change;
 #endif
 }
 
@@ -101,7 +101,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
 
 static inline void hg_leave(struct hg_monitor *monitor)
 {
-    assert(hg_is_inside(monitor) && hg_monitor_entered > 0);
+    HG_ASSERT(hg_is_inside(monitor) && hg_monitor_entered > 0);
     hg_monitor_note(-1);
     if (--monitor->depth > 0)
         return;
@@ -125,7 +125,7 @@ static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 {
     unsigned depth = monitor->depth;
 
-    assert(hg_is_inside(monitor));
+    HG_ASSERT(hg_is_inside(monitor));
     hg_monitor_note(1 - (int) depth);
     monitor->depth = 1;
     hg_leave(monitor);
@@ -135,7 +135,7 @@ static inline unsigned hg_leave_all(struct hg_monitor *monitor)
 static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
 {
     hg_enter(monitor);
-    assert(monitor->depth == 1 && depth > 0);
+    HG_ASSERT(monitor->depth == 1 && depth > 0);
     hg_monitor_note((int) depth - 1);
     monitor->depth = depth;
 }

@@ -193,7 +193,7 @@ static void hg_log_emit(int level, const char *subsys, unsigned count,
     for (i = start; i < size; i++)
         if ((unsigned char) line[i] < 0x20 || line[i] == 0x7f)
             line[i] = '?';
-    assert(size < HG_LOG_LINE_MAX);
+    HG_ASSERT(size < HG_LOG_LINE_MAX);
 
     hg_log_lock();
     outlet = hg_log_outlet;
@@ -400,7 +400,7 @@ static bool hg_log_admits(int level, const char *subsys)
 {
     bool admitted;
 
-    assert(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
+    HG_ASSERT(level >= HG_LOG_LEVEL_ERROR && level <= HG_LOG_LEVEL_DEBUG);
     if (!hg_log_on(level))
         return false;
     hg_log_lock();
@@ -438,7 +438,7 @@ HG_PRIVATE void hg_log_vline(
     unsigned count;
     bool admitted;
 
-    assert(format != NULL);
+    HG_ASSERT(format != NULL);
     if (level == HG_LOG_LEVEL_ERROR)
         level = hg_log_keep_error(format, args);
     admitted = hg_log_admits(level, subsys);

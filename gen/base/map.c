@@ -50,7 +50,7 @@ static struct hg_map_entry *hg_map_find(const struct hg_map *map, uint64_t key)
 
     if (map->count == 0)
         return NULL;
-    assert(map->used < map->capacity);
+    HG_ASSERT(map->used < map->capacity);
     for (i = hg_map_place(map, key); map->entries[i].value != NULL;
          i = (i + 1) & (map->capacity - 1))
         if (map->entries[i].key == key && hg_map_is_live(&map->entries[i]))
@@ -95,7 +95,7 @@ static hg_return_t hg_map_rebuild(struct hg_map *map)
     for (i = 0; i < old.capacity; i++)
         if (hg_map_is_live(&old.entries[i]))
             hg_map_insert(map, old.entries[i].key, old.entries[i].value);
-    assert(map->count == old.count);
+    HG_ASSERT(map->count == old.count);
     hg_mem_free(old.entries);
     return HG_SUCCESS;
 }
@@ -123,7 +123,7 @@ HG_PRIVATE hg_return_t hg_map_put(struct hg_map *map, uint64_t key, void *value)
 {
     struct hg_map_entry *entry = hg_map_find(map, key);
 
-    assert(value != NULL);
+    HG_ASSERT(value != NULL);
     if (entry != NULL) {
         entry->value = value;
         return HG_SUCCESS;
@@ -176,7 +176,7 @@ HG_PRIVATE void *hg_map_remove(struct hg_map *map, uint64_t key)
             i = (i - 1) & mask;
         }
     }
-    assert(map->count <= map->used);
+    HG_ASSERT(map->count <= map->used);
     return value;
 }
 
@@ -250,7 +250,7 @@ static hg_return_t hg_slots_grow(struct hg_slots *slots)
     struct hg_slots_entry *entries;
     uint32_t i;
 
-    assert(slots->free_head == 0 && slots->count == first);
+    HG_ASSERT(slots->free_head == 0 && slots->count == first);
     if (first >= HG_SLOTS_LIMIT) {
         hg_log_error("mem", "more than %" PRIu32 " objects of one kind", first);
         return HG_OVERFLOW;
@@ -289,7 +289,7 @@ HG_PRIVATE hg_return_t hg_slots_add(
     struct hg_slots_entry *entry;
     uint32_t index;
 
-    assert(value != NULL);
+    HG_ASSERT(value != NULL);
     if (slots->free_head == 0) {
         hg_return_t ret = hg_slots_grow(slots);
 
@@ -344,7 +344,7 @@ HG_PRIVATE void *hg_slots_remove(struct hg_slots *slots, uint64_t id)
 
 HG_PRIVATE HG_HOT uint64_t hg_slots_renew(struct hg_slots *slots, uint64_t id)
 {
-    assert(hg_slots_get(slots, id) != NULL);
+    HG_ASSERT(hg_slots_get(slots, id) != NULL);
     hg_slots_age(hg_slots_at(slots, (uint32_t) id - 1));
     return id + (UINT64_C(1) << 32);
 }

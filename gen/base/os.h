@@ -51,7 +51,6 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #define _GNU_SOURCE 1
 #endif
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -73,6 +72,11 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Check the invariants, as in all tests: -DHG_DEBUG. */
+#ifndef HG_DEBUG
+#define HG_DEBUG 0
+#endif
 
 /* Modules are compiled one by one instead of pasted into hg.c. */
 #ifndef HG_SPLIT
@@ -185,6 +189,14 @@ set_source_files_properties(hg.c PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON))"
 #else
 #define HG_PRIVATE static
 #define HG_HOT inline /* used in every call; inlined */
+#endif
+
+/* States an invariant; without HG_DEBUG the condition is not evaluated. */
+#if HG_DEBUG
+#include <assert.h>
+#define HG_ASSERT(condition) assert(condition)
+#else
+#define HG_ASSERT(condition) ((void) 0)
 #endif
 
 /* Distance between data that threads of two contexts write, in objects that may

@@ -94,7 +94,7 @@ static inline struct hg_wire hg_wire_writer(void *buf, size_t size)
 {
     struct hg_wire wire;
 
-    assert(buf != NULL || size == 0);
+    HG_ASSERT(buf != NULL || size == 0);
     wire.data = (unsigned char *) buf;
     wire.pos = 0;
     wire.size = size;
@@ -119,7 +119,7 @@ static inline unsigned char *hg_wire_take(struct hg_wire *wire, size_t size)
 {
     size_t start = wire->pos;
 
-    assert(size > 0);
+    HG_ASSERT(size > 0);
     if (HG_UNLIKELY(size > wire->size - start)) {
         wire->pos = wire->size;
         wire->failed = true;

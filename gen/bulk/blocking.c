@@ -310,7 +310,7 @@ static hg_return_t hg_pipeline_start(struct hg_bulk_pipeline *pipeline,
     struct hg_transfer_args args = b->args;
     hg_return_t ret;
 
-    assert(pipeline->in_flight < pipeline->count);
+    HG_ASSERT(pipeline->in_flight < pipeline->count);
     args.origin_offset += offset;
     args.local_offset = index * pipeline->buffer_size;
     args.size = size;
@@ -325,7 +325,7 @@ static hg_return_t hg_pipeline_await(
 {
     hg_return_t ret = hg_blocking_await(b, &pipeline->pieces[pipeline->first]);
 
-    assert(pipeline->in_flight > 0);
+    HG_ASSERT(pipeline->in_flight > 0);
     pipeline->first = (pipeline->first + 1) % pipeline->count;
     pipeline->in_flight--;
     return ret;

@@ -185,7 +185,7 @@ static void hg_bulk_delete(struct hg_bulk *bulk)
         hg_leave(layer->lock);
     }
     hg_bulk_drop(bulk);
-    assert(bulk->refs == 0 && bulk->holds == 0);
+    HG_ASSERT(bulk->refs == 0 && bulk->holds == 0);
     na_rma_free(&bulk->memory);
     if (bulk->original != NULL)
         hg_bulk_unref(bulk->original); /* not an alias itself */
@@ -209,7 +209,7 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
     bool last;
 
     hg_bulk_enter(bulk);
-    assert(bulk->refs > 0);
+    HG_ASSERT(bulk->refs > 0);
     last = --bulk->refs == 0;
     hg_bulk_leave(bulk->layer);
     if (last)
@@ -219,7 +219,7 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
 {
     hg_bulk_enter(bulk);
-    assert(bulk->refs > 0);
+    HG_ASSERT(bulk->refs > 0);
     bulk->given++;
     hg_bulk_leave(bulk->layer);
 }
@@ -364,7 +364,7 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     struct hg_bulk_layer *layer = bulk->layer;
     hg_return_t ret;
 
-    assert(bulk->original == NULL);
+    HG_ASSERT(bulk->original == NULL);
     hg_enter(layer->lock);
     /* Checked here, because its owner may be freeing it while an alias is
      * serialized. */
@@ -410,7 +410,7 @@ HG_PRIVATE void hg_bulk_withdraw(struct hg_bulk *bulk)
 
 HG_PRIVATE void hg_bulk_hold(struct hg_bulk *bulk)
 {
-    assert(hg_is_inside(bulk->layer->lock));
+    HG_ASSERT(hg_is_inside(bulk->layer->lock));
     hg_bulk_source(bulk)->holds++;
 }
 
@@ -418,7 +418,7 @@ HG_PRIVATE void hg_bulk_release(struct hg_bulk *bulk)
 {
     struct hg_bulk *source = hg_bulk_source(bulk);
 
-    assert(hg_is_inside(bulk->layer->lock) && source->holds > 0);
+    HG_ASSERT(hg_is_inside(bulk->layer->lock) && source->holds > 0);
     source->holds--;
 }
 
@@ -435,7 +435,7 @@ static hg_return_t hg_bulk_make_alias(
     if (original != NULL)
         bulk = hg_bulk_new(layer, 0, 1);
     if (bulk != NULL) {
-        assert(original->original == NULL && !original->withdrawn);
+        HG_ASSERT(original->original == NULL && !original->withdrawn);
         original->refs++;
         bulk->original = original;
         bulk->flags = original->flags;
@@ -497,7 +497,7 @@ static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_layer *layer = bulk->layer;
 
-    assert(!bulk->remote);
+    HG_ASSERT(!bulk->remote);
     return layer->owner[0] == '\0' && hg_bulk_is_bound(bulk)
         ? layer->bound_owner
         : layer->owner;
@@ -505,7 +505,7 @@ static const char *hg_bulk_own_name(struct hg_bulk *bulk)
 
 HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
 {
-    assert(bulk->remote);
+    HG_ASSERT(bulk->remote);
     hg_enter(bulk->layer->lock);
     if (bulk->addr == NULL) {
         na_addr_ref(addr);
@@ -547,7 +547,7 @@ HG_PRIVATE hg_return_t hg_bulk_look_up(
 {
     hg_return_t ret;
 
-    assert(bulk->remote && bulk->owner != NULL);
+    HG_ASSERT(bulk->remote && bulk->owner != NULL);
     ret =
         na_lookup_resolve(bulk->layer->na_class, bulk->owner, NA_TRUE, addr_p);
     if (ret == HG_SUCCESS)

@@ -137,7 +137,7 @@ static void hg_transfer_end(struct hg_transfer *transfer, hg_return_t ret)
 {
     struct hg_bulk_layer *layer = transfer->home->layer;
 
-    assert(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
+    HG_ASSERT(hg_is_inside(layer->lock) && transfer->op_id == NA_OP_ID_NULL);
     /* A peer may send any code, but for waiting callers these two mean "not
      * yet". */
     if (ret == HG_TIMEOUT || ret == HG_INTR)
@@ -164,7 +164,7 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
     struct hg_transfer_list *home = transfer->home;
     struct hg_transfer_args *args = &transfer->args;
 
-    assert(hg_is_inside(home->layer->lock) && home->count > 0);
+    HG_ASSERT(hg_is_inside(home->layer->lock) && home->count > 0);
     hg_list_remove(&transfer->link);
     home->count--;
     if (transfer->owner != NULL)
@@ -197,7 +197,7 @@ static na_return_t hg_transfer_moved(const struct na_cb_info *info)
 {
     struct hg_transfer *transfer = (struct hg_transfer *) info->arg;
 
-    assert(transfer->op_id != NA_OP_ID_NULL);
+    HG_ASSERT(transfer->op_id != NA_OP_ID_NULL);
     transfer->op_id = NA_OP_ID_NULL;
     hg_transfer_end(transfer, info->ret);
     if (!transfer->home->left)
@@ -293,8 +293,8 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     hg_return_t ret;
     bool ended;
 
-    assert(transfer->home == NULL && args->local->layer == home->layer);
-    assert(hg_is_inside(home->layer->lock));
+    HG_ASSERT(transfer->home == NULL && args->local->layer == home->layer);
+    HG_ASSERT(hg_is_inside(home->layer->lock));
     ret = hg_bulk_check_there(args->local);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_check_there(args->origin);

@@ -518,7 +518,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     hg_cb_t callback = call->callback;
 
     (void) arg;
-    assert(!handle->target && handle->number != 0);
+    HG_ASSERT(!handle->target && handle->number != 0);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;
     info.type = HG_CB_FORWARD;
@@ -527,7 +527,7 @@ static void hg_call_ended(struct hg_handle *handle, void *arg)
     call->answered = handle->ret == HG_SUCCESS && !handle->one_way;
     hg_forward_forget(handle);
     hg_leave(context->lock);
-    assert(hg_monitor_entered == 0);
+    HG_ASSERT(hg_monitor_entered == 0);
     if (callback != NULL)
         (void) callback(&info);
     hg_handle_unref(handle);
@@ -540,7 +540,7 @@ static void hg_call_prepare(
 {
     struct hg_call_part *call = &handle->call;
 
-    assert(handle->context->callbacks);
+    HG_ASSERT(handle->context->callbacks);
     hg_handle_renew(handle);
     handle->rpc = rpc;
     atomic_store_explicit(
@@ -595,7 +595,7 @@ static void hg_call_run_left(struct na_completion *done)
     struct hg_monitor *lock = handle->context->lock;
     struct hg_cb_info info;
 
-    assert(handle->target && handle->left == NULL);
+    HG_ASSERT(handle->target && handle->left == NULL);
     hg_leave(lock);
     memset(&info, 0, sizeof(info));
     info.arg = call->arg;

@@ -834,7 +834,7 @@ static hg_return_t hg_endpoint_check_addr(const hg_class_t *hg_class,
  * is HG_NODEV if the string names a protocol, else HG_INVALID_ARG. */
 static hg_return_t hg_endpoint_lookup_code(hg_return_t ret, const char *name)
 {
-    assert(name != NULL);
+    HG_ASSERT(name != NULL);
     if (ret != HG_PROTONOSUPPORT && ret != HG_INVALID_ARG)
         return ret;
     return strstr(name, "://") != NULL ? HG_NODEV : HG_INVALID_ARG;
@@ -844,7 +844,7 @@ static void hg_endpoint_end_lookup(struct hg_endpoint_lookup *lookup)
 {
     uint32_t before = atomic_fetch_sub(&lookup->context->lookups, 1);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
     hg_mem_free(lookup);
 }
@@ -856,7 +856,7 @@ static na_return_t hg_endpoint_found(const struct na_cb_info *na_info)
         (struct hg_endpoint_lookup *) na_info->arg;
     struct hg_cb_info info;
 
-    assert(na_info->type == NA_CB_LOOKUP);
+    HG_ASSERT(na_info->type == NA_CB_LOOKUP);
     memset(&info, 0, sizeof(info));
     info.arg = lookup->arg;
     info.type = HG_CB_LOOKUP;

@@ -158,7 +158,7 @@ static void na_emul_unref_mem(struct na_mem_core *mem)
     struct na_addr *user = mem->user;
     void *buf = mem->buf;
 
-    assert(mem->refs > 0);
+    HG_ASSERT(mem->refs > 0);
     if (--mem->refs > 0 || user == NULL)
         return;
     atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
@@ -180,7 +180,7 @@ static void na_emul_check(struct na_emul_xfer *xfer)
     xfer->op = NULL;
     if (xfer->requests > 0)
         return;
-    assert(hg_list_is_empty(&xfer->link));
+    HG_ASSERT(hg_list_is_empty(&xfer->link));
     (void) hg_map_remove(&xfer->emul->xfers, xfer->id);
     na_addr_unuse(xfer->addr);
     hg_mem_free(xfer);
@@ -193,7 +193,7 @@ static void na_emul_unpin(void *arg)
     struct na_emul_xfer *xfer = (struct na_emul_xfer *) arg;
     struct na_emul *emul = xfer->emul; /* the transfer may be freed below */
 
-    assert(atomic_load(&xfer->pins) > 0);
+    HG_ASSERT(atomic_load(&xfer->pins) > 0);
     if (atomic_fetch_sub(&xfer->pins, 1) == 1)
         atomic_store(&emul->unpinned, true);
 }
@@ -280,8 +280,9 @@ static void na_emul_uncount(
 {
     struct na_emul_peer *peer = na_emul_peer_of(xfer->addr);
 
-    assert(xfer->requests >= requests && xfer->sent - xfer->answered >= size);
-    assert(peer->requests >= requests && peer->outstanding >= size);
+    HG_ASSERT(
+        xfer->requests >= requests && xfer->sent - xfer->answered >= size);
+    HG_ASSERT(peer->requests >= requests && peer->outstanding >= size);
     xfer->requests -= requests;
     xfer->answered += size;
     peer->requests -= requests;
@@ -366,7 +367,7 @@ static na_return_t na_emul_load(
         core->count(
             xfer->emul->na_class, "rma_bytes_copied_source", plan->size);
     }
-    assert(plan->size > 0);
+    HG_ASSERT(plan->size > 0);
     if (xfer->sums)
         plan->wire.sum = hg_crc64_update(0, plan->data, (size_t) plan->size);
     return NA_SUCCESS;
@@ -460,8 +461,8 @@ static bool na_emul_send(struct na_emul_xfer *xfer)
     bool changed = true;
     na_return_t ret;
 
-    assert(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
-    assert(hg_is_inside(na_emul_lock(xfer->emul)));
+    HG_ASSERT(na_emul_has_frame(xfer) && hg_list_is_empty(&xfer->link));
+    HG_ASSERT(hg_is_inside(na_emul_lock(xfer->emul)));
     if (!na_emul_may_send(xfer)) {
         hg_list_push(&na_emul_peer_of(xfer->addr)->parked, &xfer->link);
         return false;
@@ -544,7 +545,7 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul)
     while ((xfer = na_emul_next(emul, &cursor)) != NULL)
         na_emul_drop(xfer, NA_CANCELED);
     hg_leave(na_emul_lock(emul));
-    assert(emul->xfers.count == 0);
+    HG_ASSERT(emul->xfers.count == 0);
     hg_map_fini(&emul->xfers);
     hg_map_fini(&emul->regs);
     hg_fault_close();
@@ -665,7 +666,7 @@ HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
     const struct na_mem_core *mem =
         (const struct na_mem_core *) hg_map_get(&emul->regs, remote->key);
 
-    assert(hg_is_inside(na_emul_lock(emul)));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     return mem != NULL ? &mem->pub : NULL;
 }
 
@@ -674,7 +675,7 @@ static void na_emul_forget(struct na_emul *emul, struct na_mem_core *mem)
 {
     const void *known = hg_map_remove(&emul->regs, mem->pub.key);
 
-    assert(known == mem && mem->refs > 0);
+    HG_ASSERT(known == mem && mem->refs > 0);
     (void) known;
 }
 
@@ -687,7 +688,7 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
     na_emul_forget(emul, mem);
     if (mem->refs > 1)
         na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
-    assert(mem->refs == 1);
+    HG_ASSERT(mem->refs == 1);
     na_emul_unref_mem(mem);
     na_emul_leave(emul);
     handle->key = 0;
@@ -831,7 +832,7 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
         ret = NA_NOMEM;
         goto leave;
     }
-    assert(op->local_offset <= op->local->size &&
+    HG_ASSERT(op->local_offset <= op->local->size &&
         op->size <= op->local->size - op->local_offset);
     xfer->op = op;
     xfer->offset = op->remote_offset;
@@ -1099,7 +1100,7 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     const char *wrong = "rma_malformed";
     struct na_emul_wire wire;
 
-    assert(emul != NULL && source->na_class == na_class);
+    HG_ASSERT(emul != NULL && source->na_class == na_class);
     hg_enter(na_emul_lock(emul));
     if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
         wrong = wire.type == NA_EMUL_WIRE_ANSWER
@@ -1165,7 +1166,7 @@ HG_PRIVATE unsigned na_emul_poll(struct na_emul *emul)
     struct na_link *link;
     unsigned n;
 
-    assert(hg_is_inside(na_emul_lock(emul)));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     if (HG_LIKELY(na_emul_is_idle(emul)))
         return 0;
     emul->look_at = hg_clock_after_ms(NA_EMUL_LOOK_MS);

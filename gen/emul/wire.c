@@ -25,7 +25,7 @@ HG_PRIVATE void na_emul_wire_encode(
     hg_wire_put64(&wire, frame->offset);
     hg_wire_put64(&wire, frame->length);
     hg_wire_put64(&wire, frame->sum);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
+    HG_ASSERT(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_wire_decode(const void *header,
@@ -75,7 +75,7 @@ HG_PRIVATE void na_emul_mem_serialize(
     hg_wire_put32(&wire, 0);
     hg_wire_put64(&wire, mem->key);
     hg_wire_put64(&wire, mem->size);
-    assert(!wire.failed && hg_wire_left(&wire) == 0);
+    HG_ASSERT(!wire.failed && hg_wire_left(&wire) == 0);
 }
 
 HG_PRIVATE na_return_t na_emul_mem_deserialize(

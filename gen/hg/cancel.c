@@ -15,7 +15,7 @@ static struct hg_handle *hg_cancel_of(struct na_completion *notice)
 static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
     void (*run)(struct na_completion *notice))
 {
-    assert(handle->target);
+    HG_ASSERT(handle->target);
     if (handle->cancel.queued || !hg_handle_try_ref(handle))
         return;
     handle->cancel.used = true;
@@ -30,7 +30,7 @@ static void hg_cancel_run_fetch(struct na_completion *notice)
     struct hg_handle *handle = hg_cancel_of(notice);
     struct hg_monitor *lock = handle->context->lock;
 
-    assert(handle->cancel.queued && handle->canceled);
+    HG_ASSERT(handle->cancel.queued && handle->canceled);
     hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
     hg_enter(lock);
@@ -55,7 +55,7 @@ static void hg_cancel_run_callback(struct na_completion *notice)
     hg_cancel_cb_t callback = none;
     void *arg = part->arg;
 
-    assert(part->queued);
+    HG_ASSERT(part->queued);
     if (hg_cancel_is_open(handle)) {
         callback = part->callback;
         part->callback = none;
@@ -180,7 +180,7 @@ HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
     struct hg_context *context = handle->context;
 
     hg_enter(context->lock);
-    assert(handle->state == HG_HANDLE_ANSWERED);
+    HG_ASSERT(handle->state == HG_HANDLE_ANSWERED);
     atomic_store(&handle->state, HG_HANDLE_ARRIVED);
     if (hg_handle_wants_cancel(handle) && atomic_load(&handle->unwanted))
         hg_cancel_push(handle, NA_LANE_DONE, hg_cancel_run_callback);
@@ -192,7 +192,7 @@ HG_PRIVATE void hg_cancel_set_callback(
 {
     struct hg_context *context = handle->context;
 
-    assert(handle->target);
+    HG_ASSERT(handle->target);
     hg_enter(context->lock);
     handle->cancel.used = true;
     handle->cancel.callback = callback;

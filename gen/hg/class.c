@@ -171,7 +171,7 @@ HG_PRIVATE void hg_class_destroy(struct hg_class *hg_class)
     na_live_remove(NA_LIVE_CLASS, hg_class);
     if (hg_class->leaked)
         return;
-    assert(hg_list_is_empty(&hg_class->contexts));
+    HG_ASSERT(hg_list_is_empty(&hg_class->contexts));
     hg_registry_fini(&hg_class->registry);
     hg_mem_free(hg_class);
 }

@@ -288,7 +288,7 @@ HG_PRIVATE bool hg_context_event_ready(struct hg_context *context)
 {
     bool idle;
 
-    assert(context->callbacks && !hg_context_is_separate(context));
+    HG_ASSERT(context->callbacks && !hg_context_is_separate(context));
     hg_enter(context->lock);
     idle = na_progress_arm(
         context->na_context, hg_deadline_next(&context->deadline));
@@ -505,7 +505,7 @@ static void hg_context_leave_class(struct hg_context *context)
 {
     struct hg_class *hg_class = context->hg_class;
 
-    assert(!hg_list_is_empty(&context->sibling));
+    HG_ASSERT(!hg_list_is_empty(&context->sibling));
     hg_enter(hg_class->lock);
     hg_list_remove(&context->sibling);
     hg_context_add_counts(context, hg_class->counted);

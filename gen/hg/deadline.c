@@ -13,7 +13,7 @@ HG_PRIVATE void hg_deadline_init(struct hg_deadline *deadline)
 
 HG_PRIVATE void hg_deadline_fini(struct hg_deadline *deadline)
 {
-    assert(deadline->count == 0);
+    HG_ASSERT(deadline->count == 0);
     hg_mem_free(deadline->heap);
 }
 
@@ -58,7 +58,7 @@ static void hg_deadline_down(
 HG_PRIVATE hg_return_t hg_deadline_add(
     struct hg_deadline *deadline, struct hg_timer *timer, uint64_t when)
 {
-    assert(timer->index == 0);
+    HG_ASSERT(timer->index == 0);
     if (deadline->count == deadline->capacity) {
         uint32_t capacity =
             deadline->capacity == 0 ? 16 : 2 * deadline->capacity;
@@ -87,7 +87,7 @@ HG_PRIVATE void hg_deadline_remove(
     if (timer->index == 0)
         return;
     at = timer->index - 1;
-    assert(at < deadline->count && deadline->heap[at] == timer);
+    HG_ASSERT(at < deadline->count && deadline->heap[at] == timer);
     timer->index = 0;
     last = deadline->heap[--deadline->count];
     if (last == timer)

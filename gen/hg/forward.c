@@ -46,7 +46,7 @@ static HG_HOT hg_return_t hg_forward_enter(struct hg_handle *handle)
     struct hg_class *hg_class = handle->context->hg_class;
     hg_return_t ret;
 
-    assert(!handle->target && handle->weight == 0);
+    HG_ASSERT(!handle->target && handle->weight == 0);
     if (hg_class->in_flight >= hg_class->options.max_in_flight ||
         !hg_limit_fits(
             hg_class->limits, handle->addr, HG_LIMIT_IN_FLIGHT, HG_LIMIT_CALL))
@@ -70,7 +70,7 @@ static inline void hg_forward_leave(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     struct hg_class *hg_class = context->hg_class;
 
-    assert(handle->in_flight && hg_class->in_flight > 0);
+    HG_ASSERT(handle->in_flight && hg_class->in_flight > 0);
     handle->in_flight = false;
     hg_class->in_flight--;
     hg_limit_give(
@@ -171,7 +171,7 @@ HG_PRIVATE hg_return_t hg_forward_claim(
 
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle)
 {
-    assert(handle->state == HG_HANDLE_CLAIMED);
+    HG_ASSERT(handle->state == HG_HANDLE_CLAIMED);
     return hg_forward_refuse(handle->context, hg_forward_enter(handle));
 }
 
@@ -221,7 +221,7 @@ static void hg_forward_run(struct na_completion *done)
     struct hg_context *context = handle->context;
     bool watched = hg_watch_is_on(context->hg_class);
 
-    assert(handle->state == HG_HANDLE_ENDED);
+    HG_ASSERT(handle->state == HG_HANDLE_ENDED);
     if (HG_UNLIKELY(handle->large || watched)) {
         hg_leave(context->lock);
         hg_overflow_end(handle, &handle->in_large);
@@ -385,7 +385,7 @@ static hg_return_t hg_forward_begin(struct hg_handle *handle, size_t size)
 {
     hg_return_t ret;
 
-    assert(handle->in_flight && handle->timer.index == 0);
+    HG_ASSERT(handle->in_flight && handle->timer.index == 0);
     ret = HG_LIKELY(handle->deadline == 0 && size <= HG_LIMIT_SMALL)
         ? HG_SUCCESS
         : hg_forward_admit(handle, size);
@@ -443,7 +443,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
         &header, buf->data, HG_HEADER_MIN + handle->in_args.size};
     hg_return_t ret;
 
-    assert(!handle->target && hg_is_inside(handle->context->lock));
+    HG_ASSERT(!handle->target && hg_is_inside(handle->context->lock));
     ret = na_addr_state(handle->addr);
     if (ret != HG_SUCCESS) {
         HG_LOG_EXPLAIN(HG_LOG_LEVEL_WARNING, "rpc",
@@ -485,7 +485,7 @@ static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
 
-    assert(handle->state == HG_HANDLE_ENDED);
+    HG_ASSERT(handle->state == HG_HANDLE_ENDED);
     if (hg_handle_withdraw(handle) || na_addr_is_dead(handle->addr))
         return;
     hg_handle_begin_header(handle, HG_HEADER_CANCEL, &header);
@@ -594,7 +594,7 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
 
     ret = hg_handle_result(ret);
     hg_enter(context->lock);
-    assert(handle->state == HG_HANDLE_FETCHING);
+    HG_ASSERT(handle->state == HG_HANDLE_FETCHING);
     handle->state = HG_HANDLE_ENDED;
     hg_deadline_remove(&context->deadline, &handle->timer);
     if (handle->canceled) {
@@ -655,7 +655,7 @@ static struct hg_handle *hg_forward_match(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    assert(hg_is_inside(context->lock));
+    HG_ASSERT(hg_is_inside(context->lock));
     handle = (struct hg_handle *) hg_slots_get(
         &context->sequences, header->sequence);
     if (handle != NULL &&
@@ -711,7 +711,7 @@ static HG_NOINLINE void hg_forward_log_code(
     const char *peer = hg_handle_peer(handle);
     hg_return_t code = header->code;
 
-    assert(code != HG_SUCCESS);
+    HG_ASSERT(code != HG_SUCCESS);
     if (hg_handle_result(code) != code)
         hg_log_warning("rpc",
             "%s answered \"%s\" with %d, which is not a valid result", peer,
@@ -810,7 +810,7 @@ HG_PRIVATE void hg_forward_explain_failure(
     const char *text = handle->text != NULL ? handle->text : "";
     const char *reason = hg_forward_reason(ret);
 
-    assert(!handle->target && ret != HG_SUCCESS);
+    HG_ASSERT(!handle->target && ret != HG_SUCCESS);
     if (atomic_load(&handle->misread) == ret && text[0] != '\0')
         hg_log_keep_text("%s", text); /* the text names function and peer */
     else if (reason != NULL && strcmp(reason, text) == 0)

@@ -89,7 +89,7 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_handle_get(struct hg_context *context)
         context->live--;
         return NULL;
     }
-    assert(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
+    HG_ASSERT(handle->state == HG_HANDLE_IDLE && handle->addr == NULL);
     atomic_store_explicit(&handle->refs, 1, memory_order_relaxed);
     return handle;
 }
@@ -99,7 +99,7 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle)
     uint64_t before =
         atomic_fetch_add_explicit(&handle->refs, 1, memory_order_relaxed);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
@@ -126,7 +126,8 @@ static HG_HOT bool hg_handle_may_keep_buffers(const struct hg_handle *handle)
 /* Forget arguments outside of messages. */
 static void hg_handle_clear_large(struct hg_overflow *large)
 {
-    assert(large->mem == NULL && large->remote == NULL && large->counted == 0);
+    HG_ASSERT(
+        large->mem == NULL && large->remote == NULL && large->counted == 0);
     hg_mem_free(large->data);
     memset(large, 0, sizeof(*large));
 }
@@ -153,8 +154,9 @@ static void hg_handle_leave_index(struct hg_handle *handle)
  * data to free, and the lock is held. */
 static HG_HOT void hg_handle_clear(struct hg_handle *handle)
 {
-    assert(handle->timer.index == 0);
-    assert(!handle->large && handle->call.data == NULL && handle->sends == 0);
+    HG_ASSERT(handle->timer.index == 0);
+    HG_ASSERT(
+        !handle->large && handle->call.data == NULL && handle->sends == 0);
     if (HG_UNLIKELY(handle->call.used))
         memset(&handle->call, 0, sizeof(handle->call));
     if (HG_UNLIKELY(handle->cancel.used))
@@ -173,7 +175,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     struct hg_context *context = handle->context;
     size_t bytes;
 
-    assert(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
+    HG_ASSERT(!handle->in_flight && handle->request.state == HG_REQUEST_NONE);
     hg_list_remove(&handle->link);
     if (atomic_load_explicit(&handle->state, memory_order_relaxed) ==
         HG_HANDLE_ANSWERED) /* an outgoing call has ended */
@@ -181,7 +183,7 @@ static HG_HOT struct hg_handle *hg_handle_put(struct hg_handle *handle)
     else if (handle->number != 0)
         handle->number = hg_slots_renew(&context->sequences, handle->number);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
-    assert(context->live > 0);
+    HG_ASSERT(context->live > 0);
     context->live--;
     if (HG_UNLIKELY(context->pool_count >= HG_HANDLE_POOL_MAX)) {
         if (handle->number != 0)
@@ -208,7 +210,7 @@ static HG_HOT bool hg_handle_is_last(struct hg_handle *handle)
         return true;
     }
     before = atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel);
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     return before % HG_HANDLE_DECODED == 1;
 }
 
@@ -301,7 +303,7 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     while (handle != NULL) {
         struct hg_handle *next = handle->returned;
 
-        assert(atomic_load(&handle->refs) % HG_HANDLE_DECODED == 0);
+        HG_ASSERT(atomic_load(&handle->refs) % HG_HANDLE_DECODED == 0);
 
         hg_handle_take_in(handle);
         handle = next;
@@ -410,13 +412,13 @@ HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded)
         HG_HANDLE_GIVEN + (decoded ? HG_HANDLE_DECODED : 0),
         memory_order_relaxed);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
 HG_PRIVATE void hg_handle_hand_over(struct hg_handle *handle, bool keep)
 {
-    assert(atomic_load(&handle->refs) == 1);
+    HG_ASSERT(atomic_load(&handle->refs) == 1);
     atomic_store_explicit(
         &handle->refs, HG_HANDLE_GIVEN + (keep ? 1 : 0), memory_order_relaxed);
 }
@@ -469,7 +471,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 {
     static const struct hg_args none = {NULL, 0, false};
 
-    assert(handle->state == HG_HANDLE_CLAIMED && !handle->target);
+    HG_ASSERT(handle->state == HG_HANDLE_CLAIMED && !handle->target);
     if (handle->large) {
         hg_handle_clear_large(&handle->in_large);
         hg_handle_clear_large(&handle->out_large);
@@ -488,7 +490,7 @@ HG_PRIVATE void hg_handle_renew(struct hg_handle *handle)
 HG_PRIVATE void hg_handle_set_addr(
     struct hg_handle *handle, struct na_addr *addr)
 {
-    assert(handle->addr == NULL);
+    HG_ASSERT(handle->addr == NULL);
     if (!addr->self)
         na_addr_use(addr);
     handle->addr = addr;
@@ -532,7 +534,7 @@ static bool hg_handle_has_input(
     enum hg_handle_state state = atomic_load(&handle->state);
     uintptr_t first;
 
-    assert(hg_is_inside(handle->context->lock));
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (state != HG_HANDLE_ARRIVED && state != HG_HANDLE_ANSWERED)
         return false;
     first = (uintptr_t) handle->in_args.data;
@@ -674,7 +676,7 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
     uint32_t sends = atomic_fetch_sub(&handle->sends, 1);
 
-    assert(before > 0 && sends > 0);
+    HG_ASSERT(before > 0 && sends > 0);
     (void) before;
     (void) sends;
     hg_handle_unref(handle);
@@ -869,7 +871,7 @@ HG_PRIVATE HG_HOT void hg_handle_seal(
 {
     struct hg_header *header = message->header;
 
-    assert(message->size == HG_HEADER_MIN + header->payload_size);
+    HG_ASSERT(message->size == HG_HEADER_MIN + header->payload_size);
     if (hg_handle_is_local(handle)) {
         header->payload = message->data + HG_HEADER_MIN;
         return;
@@ -924,7 +926,7 @@ static hg_return_t hg_handle_send_away(
     uint64_t sequence = handle->sequence;
     hg_return_t ret;
 
-    assert(message->header == NULL);
+    HG_ASSERT(message->header == NULL);
     handle->left = NULL; /* may be reused once the message was sent */
     ret = na_msg_try(context->na_context, &msg);
     if (HG_LIKELY(ret == HG_SUCCESS)) {
@@ -1008,7 +1010,7 @@ static hg_return_t hg_handle_begin_decode(const struct hg_handle *handle,
 /* Record in the handle that its arguments cannot be decoded. */
 static hg_return_t hg_handle_misread(struct hg_handle *handle, hg_return_t ret)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
     hg_handle_count(handle->context, HG_COUNT_REFUSED);
     atomic_store_explicit(&handle->misread, ret, memory_order_relaxed);
     return ret;
@@ -1081,7 +1083,7 @@ HG_PRIVATE hg_return_t hg_handle_open_area(
 
     if (size < area)
         size = area;
-    assert(handle->context->callbacks);
+    HG_ASSERT(handle->context->callbacks);
     ret = hg_buf_reserve(buf, HG_HEADER_MIN + size, HG_HEADER_MIN + size);
     if (ret == HG_SUCCESS && fresh)
         memset(buf->data + HG_HEADER_MIN, 0, area);

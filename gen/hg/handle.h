@@ -298,7 +298,7 @@ static inline void hg_handle_count_locked(
     _Atomic uint64_t *counter = &context->counts[count];
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
 
-    assert(count <= HG_COUNT_RESPONSES_SENT);
+    HG_ASSERT(count <= HG_COUNT_RESPONSES_SENT);
     atomic_store_explicit(
         counter, before + (uint64_t) change, memory_order_relaxed);
 }

@@ -82,7 +82,8 @@ static inline void hg_limit_add(struct hg_limit *limits,
 static inline void hg_limit_give(struct hg_limit *limits,
     const struct na_addr *addr, enum hg_limit_kind kind, uint64_t amount)
 {
-    assert(limits[kind].used >= amount && *hg_limit_of(addr, kind) >= amount);
+    HG_ASSERT(
+        limits[kind].used >= amount && *hg_limit_of(addr, kind) >= amount);
     limits[kind].used -= amount;
     *hg_limit_of(addr, kind) -= amount;
 }

@@ -21,7 +21,7 @@
 hg_return_t hg_seed_refuse(
     hg_return_t ret, const char *function, const char *what)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
     (void) hg_log_misuse("rpc", function, what);
     return ret;
 }
@@ -62,7 +62,7 @@ na_return_t hg_seed_serialize(na_class_t *na_class, void *buf,
             size + HG_SEED_LENGTH, buf_len);
         return NA_MSGSIZE;
     }
-    assert(size <= UINT32_MAX);
+    HG_ASSERT(size <= UINT32_MAX);
     hg_wire_store32(bytes, (uint32_t) size);
     return NA_Mem_handle_serialize(
         na_class, bytes + HG_SEED_LENGTH, size, mem_handle);

@@ -257,7 +257,7 @@ static void hg_overflow_finish(
 {
     void (*fetched)(struct hg_handle *, hg_return_t) = large->fetched;
 
-    assert(large->op_id == NA_OP_ID_NULL);
+    HG_ASSERT(large->op_id == NA_OP_ID_NULL);
     hg_overflow_free_mem(&large->mem); /* described the local buffer */
     hg_overflow_free_mem(&large->remote);
     if (ret != HG_SUCCESS)
@@ -282,7 +282,7 @@ static hg_return_t hg_overflow_next(
     struct hg_context *context = handle->context;
     hg_return_t ret = HG_SUCCESS;
 
-    assert(large->op_id == NA_OP_ID_NULL);
+    HG_ASSERT(large->op_id == NA_OP_ID_NULL);
     if (handle->canceled || context->closing)
         return HG_CANCELED;
     if (handle->target)

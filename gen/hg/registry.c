@@ -108,7 +108,7 @@ static bool hg_registry_is_same_text(const char *one, const char *two)
 
 HG_PRIVATE const char *hg_registry_types(const struct hg_rpc *rpc)
 {
-    assert(rpc->fingerprint == 0 || rpc->name != NULL);
+    HG_ASSERT(rpc->fingerprint == 0 || rpc->name != NULL);
     return rpc->fingerprint != 0 ? rpc->name + strlen(rpc->name) + 1 : NULL;
 }
 
@@ -134,7 +134,7 @@ static const struct hg_registry_version *hg_registry_version(
     size_t types_size = types != NULL ? strlen(types) + 1 : 0;
     struct hg_registry_version *version = entry->versions;
 
-    assert(types == NULL ? rpc->fingerprint == 0 : name != NULL);
+    HG_ASSERT(types == NULL ? rpc->fingerprint == 0 : name != NULL);
     while (version != NULL && !hg_registry_is_same(version, rpc, name, types))
         version = version->next;
     if (version != NULL)

@@ -188,7 +188,7 @@ static void hg_request_decode(struct hg_handle *handle)
 {
     struct hg_request_part *request = &handle->request;
 
-    assert(hg_request_state(handle) == HG_REQUEST_WAITED);
+    HG_ASSERT(hg_request_state(handle) == HG_REQUEST_WAITED);
     if (handle->ret == HG_SUCCESS && request->out_struct != NULL) {
         handle->ret = hg_handle_decode(handle, request->out_struct, NULL);
         if (handle->ret != HG_SUCCESS)
@@ -364,7 +364,7 @@ static HG_HOT void hg_request_end(struct hg_handle *handle)
         ? handle->rpc->out_proc
         : NULL;
 
-    assert(hg_request_state(handle) == HG_REQUEST_OVER);
+    HG_ASSERT(hg_request_state(handle) == HG_REQUEST_OVER);
     if (proc != NULL)
         (void) hg_handle_release(proc, handle->request.out_struct);
     hg_request_set(handle, HG_REQUEST_NONE);

@@ -22,7 +22,7 @@
  * executed. */
 static HG_HOT bool hg_serve_enter(struct hg_handle *handle)
 {
-    assert(handle->state == HG_HANDLE_QUEUED);
+    HG_ASSERT(handle->state == HG_HANDLE_QUEUED);
     atomic_store_explicit(
         &handle->state, HG_HANDLE_ARRIVED, memory_order_release);
     return !atomic_load(&handle->context->closing);
@@ -71,7 +71,7 @@ static bool hg_serve_send_text(
     size_t size = HG_HEADER_MIN + text_size;
     struct hg_handle_message message;
 
-    assert(handle->out_large.mem == NULL); /* nobody reads that buffer */
+    HG_ASSERT(handle->out_large.mem == NULL); /* nobody reads that buffer */
     if (text_size == 0 || size > limit ||
         hg_buf_reserve(&handle->out, size, size) != HG_SUCCESS)
         return false;
@@ -175,7 +175,7 @@ static void hg_serve_pass_over(struct hg_handle *handle)
     bool expired = handle->deadline != 0 && !hg_serve_is_unwanted(handle) &&
         hg_clock_now() >= handle->deadline;
 
-    assert(handle->state == HG_HANDLE_QUEUED);
+    HG_ASSERT(handle->state == HG_HANDLE_QUEUED);
     hg_handle_count(
         handle->context, expired ? HG_COUNT_EXPIRED : HG_COUNT_CANCELED);
     atomic_store(&handle->state, HG_HANDLE_DROPPED);
@@ -273,7 +273,7 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 
 HG_PRIVATE HG_HOT void hg_serve_call(struct hg_handle *handle)
 {
-    assert(hg_monitor_entered == 0);
+    HG_ASSERT(hg_monitor_entered == 0);
     if (HG_UNLIKELY(hg_handle_is_over(handle))) {
         hg_serve_pass_over(handle);
         return;
@@ -331,7 +331,7 @@ static void hg_serve_run_refusal(struct na_completion *done)
 
 static void hg_serve_push_refusal(struct hg_handle *handle, hg_return_t ret)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
     handle->ret = ret;
     handle->refused = true;
     hg_handle_push(handle, NA_LANE_INTERNAL, hg_serve_run_refusal);
@@ -397,7 +397,7 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
-    assert(handle->state == HG_HANDLE_FETCHING);
+    HG_ASSERT(handle->state == HG_HANDLE_FETCHING);
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (handle->one_way && ret == HG_SUCCESS)
         hg_serve_send_code(handle, HG_SUCCESS, NULL);
@@ -494,7 +494,7 @@ static hg_return_t hg_serve_new(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    assert(hg_is_inside(context->lock));
+    HG_ASSERT(hg_is_inside(context->lock));
     handle = hg_handle_get(context);
     if (handle == NULL) { /* logged; a caller in this process gets HG_NOMEM */
         na_addr_abandon(source);
@@ -679,7 +679,7 @@ HG_PRIVATE hg_return_t hg_serve_respond_notify(struct hg_handle *handle,
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     /* The callback was not run. */
-    assert(callback == NULL || handle->left == left);
+    HG_ASSERT(callback == NULL || handle->left == left);
     handle->left = NULL;
     hg_cancel_reopen(handle);
     if (callback != NULL)

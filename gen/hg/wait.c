@@ -108,7 +108,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_for(struct hg_context *context,
         return HG_SUCCESS;
     if (HG_UNLIKELY(hg_context_is_driver()))
         return hg_wait_refuse();
-    assert(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
+    HG_ASSERT(hg_is_inside(context->lock) && (lanes & ~NA_LANES_ALL) == 0);
     context->waits++;
     for (;;) {
         bool first = end->timeout != 0;
@@ -140,7 +140,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_wait_for(struct hg_context *context,
             break;
         }
     }
-    assert(context->waits > 0);
+    HG_ASSERT(context->waits > 0);
     context->waits--;
     return ret;
 }

@@ -13,7 +13,7 @@ static _Thread_local struct hg_handle *hg_watch_current;
 
 HG_PRIVATE void hg_watch_trace(struct hg_handle *handle)
 {
-    assert(!handle->target && handle->number != 0);
+    HG_ASSERT(!handle->target && handle->number != 0);
     handle->trace_id = handle->trace_set;
     if (handle->trace_id == 0 && hg_watch_current != NULL)
         handle->trace_id = hg_watch_current->trace_id;
@@ -99,14 +99,14 @@ HG_PRIVATE void hg_watch_complete(struct hg_handle *handle)
 {
     uint64_t ns = hg_watch_since(handle->watch.began, hg_clock_now());
 
-    assert(!handle->target);
+    HG_ASSERT(!handle->target);
     hg_watch_count(handle, ns);
     (void) hg_watch_run_hook(handle, HG_HOOK_COMPLETE, handle->ret, ns);
 }
 
 HG_PRIVATE hg_return_t hg_watch_handle(struct hg_handle *handle)
 {
-    assert(handle->target);
+    HG_ASSERT(handle->target);
     handle->watch.executed = hg_clock_now();
     return hg_watch_run_hook(handle, HG_HOOK_HANDLE, HG_SUCCESS, 0);
 }
@@ -145,7 +145,7 @@ static uint64_t hg_watch_bucket_end(
 {
     uint64_t end = ((uint64_t) 2 << bucket) - 1;
 
-    assert(bucket < HG_HISTOGRAM_BUCKETS);
+    HG_ASSERT(bucket < HG_HISTOGRAM_BUCKETS);
     return bucket == HG_HISTOGRAM_BUCKETS - 1 || end > histogram->max_ns
         ? histogram->max_ns
         : end;

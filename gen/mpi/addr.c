@@ -77,9 +77,9 @@ static void na_mpi_addr_release(struct na_addr *base)
 {
     struct na_mpi_addr *addr = na_mpi_addr_of(base);
 
-    assert(na_plug_list_empty(&addr->link));
-    assert(na_plug_list_empty(&addr->receiving));
-    assert(na_plug_list_empty(&addr->timed));
+    HG_ASSERT(na_plug_list_empty(&addr->link));
+    HG_ASSERT(na_plug_list_empty(&addr->receiving));
+    HG_ASSERT(na_plug_list_empty(&addr->timed));
     na_mpi_lock();
     na_plug_list_remove(&addr->bucket);
     na_mpi_channel_leave(na_mpi_of(base->na_class), addr);
@@ -105,7 +105,7 @@ static na_bool_t na_mpi_addr_cmp(
 /* The class gets a reference, unless it has one; the lock is held. */
 static void na_mpi_adopt(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
-    assert(!addr->base.self);
+    HG_ASSERT(!addr->base.self);
     if (!na_plug_list_empty(&addr->link))
         return;
     self->base.core->addr_ref(&addr->base);
@@ -124,13 +124,13 @@ static void na_mpi_set_deadline(
 static void na_mpi_dial(
     struct na_mpi_class *self, struct na_mpi_addr *addr, enum na_mpi_lane lane)
 {
-    assert(addr->state == NA_MPI_IDLE);
+    HG_ASSERT(addr->state == NA_MPI_IDLE);
     na_mpi_adopt(self, addr);
     addr->state = NA_MPI_DIALLING;
     addr->bye_sent = false;
     atomic_store(&addr->incarnation, 0);
     na_mpi_set_deadline(self, addr, self->base.info->lookup_ms);
-    assert(addr->connect == NULL);
+    HG_ASSERT(addr->connect == NULL);
     addr->error = MPI_SUCCESS;
     addr->why = NULL;
     if (addr->channel != NULL)
@@ -213,7 +213,7 @@ static void na_mpi_flush(
 static void na_mpi_connected(struct na_mpi_class *self,
     struct na_mpi_addr *addr, uint64_t incarnation, struct na_mpi_end *end)
 {
-    assert(addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING);
+    HG_ASSERT(addr->state == NA_MPI_IDLE || addr->state == NA_MPI_DIALLING);
     na_mpi_adopt(self, addr);
     na_plug_list_remove(&addr->timed);
     atomic_store(&addr->incarnation, incarnation);

@@ -158,7 +158,7 @@ static bool na_mpi_deliver(struct na_mpi_class *self, struct na_mpi_addr *addr,
     if (self->closing)
         return true;
     if (header->kind == NA_MPI_FRAME) {
-        assert(header->tag <= head_size);
+        HG_ASSERT(header->tag <= head_size);
         core->frame_arrived(&self->base, &addr->base, head, header->tag,
             body != NULL ? body : head + header->tag,
             body != NULL ? header->size : head_size - header->tag);

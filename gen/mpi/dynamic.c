@@ -533,7 +533,7 @@ static void *na_mpi_connect_run(void *arg)
     int error = na_mpi_connect_make(connect, &comm);
 
     na_mpi_lock();
-    assert(!connect->done);
+    HG_ASSERT(!connect->done);
     connect->error = error;
     connect->comm = comm;
     connect->done = true;
@@ -558,7 +558,7 @@ HG_PRIVATE void na_mpi_connect_start(
     struct na_mpi_connect *connect =
         (struct na_mpi_connect *) core->alloc(sizeof(*connect));
 
-    assert(addr->port != NULL && addr->connect == NULL);
+    HG_ASSERT(addr->port != NULL && addr->connect == NULL);
     addr->error = MPI_ERR_NO_MEM;
     addr->deadline = 0;
     if (connect == NULL)
@@ -588,7 +588,7 @@ HG_PRIVATE void na_mpi_connect_drop(struct na_mpi_addr *addr)
 
     if (connect == NULL)
         return;
-    assert(connect->addr == addr && connect->self != NULL);
+    HG_ASSERT(connect->addr == addr && connect->self != NULL);
     na_plug_list_remove(&connect->link);
     addr->connect = NULL;
     connect->self = NULL;
@@ -632,8 +632,8 @@ HG_PRIVATE void na_mpi_channel_leave(
 {
     if (addr->channel == NULL || addr->channel == &self->channel)
         return;
-    assert(self->dynamic);
-    assert(addr->channel->peer == addr || addr->channel->peer == NULL);
+    HG_ASSERT(self->dynamic);
+    HG_ASSERT(addr->channel->peer == addr || addr->channel->peer == NULL);
     if (!addr->channel->left && !addr->broken && !addr->channel->over)
         (void) na_mpi_control(self, addr, NA_MPI_GONE);
     addr->channel->over = true;
@@ -735,7 +735,7 @@ static unsigned na_mpi_take_connected(struct na_mpi_class *self)
         next = link->next;
         if (!connect->done)
             continue;
-        assert(addr->connect == connect && addr->state == NA_MPI_DIALLING);
+        HG_ASSERT(addr->connect == connect && addr->state == NA_MPI_DIALLING);
         if (connect->error == MPI_SUCCESS)
             addr->channel = na_mpi_channel_new(self, connect->comm);
         if (addr->channel != NULL) {

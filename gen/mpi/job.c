@@ -28,7 +28,7 @@ static void na_mpi_lock(void)
 {
     int rc = pthread_mutex_lock(&na_mpi_job.lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -36,7 +36,7 @@ static void na_mpi_unlock(void)
 {
     int rc = pthread_mutex_unlock(&na_mpi_job.lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 

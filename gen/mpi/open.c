@@ -66,7 +66,7 @@ static na_return_t na_mpi_number(struct na_mpi_class *self, const char *host)
             self->base.protocol, host);
         return NA_ADDRINUSE;
     }
-    assert(number < NA_MPI_CLASSES);
+    HG_ASSERT(number < NA_MPI_CLASSES);
     self->number = number;
     return NA_SUCCESS;
 }
@@ -188,7 +188,7 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
     struct na_link *link;
     struct na_mpi_end end;
 
-    assert(self->channel.bytes != NULL && !self->closing);
+    HG_ASSERT(self->channel.bytes != NULL && !self->closing);
     self->closing = true;
     na_mpi_linger(self, linger_ms);
     na_mpi_end_init(&end);

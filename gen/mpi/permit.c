@@ -62,7 +62,7 @@ static void na_mpi_errhandler_change(bool begin)
     unsigned i;
 
     (void) pthread_mutex_lock(&na_mpi_errhandler.lock);
-    assert(begin || na_mpi_errhandler.depth > 0);
+    HG_ASSERT(begin || na_mpi_errhandler.depth > 0);
     if (begin ? na_mpi_errhandler.depth++ == 0
               : --na_mpi_errhandler.depth == 0) {
         for (i = 0; i < 2; i++) {
@@ -187,7 +187,7 @@ static const char *na_mpi_permit_take(
     char value[MPI_MAX_PORT_NAME + 1];
     unsigned long number;
 
-    assert(port[0] != '\0');
+    HG_ASSERT(port[0] != '\0');
     name[0] = '\0';
     if (!na_mpi_record_get(port, value) ||
         na_mpi_digits(value, UINT32_MAX, &number) == NULL)

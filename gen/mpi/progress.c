@@ -112,7 +112,7 @@ static unsigned na_mpi_poll_inboxes(struct na_mpi_class *self)
             NA_MPI_OF(link, struct na_mpi_addr, receiving);
         unsigned lane;
 
-        assert(na_mpi_is_connected(addr));
+        HG_ASSERT(na_mpi_is_connected(addr));
         self->base.core->addr_ref(&addr->base);
         for (lane = 0; lane < NA_MPI_LANES; lane++)
             n += na_mpi_poll_inbox(self, addr, (enum na_mpi_lane) lane);

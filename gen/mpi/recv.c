@@ -14,7 +14,7 @@ static na_return_t na_mpi_slot_post(struct na_mpi_class *self,
 {
     int error;
 
-    assert(slot->request == MPI_REQUEST_NULL);
+    HG_ASSERT(slot->request == MPI_REQUEST_NULL);
     error = MPI_Irecv(slot->bytes, (int) NA_MPI_PACKET, MPI_BYTE,
         MPI_ANY_SOURCE, channel->tag, channel->comm, &slot->request);
 
@@ -36,7 +36,7 @@ static na_return_t na_mpi_channel_open(struct na_mpi_class *self,
     channel->next = 0;
     channel->batch = 1;
     channel->used = NULL;
-    assert(channel->count > 0 && channel->count <= NA_MPI_SLOTS);
+    HG_ASSERT(channel->count > 0 && channel->count <= NA_MPI_SLOTS);
     channel->bytes = (unsigned char *) self->base.core->alloc(
         (size_t) channel->count * NA_MPI_PACKET);
     if (channel->bytes == NULL) {
@@ -272,7 +272,7 @@ static void na_mpi_unplace(struct na_mpi_class *self, struct na_mpi_in *in)
 /* Free a packet that MPI does not use. The lock is held. */
 static void na_mpi_in_free(struct na_mpi_class *self, struct na_mpi_in *in)
 {
-    assert(in->request == MPI_REQUEST_NULL);
+    HG_ASSERT(in->request == MPI_REQUEST_NULL);
     if (in->tag != 0)
         na_mpi_job.used[in->tag - NA_MPI_BODY_TAG] = false;
     na_mpi_unplace(self, in);
@@ -379,11 +379,11 @@ static struct na_mpi_in *na_mpi_inbox_take(
             error == MPI_SUCCESS && (uint32_t) size == in->header.size;
     }
     if (in->header.size > 0) {
-        assert(inbox->pulled > 0);
+        HG_ASSERT(inbox->pulled > 0);
         inbox->pulled--;
     }
     na_plug_list_remove(&in->link);
-    assert(inbox->bytes >= sizeof(*in) + in->head_size);
+    HG_ASSERT(inbox->bytes >= sizeof(*in) + in->head_size);
     inbox->bytes -= sizeof(*in) + in->head_size;
     if (in->header.size == 0 || in->arrived)
         return in;

@@ -62,8 +62,8 @@ static na_return_t na_mpi_packet_send(struct na_mpi_class *self,
     int done = 0;
     int error;
 
-    assert(size <= NA_MPI_PAYLOAD && out->packet != NULL);
-    assert(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
+    HG_ASSERT(size <= NA_MPI_PAYLOAD && out->packet != NULL);
+    HG_ASSERT(addr->channel != NULL && addr->number < NA_MPI_CLASSES);
     header->version = NA_MPI_VERSION;
     header->number = (uint16_t) self->number;
     header->to = atomic_load_explicit(&addr->incarnation, memory_order_relaxed);
@@ -175,9 +175,9 @@ static na_return_t na_mpi_offer(struct na_mpi_class *self,
         header->kind == NA_MPI_FRAME ? NA_MPI_FRAMES : NA_MPI_MESSAGES;
     na_return_t ret;
 
-    assert(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
+    HG_ASSERT(header->kind == NA_MPI_MESSAGE || header->kind == NA_MPI_FRAME);
     if (body != NULL) {
-        assert(body->packet == NULL && body->size > 0);
+        HG_ASSERT(body->packet == NULL && body->size > 0);
         header->size = (uint32_t) body->size;
         header->id = body->id = ++addr->last_id;
     }
@@ -193,7 +193,7 @@ static void na_mpi_send_bye(struct na_mpi_class *self, struct na_mpi_addr *addr)
 {
     if (addr->bye_sent || !na_plug_list_empty(&addr->offers[NA_MPI_MESSAGES]))
         return;
-    assert(self->closing || addr->state == NA_MPI_CLOSING);
+    HG_ASSERT(self->closing || addr->state == NA_MPI_CLOSING);
     addr->bye_sent = true;
     (void) na_mpi_control(self, addr, self->closing ? NA_MPI_GONE : NA_MPI_BYE);
 }
@@ -257,7 +257,7 @@ static unsigned na_mpi_reap(struct na_mpi_class *self, struct na_link *bodies)
         if (link == NULL)
             break;
         out = NA_MPI_OF(link, struct na_mpi_out, link);
-        assert(out->request != MPI_REQUEST_NULL);
+        HG_ASSERT(out->request != MPI_REQUEST_NULL);
         error = MPI_Test(&out->request, &done, MPI_STATUS_IGNORE);
         if (error == MPI_SUCCESS && !done) {
             na_plug_list_push(&self->sending, link);
@@ -346,7 +346,7 @@ static na_return_t na_mpi_transmit(struct na_mpi_class *self,
                 msg->segments[i].address, size);
         used += size;
     }
-    assert(used == (body == NULL ? msg->size : 0));
+    HG_ASSERT(used == (body == NULL ? msg->size : 0));
     addr->packed += weight;
     if (body != NULL) {
         body->weight = addr->packed;
@@ -388,7 +388,7 @@ static na_return_t na_mpi_msg_send(
     if (addr->state != NA_MPI_READY) {
         ret = na_mpi_unready(self, addr, NA_MPI_MESSAGES);
     } else if (na_mpi_may_send(addr)) {
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         ret = na_mpi_transmit(self, addr, msg);
     }
     if (ret == NA_AGAIN && op != NULL) {
@@ -417,7 +417,7 @@ static na_return_t na_mpi_frame_send(struct na_addr *base, const void *head,
     struct na_mpi_header header;
     na_return_t ret;
 
-    assert(head_size <= NA_MPI_PAYLOAD && size <= NA_MPI_MSG_MAX);
+    HG_ASSERT(head_size <= NA_MPI_PAYLOAD && size <= NA_MPI_MSG_MAX);
     if (!copied) {
         body = na_mpi_body(self, data, size, NULL, release, arg);
         if (body == NULL)

@@ -125,7 +125,7 @@ HG_PRIVATE void na_addr_ref(struct na_addr *addr)
     uint32_t before = atomic_fetch_add_explicit(
         &na_addr_core_of(addr)->refs, 1, memory_order_relaxed);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 
@@ -147,7 +147,8 @@ static void na_addr_destroy(struct na_addr *addr)
     struct na_class_core *core = na_class_core_of(addr->na_class);
     struct na_addr_core *addr_core = na_addr_core_of(addr);
 
-    assert(addr_core->queued_bytes == 0); /* each message holds a reference */
+    HG_ASSERT(
+        addr_core->queued_bytes == 0); /* each message holds a reference */
     hg_lock(&core->list_lock);
     hg_list_remove(&addr_core->link);
     hg_unlock(&core->list_lock);
@@ -162,7 +163,7 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr)
     uint32_t before = atomic_fetch_sub_explicit(
         &na_addr_core_of(addr)->refs, 1, memory_order_acq_rel);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     if (before == 1)
         na_addr_destroy(addr);
 }
@@ -194,7 +195,7 @@ HG_PRIVATE bool na_addr_mark_dead(struct na_addr *addr, na_return_t ret)
 {
     int alive = NA_SUCCESS;
 
-    assert(ret != NA_SUCCESS);
+    HG_ASSERT(ret != NA_SUCCESS);
     return atomic_compare_exchange_strong(
         &na_addr_core_of(addr)->dead, &alive, ret);
 }

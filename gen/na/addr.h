@@ -39,15 +39,15 @@ HG_PRIVATE void na_addr_unref(struct na_addr *addr);
  * each connected peer. */
 static inline void na_addr_use(struct na_addr *addr)
 {
-    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (na_addr_core_of(addr)->uses++ == 0)
         na_addr_ref(addr);
 }
 
 static inline void na_addr_unuse(struct na_addr *addr)
 {
-    assert(hg_is_inside(na_class_core_of(addr->na_class)->lock));
-    assert(na_addr_core_of(addr)->uses > 0);
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    HG_ASSERT(na_addr_core_of(addr)->uses > 0);
     if (--na_addr_core_of(addr)->uses == 0)
         na_addr_unref(addr);
 }

@@ -459,7 +459,7 @@ static struct na_class_core *na_class_open(const char *info_string,
         memcpy(core->prefix, "na+", sizeof(core->prefix));
     ret = core->ops.open(&core->pub, uri.rest);
     if (ret == NA_SUCCESS) {
-        assert(core->pub.self_addr != NULL && core->pub.max_tag != 0);
+        HG_ASSERT(core->pub.self_addr != NULL && core->pub.max_tag != 0);
         return core;
     }
     if (hg_log_begun(HG_LOG_LEVEL_ERROR) ==

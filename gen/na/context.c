@@ -48,7 +48,7 @@ static void na_context_remove(struct na_context_core *context)
     struct na_class_core *core = na_class_core_of(context->pub.na_class);
 
     hg_lock(&core->list_lock);
-    assert(core->contexts[context->pub.id] == context);
+    HG_ASSERT(core->contexts[context->pub.id] == context);
     core->contexts[context->pub.id] = NULL;
     hg_unlock(&core->list_lock);
 }

@@ -350,7 +350,7 @@ static inline struct na_context *na_context_for(
     struct na_context *context, const struct na_class *part)
 {
     while (HG_UNLIKELY(context->na_class != part)) {
-        assert(na_context_core_of(context)->next != NULL);
+        HG_ASSERT(na_context_core_of(context)->next != NULL);
         context = &na_context_core_of(context)->next->pub;
     }
     return context;

@@ -52,7 +52,7 @@ static na_return_t na_live_refuse_forked(
 
 static uintptr_t na_live_entry_of(enum na_live_kind kind, const void *object)
 {
-    assert(((uintptr_t) object & NA_LIVE_KIND) == 0);
+    HG_ASSERT(((uintptr_t) object & NA_LIVE_KIND) == 0);
     return (uintptr_t) object | (uintptr_t) kind;
 }
 
@@ -76,7 +76,7 @@ HG_PRIVATE na_return_t na_live_add(enum na_live_kind kind, const void *object)
 {
     _Atomic uintptr_t *at;
 
-    assert(object != NULL);
+    HG_ASSERT(object != NULL);
     (void) pthread_once(&na_live_once, na_live_begin);
     while ((at = na_live_find(object, NA_LIVE_FREE)) != NULL) {
         uintptr_t none = NA_LIVE_FREE;

@@ -53,7 +53,7 @@ static inline void na_live_release(struct na_class *na_class)
 {
     unsigned before = atomic_fetch_sub(&na_class_core_of(na_class)->layers, 1);
 
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
 }
 

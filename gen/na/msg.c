@@ -71,8 +71,8 @@ static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
     struct na_addr_core *source = na_addr_core_of(kept->in.source);
     uint64_t weight = na_msg_weight(kept->in.size);
 
-    assert(source->queued_bytes >= weight);
-    assert(inbox->queued_bytes >= source->queued_bytes);
+    HG_ASSERT(source->queued_bytes >= weight);
+    HG_ASSERT(inbox->queued_bytes >= source->queued_bytes);
     hg_list_remove(&kept->link);
     source->queued_bytes -= weight;
     inbox->queued_bytes -= weight;
@@ -144,7 +144,7 @@ HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core)
 {
     hg_enter(core->lock);
     (void) na_msg_drop_kept(&core->inbox, true);
-    assert(core->inbox.queued_bytes == 0);
+    HG_ASSERT(core->inbox.queued_bytes == 0);
     hg_leave(core->lock);
 }
 
@@ -172,7 +172,7 @@ static na_return_t na_msg_keep(
     uint64_t weight = na_msg_weight(in->size);
     struct na_msg_kept *kept;
 
-    assert(hg_is_inside(core->lock));
+    HG_ASSERT(hg_is_inside(core->lock));
     if (na_msg_is_full(core, in, weight) && inbox->has_dead)
         na_msg_drop_orphans(core);
     if (na_msg_is_full(core, in, weight))
@@ -229,7 +229,7 @@ static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
     const char *name = in->source->name != NULL ? in->source->name : "a peer";
     na_return_t ret = NA_SUCCESS;
 
-    assert(
+    HG_ASSERT(
         op->type == NA_CB_RECV_EXPECTED || op->type == NA_CB_RECV_UNEXPECTED);
     hg_list_remove(&op->link);
     if (in->size > op->buf_size) {
@@ -392,7 +392,7 @@ static inline na_return_t na_msg_deliver(struct na_class *na_class,
     struct na_class_core *core = part->head;
     na_return_t ret = NA_NOENTRY;
 
-    assert(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
+    HG_ASSERT(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
     hg_enter(core->lock);
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
@@ -420,7 +420,7 @@ HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     na_return_t ret =
         na_msg_deliver(na_class, source, plane, target, tag, data, size, true);
 
-    assert(ret == NA_SUCCESS);
+    HG_ASSERT(ret == NA_SUCCESS);
     return ret;
 }
 
@@ -430,7 +430,7 @@ HG_PRIVATE void na_msg_addr_ended(
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     unsigned i;
 
-    assert(ret != NA_SUCCESS);
+    HG_ASSERT(ret != NA_SUCCESS);
     hg_enter(core->lock);
     na_addr_core_of(addr)->connecting = false;
     if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
@@ -491,7 +491,7 @@ static void na_msg_hand_kept(struct na_class_core *core, unsigned number)
     struct na_link *link = head->next;
     na_return_t ret;
 
-    assert(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
+    HG_ASSERT(number < NA_CORE_CONTEXTS && core->sinks[number].take != NULL);
     while (link != head) {
         struct na_msg_kept *kept = na_msg_kept_of(link);
 
@@ -558,7 +558,7 @@ static HG_HOT na_return_t na_msg_give(
     struct na_class *part = msg->addr->na_class;
     na_return_t ret;
 
-    assert(hg_is_inside(na_class_core_of(part)->lock));
+    HG_ASSERT(hg_is_inside(na_class_core_of(part)->lock));
     ret = na_class_ops(part)->msg_send(na_context_for(context, part), msg, op);
     if (ret == NA_SUCCESS)
         na_counter_add(na_class_core_of(part)->sent, msg->size);
@@ -800,7 +800,7 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
     unsigned list = na_msg_list(
         op->addr != NULL ? NA_MSG_EXPECTED : NA_MSG_UNEXPECTED, op->msg.tag);
 
-    assert(hg_list_is_empty(&op->link));
+    HG_ASSERT(hg_list_is_empty(&op->link));
     if (op->addr != NULL)
         (void) na_msg_connect(core, op->addr);
     else
@@ -818,7 +818,7 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
 
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
 {
-    assert(hg_is_inside(na_context_core_of(op->context)->queue.lock));
+    HG_ASSERT(hg_is_inside(na_context_core_of(op->context)->queue.lock));
     if (hg_list_is_empty(&op->link))
         return NA_NOENTRY;
     hg_list_remove(&op->link);

@@ -84,7 +84,7 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
 {
     const struct na_sink *sink = &core->sinks[target];
 
-    assert(hg_is_inside(core->lock));
+    HG_ASSERT(hg_is_inside(core->lock));
     return sink->take != NULL ? sink->take(sink->arg, source, tag, data, size)
                               : NA_NOENTRY;
 }

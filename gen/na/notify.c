@@ -27,7 +27,7 @@ HG_PRIVATE void na_notify_steps(
 {
     const struct na_notify *notify = op->notify;
 
-    assert(op->pub.type == NA_CB_PUT_NOTIFY);
+    HG_ASSERT(op->pub.type == NA_CB_PUT_NOTIFY);
     *put_p = notify->put;
     *send_p = atomic_load(&notify->send);
 }
@@ -70,7 +70,7 @@ static void na_notify_step(struct na_notify *notify, na_return_t ret)
 {
     struct na_op_core *op = notify->op;
 
-    assert(hg_is_inside(op->home->queue.lock) && notify->steps > 0);
+    HG_ASSERT(hg_is_inside(op->home->queue.lock) && notify->steps > 0);
     if (notify->ret == NA_SUCCESS)
         notify->ret = ret;
     if (notify->ret == NA_SUCCESS && !notify->sent)

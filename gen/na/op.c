@@ -16,7 +16,7 @@ HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context)
     uint32_t pending = 0;
     uint32_t i;
 
-    assert(hg_is_inside(context->queue.lock));
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     for (i = 0; i < context->op_count; i++)
         pending += context->ops[i]->state == NA_OP_PENDING;
     return pending;
@@ -121,7 +121,7 @@ static void na_op_run(struct na_completion *done)
     struct hg_monitor *lock = op->home->queue.lock;
     struct na_cb_info info;
 
-    assert(op->state == NA_OP_DONE);
+    HG_ASSERT(op->state == NA_OP_DONE);
     if (op->pub.type == NA_CB_LOOKUP)
         na_op_end_lookup(op);
     na_op_fill_info(op, &info);
@@ -133,7 +133,7 @@ static void na_op_run(struct na_completion *done)
         (void) op->callback(&info);
     } else {
         hg_leave(lock);
-        assert(hg_monitor_entered == 0);
+        HG_ASSERT(hg_monitor_entered == 0);
         (void) op->callback(&info);
         hg_enter(lock);
     }
@@ -197,9 +197,9 @@ static void na_op_drop_mems(struct na_op *op)
     if (op->local == NULL)
         return;
     before = atomic_fetch_sub(&na_mem_core_of(op->local)->users, 1);
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     before = atomic_fetch_sub(&na_mem_core_of(op->remote)->users, 1);
-    assert(before > 0);
+    HG_ASSERT(before > 0);
     (void) before;
     op->local = NULL;
     op->remote = NULL;
@@ -210,7 +210,7 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     struct na_context_core *core = op->home;
 
     na_context_enter(core);
-    assert(op->state != NA_OP_FREE);
+    HG_ASSERT(op->state != NA_OP_FREE);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
         na_addr_unref(op->pub.addr);
@@ -220,7 +220,7 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->segments = NULL;
     hg_mem_free(op->name);
     op->name = NULL;
-    assert(hg_list_is_empty(&op->pub.link));
+    HG_ASSERT(hg_list_is_empty(&op->pub.link));
     op->state = NA_OP_FREE;
     /* Identifiers returned so far become invalid. */
     op->id += NA_OP_NUMBERS + 1;
@@ -256,7 +256,7 @@ HG_PRIVATE na_return_t na_op_set_msg(
 
 HG_PRIVATE void na_op_set_addr(struct na_op_core *op, struct na_addr *addr)
 {
-    assert(op->pub.addr == NULL);
+    HG_ASSERT(op->pub.addr == NULL);
     na_addr_ref(addr);
     op->pub.addr = addr;
 }
@@ -281,7 +281,7 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     struct na_context_core *context = core->home;
 
     na_context_enter(context);
-    assert(core->state == NA_OP_PENDING);
+    HG_ASSERT(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
     if (HG_UNLIKELY(ret != NA_SUCCESS) && op->type == NA_CB_LOOKUP)
@@ -305,7 +305,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
     uint32_t number = (uint32_t) (uintptr_t) op_id & NA_OP_NUMBERS;
     struct na_op_core *op;
 
-    assert(hg_is_inside(context->queue.lock));
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     if (number < 1 || number > context->op_count)
         return NULL;
     op = context->ops[number - 1];

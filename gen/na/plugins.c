@@ -469,7 +469,7 @@ static void na_plugins_add(void *arg, const char *device)
     struct na_protocol_info *entry;
     char *at;
 
-    assert(transport[0] != '\0' && list->protocol[0] != '\0');
+    HG_ASSERT(transport[0] != '\0' && list->protocol[0] != '\0');
     if (list->no_memory)
         return;
     entry = (struct na_protocol_info *) hg_mem_alloc(sizeof(*entry) + size);

@@ -347,7 +347,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     struct na_progress_goal goal = {lanes, core->pokes, done};
     na_return_t ret;
 
-    assert(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
+    HG_ASSERT(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
     if (HG_LIKELY(!core->progressing) ||
         na_progress_await_driver(core, &goal, deadline, &ret)) {
         core->progressing = true;
@@ -483,7 +483,7 @@ static void na_progress_set_timer(
         int rc =
             timerfd_settime(context->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
 
-        assert(rc == 0);
+        HG_ASSERT(rc == 0);
         (void) rc;
         context->timer_set = when;
     }
@@ -515,7 +515,7 @@ HG_PRIVATE bool na_progress_arm(struct na_context *context, uint64_t when)
     struct na_context_core *core = na_context_core_of(context);
     bool idle;
 
-    assert(hg_is_inside(core->queue.lock));
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     if (!core->poll_armed)
         hg_waker_arm(&core->queue.waker);
     core->poll_armed = true;

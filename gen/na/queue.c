@@ -18,14 +18,14 @@ HG_PRIVATE na_return_t na_queue_init(
 
 HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 {
-    assert(hg_list_is_empty(&queue->sleepers));
+    HG_ASSERT(hg_list_is_empty(&queue->sleepers));
     hg_waker_fini(&queue->waker);
 }
 
 HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
-    assert(lane < NA_LANE_MAX && entry->run != NULL);
+    HG_ASSERT(lane < NA_LANE_MAX && entry->run != NULL);
     hg_enter(queue->lock);
     entry->next = NULL;
     if (queue->first[lane] == NULL)
@@ -46,7 +46,7 @@ HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
 {
     unsigned lane;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         struct na_completion *entry = queue->first[lane];
 
@@ -64,7 +64,7 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    assert(hg_is_inside(queue->lock) && queue->lock->depth == 1);
+    HG_ASSERT(hg_is_inside(queue->lock) && queue->lock->depth == 1);
     while (n < max && (n == 0 || !hg_clock_is_past(deadline)) &&
         (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
@@ -118,7 +118,7 @@ HG_PRIVATE void na_queue_wake_one(struct na_queue *queue, unsigned lanes)
     struct na_sleeper *chosen = NULL;
     struct na_link *link;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     for (link = queue->sleepers.next; link != &queue->sleepers;
          link = link->next) {
         struct na_sleeper *sleeper = na_sleeper_of(link);
@@ -141,7 +141,7 @@ HG_PRIVATE void na_queue_wake_all(
 {
     struct na_link *link;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     hg_waker_ring_after(&queue->waker);
     for (link = queue->sleepers.next; link != &queue->sleepers;
          link = link->next) {
@@ -156,7 +156,7 @@ HG_PRIVATE void na_queue_wake_raised(struct na_queue *queue)
 {
     struct na_link *link;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     hg_waker_ring_after(&queue->waker);
     for (link = queue->sleepers.next; link != &queue->sleepers;
          link = link->next) {
@@ -187,7 +187,7 @@ HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     if (hg_waker_init(&sleeper.waker)) {
         hg_waker_arm(&sleeper.waker);
         hg_leave(queue->lock);
-        assert(hg_monitor_entered == 0);
+        HG_ASSERT(hg_monitor_entered == 0);
         ret = hg_waker_sleep(&sleeper.waker, NULL, 0, deadline);
         hg_enter(queue->lock);
         hg_waker_disarm(&sleeper.waker);

@@ -69,7 +69,7 @@ static inline bool na_queue_has(const struct na_queue *queue, unsigned lanes)
 {
     unsigned lane;
 
-    assert(hg_is_inside(queue->lock));
+    HG_ASSERT(hg_is_inside(queue->lock));
     for (lane = 0; lane < NA_LANE_MAX; lane++) {
         if ((lanes & (1u << lane)) != 0 && queue->first[lane] != NULL)
             return true;

@@ -22,7 +22,7 @@ static na_size_t na_cursor_find(
     na_size_t low = 0;
     na_size_t high = mem->segment_count;
 
-    assert(offset < mem->size);
+    HG_ASSERT(offset < mem->size);
     /* The last segment that starts at or before the offset. If several start
      * there, all but the last are empty. */
     while (high - low > 1) {
@@ -34,15 +34,15 @@ static na_size_t na_cursor_find(
             high = middle;
     }
     *within_p = offset - starts[low];
-    assert(*within_p < mem->segments[low].size);
+    HG_ASSERT(*within_p < mem->segments[low].size);
     return low;
 }
 
 HG_PRIVATE void na_cursor_init(struct na_cursor *cursor,
     const struct na_mem_handle *mem, na_offset_t offset)
 {
-    assert(mem->segments != NULL || mem->size == 0);
-    assert(offset <= mem->size);
+    HG_ASSERT(mem->segments != NULL || mem->size == 0);
+    HG_ASSERT(offset <= mem->size);
     cursor->segments = mem->segments;
     cursor->count = mem->segment_count;
     cursor->index = mem->segment_count;
@@ -57,11 +57,11 @@ HG_PRIVATE char *na_cursor_run(
     const struct na_segment *segment;
     na_size_t left;
 
-    assert(limit > 0);
+    HG_ASSERT(limit > 0);
     for (;;) {
-        assert(cursor->index < cursor->count);
+        HG_ASSERT(cursor->index < cursor->count);
         segment = &cursor->segments[cursor->index];
-        assert(cursor->offset <= segment->size);
+        HG_ASSERT(cursor->offset <= segment->size);
         left = segment->size - cursor->offset;
         if (left > 0)
             break;
@@ -75,7 +75,7 @@ HG_PRIVATE char *na_cursor_run(
 HG_PRIVATE void na_cursor_advance(struct na_cursor *cursor, na_size_t size)
 {
     cursor->offset += size;
-    assert(cursor->offset <= cursor->segments[cursor->index].size);
+    HG_ASSERT(cursor->offset <= cursor->segments[cursor->index].size);
 }
 
 HG_PRIVATE na_size_t na_cursor_gather(
@@ -261,7 +261,7 @@ HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle)
 {
     struct na_class_core *core = na_class_core_of(handle->na_class);
 
-    assert(atomic_load(&na_mem_core_of(handle)->users) == 0);
+    HG_ASSERT(atomic_load(&na_mem_core_of(handle)->users) == 0);
     hg_enter(core->lock);
     hg_list_remove(&na_mem_core_of(handle)->link);
     hg_leave(core->lock);
@@ -546,7 +546,7 @@ static void na_rma_describe(
         }
         part->ops.mem_serialize(&mem->pub, hg_wire_take(&wire, (size_t) size));
     }
-    assert(!wire.failed);
+    HG_ASSERT(!wire.failed);
 }
 
 /* Find a transport's part in a list: its start and its size. If the bytes are

@@ -30,7 +30,7 @@ static na_return_t na_loop_deliver(const struct na_msg *msg)
                 (size_t) msg->segments[i].size);
         used += msg->segments[i].size;
     }
-    assert(used == msg->size);
+    HG_ASSERT(used == msg->size);
     ret = na_class->core->msg_arrived(na_class, msg->addr, msg->plane,
         msg->target, msg->tag, gathered, msg->size);
     hg_mem_free(gathered);
@@ -42,7 +42,8 @@ HG_PRIVATE na_return_t na_loop_send(
 {
     struct na_class *na_class = msg->addr->na_class;
 
-    assert(msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
+    HG_ASSERT(
+        msg->addr->self && hg_is_inside(na_class_core_of(na_class)->lock));
     if (op == NULL) /* after queued ones, to keep the order */
         return hg_list_is_empty(held) ? na_loop_deliver(msg) : NA_AGAIN;
     hg_list_push(held, &op->link);
@@ -117,7 +118,7 @@ static na_return_t na_self_open(struct na_class *na_class, const char *host)
 static void na_self_close(struct na_class *na_class, unsigned linger_ms)
 {
     (void) linger_ms;
-    assert(hg_list_is_empty(&na_self_of(na_class)->held));
+    HG_ASSERT(hg_list_is_empty(&na_self_of(na_class)->held));
     (void) na_class;
 }
 

@@ -237,7 +237,7 @@ HG_PRIVATE na_return_t na_shared_map(struct na_mem_handle *remote,
         hg_mem_free(shared);
         return ret;
     }
-    assert(shared->block.memory != NULL && shared->block.release != NULL);
+    HG_ASSERT(shared->block.memory != NULL && shared->block.release != NULL);
     *ptr_p = shared->block.memory;
     na_shared_enter(
         na_class, &na_class_core_of(na_class)->maps, shared, *ptr_p);

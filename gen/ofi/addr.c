@@ -75,7 +75,7 @@ static void na_ofi_slot_free(
 {
     if (addr->token == 0)
         return;
-    assert(self->slots[addr->slot].addr == addr);
+    HG_ASSERT(self->slots[addr->slot].addr == addr);
     self->slots[addr->slot].addr = NULL;
     addr->token = 0;
 }
@@ -305,7 +305,7 @@ static bool na_ofi_tries_next(struct na_ofi_class *self,
 
     if (addr->query == NULL || code == NA_PROTOCOL_ERROR)
         return false;
-    assert(atomic_load(&addr->state) == NA_OFI_ASKED);
+    HG_ASSERT(atomic_load(&addr->state) == NA_OFI_ASKED);
     why = na_plug_why(addr->query, addr->query->taken);
     if (why != NULL)
         *why_p = why;
@@ -520,7 +520,7 @@ static void na_ofi_addrs_drop(struct na_ofi_class *self)
     while ((link = na_plug_list_pop(&self->addrs)) != NULL) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);
 
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         na_plug_drop(addr->query);
         addr->query = NULL;
         atomic_store(&addr->state, NA_OFI_DEAD);

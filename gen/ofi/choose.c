@@ -114,7 +114,7 @@ static const char *na_ofi_find_provider(const struct na_ofi_protocol *protocol)
     struct na_ofi_question question;
     size_t i;
 
-    assert(protocol->providers[0] != NULL);
+    HG_ASSERT(protocol->providers[0] != NULL);
     memset(&question, 0, sizeof(question));
     for (i = 0; i < NA_OFI_PROVIDERS && protocol->providers[i] != NULL; i++) {
         struct fi_info *info;
@@ -142,7 +142,7 @@ static void na_ofi_list_devices(
     const struct fi_info *at;
     const struct fi_info *before;
 
-    assert(protocol != NULL && found != NULL);
+    HG_ASSERT(protocol != NULL && found != NULL);
     memset(&question, 0, sizeof(question));
     question.provider = na_ofi_find_provider(protocol);
     if (question.provider == NULL)
@@ -213,7 +213,7 @@ static bool na_ofi_take_host(
     struct na_ofi_search *search = (struct na_ofi_search *) arg;
     struct na_ofi_question *question = search->question;
 
-    assert(question->provider != NULL && question->service == NULL);
+    HG_ASSERT(question->provider != NULL && question->service == NULL);
     question->node = numeric;
     question->format =
         address->sa_family == AF_INET6 ? FI_SOCKADDR_IN6 : FI_SOCKADDR_IN;
@@ -233,7 +233,7 @@ static struct fi_info *na_ofi_try_interfaces(const struct na_ofi_class *self,
     unsigned rank;
 
     if (prefers_v4) {
-        assert(wanted->family == 0);
+        HG_ASSERT(wanted->family == 0);
         wanted->family = AF_INET;
         at = na_plug_choose(all, wanted, na_ofi_take_host, &search, &rank);
         wanted->family = 0;
@@ -325,7 +325,7 @@ static void na_ofi_set_src(
 {
     struct sockaddr_storage src;
 
-    assert(info->src_addrlen <= sizeof(src));
+    HG_ASSERT(info->src_addrlen <= sizeof(src));
     memcpy(&src, info->src_addr, info->src_addrlen);
     na_ofi_set_port(&src, port);
     family->src_size = info->src_addrlen;
@@ -442,7 +442,7 @@ static na_return_t na_ofi_guard(struct na_ofi_class *self, const char *host)
     name.sun_family = AF_UNIX;
     n = snprintf(
         name.sun_path + 1, sizeof(name.sun_path) - 1, "hg-ofi+shm/%s", host);
-    assert(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
+    HG_ASSERT(n > 0 && (size_t) n < sizeof(name.sun_path) - 1);
     self->guard = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (self->guard < 0 ||
         bind(self->guard, (const struct sockaddr *) &name,
@@ -525,7 +525,7 @@ static na_return_t na_ofi_choose_native(struct na_ofi_class *self,
         return na_ofi_bad_name(
             self, NA_FALSE, host, "the provider does not accept this port");
     }
-    assert(first->addr_format == self->info->addr_format);
+    HG_ASSERT(first->addr_format == self->info->addr_format);
     self->families[0].src_size = first->src_addrlen;
     memcpy(self->families[0].src, first->src_addr, first->src_addrlen);
     fi_freeinfo(first);
@@ -626,7 +626,7 @@ static void na_ofi_set_sizes(struct na_ofi_class *self)
         strstr(self->info->fabric_attr->prov_name, "ofi_rxm") != NULL;
     if (self->is_rxm && limit > NA_OFI_RXM_MAX)
         limit = NA_OFI_RXM_MAX;
-    assert(limit > NA_OFI_HEADER);
+    HG_ASSERT(limit > NA_OFI_HEADER);
     limit -= NA_OFI_HEADER;
     if (unexpected > limit)
         unexpected = limit;
@@ -658,7 +658,7 @@ static na_return_t na_ofi_choose(struct na_ofi_class *self, const char *host)
     struct ifaddrs *all = NULL;
     na_return_t ret;
 
-    assert(protocol != NULL);
+    HG_ASSERT(protocol != NULL);
     ret = na_ofi_choose_provider(self, protocol, key, &question);
     if (ret != NA_SUCCESS)
         return ret;

@@ -53,7 +53,7 @@ static void na_ofi_tick(struct na_ofi_class *self)
     struct na_link *link;
     struct na_link *next;
 
-    assert(!self->stopping);
+    HG_ASSERT(!self->stopping);
     self->turn++;
     for (link = self->addrs.next; link != &self->addrs; link = next) {
         struct na_ofi_addr *addr = NA_OFI_OF(link, struct na_ofi_addr, link);

@@ -62,7 +62,7 @@ static na_return_t na_ofi_failed(const struct na_ofi_class *self,
 {
     int error = rc < 0 ? -rc : rc;
 
-    assert(error != 0);
+    HG_ASSERT(error != 0);
     if (na_ofi_is_full())
         error = FI_EMFILE;
     self->base.core->log(HG_LOG_LEVEL_ERROR, "ofi", "%s %s: %s", what, which,

@@ -60,7 +60,7 @@ static na_return_t na_ofi_fabric_open(
 {
     int rc;
 
-    assert(family->info != NULL && family->fabric == NULL);
+    HG_ASSERT(family->info != NULL && family->fabric == NULL);
     rc = na_ofi_open_objects(family);
     return rc == 0 ? NA_SUCCESS
                    : na_ofi_failed(self, "cannot open the domain",
@@ -205,7 +205,7 @@ static void na_ofi_place(const struct na_ofi_end *end, bool first,
 
     if (family->src_size == 0 || (!first && !na_ofi_is_str(self)))
         return;
-    assert(family->src_size <= NA_OFI_RAW_MAX);
+    HG_ASSERT(family->src_size <= NA_OFI_RAW_MAX);
     memcpy(src, family->src, NA_OFI_RAW_MAX);
     info->src_addr = src;
     info->src_addrlen = family->src_size;
@@ -223,7 +223,7 @@ static int na_ofi_ep_open(
     unsigned char src[NA_OFI_RAW_MAX];
     int rc;
 
-    assert(end->cq != NULL && *ep_p == NULL && family->av != NULL);
+    HG_ASSERT(end->cq != NULL && *ep_p == NULL && family->av != NULL);
     na_ofi_place(end, first, &info, src);
     rc = fi_endpoint(family->domain, &info, ep_p, NULL);
     /* First: 1.17's net crashes when one without an address vector closes. */
@@ -248,7 +248,7 @@ static int na_ofi_open_endpoint(struct na_ofi_end *end)
     end->raw_size = sizeof(end->raw);
     if (rc == 0)
         rc = fi_getname(&end->ep->fid, end->raw, &end->raw_size);
-    assert(rc != 0 || end->raw_size <= sizeof(end->raw));
+    HG_ASSERT(rc != 0 || end->raw_size <= sizeof(end->raw));
     if (rc == 0 && na_ofi_is_str(self)) {
         end->raw_size = NA_OFI_STR_SIZE;
         na_ofi_remember((const char *) end->raw + strlen(NA_OFI_STR));
@@ -408,7 +408,7 @@ static void na_ofi_end_close(struct na_ofi_end *end)
 {
     struct na_ofi_class *self = end->na_class;
 
-    assert(end->contexts == 0);
+    HG_ASSERT(end->contexts == 0);
     na_ofi_rma_close(end);
     na_ofi_close_object(
         self, end->ep != NULL ? &end->ep->fid : NULL, "endpoint");
@@ -432,7 +432,7 @@ static na_return_t na_ofi_end_open(
     na_return_t ret;
     int rc;
 
-    assert(self->ends[i] == NULL);
+    HG_ASSERT(self->ends[i] == NULL);
     if (end == NULL)
         goto fail;
     memset(end, 0, sizeof(*end));

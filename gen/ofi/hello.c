@@ -22,7 +22,7 @@ static ssize_t na_ofi_send_control(
     struct na_ofi_header header;
     struct na_segment segment;
 
-    assert(end != NULL && !addr->base.self);
+    HG_ASSERT(end != NULL && !addr->base.self);
     memset(&header, 0, sizeof(header));
     header.kind = kind;
     header.source = end->id;
@@ -87,7 +87,7 @@ static na_return_t na_ofi_ask_host(
     na_return_t ret =
         na_plug_split(&self->base, "ofi", NA_FALSE, rest, host, &port);
 
-    assert(ret == NA_SUCCESS && addr->query == NULL);
+    HG_ASSERT(ret == NA_SUCCESS && addr->query == NULL);
     (void) ret;
     addr->query = na_plug_ask(self->resolver, "ofi", host, na_ofi_own_af(self),
         na_ofi_has_one_af(self), addr);
@@ -163,7 +163,7 @@ static void na_ofi_take_answers(struct na_ofi_class *self)
     while ((query = na_plug_answer(self->resolver)) != NULL) {
         struct na_ofi_addr *addr = (struct na_ofi_addr *) query->owner;
 
-        assert(
+        HG_ASSERT(
             addr->query == query && atomic_load(&addr->state) == NA_OFI_ASKED);
         if (!na_ofi_ask_next(self, addr))
             addr->deadline = 0; /* fails in the next tick */

@@ -225,7 +225,7 @@ static na_return_t na_ofi_mem_register_other(struct na_ofi_mem *mem)
 {
     const struct na_ofi_class *self = na_ofi_of(mem->base.na_class);
 
-    assert(mem->mrs != NULL && mem->others == NULL);
+    HG_ASSERT(mem->mrs != NULL && mem->others == NULL);
     return na_ofi_mrs_open(mem, &self->families[1], mem->mrs,
         na_ofi_mem_access(mem), &mem->others);
 }
@@ -245,7 +245,7 @@ static na_return_t na_ofi_mems_register_other(struct na_ofi_class *self)
     struct na_link *link;
 
     na_ofi_lock(&self->mems_lock);
-    assert(!self->mems_twice);
+    HG_ASSERT(!self->mems_twice);
     for (link = self->mems.next; link != &self->mems && ret == NA_SUCCESS;
          link = link->next)
         ret =
@@ -265,7 +265,7 @@ static na_return_t na_ofi_mem_register(struct na_mem_handle *base)
     struct na_ofi_class *self = na_ofi_of(base->na_class);
     na_return_t ret;
 
-    assert(mem->mrs == NULL);
+    HG_ASSERT(mem->mrs == NULL);
     ret = na_ofi_mrs_open(
         mem, &self->families[0], NULL, na_ofi_mem_access(mem), &mem->mrs);
     if (ret != NA_SUCCESS || na_ofi_has_one_af(self))
@@ -292,7 +292,7 @@ static void na_ofi_mem_deregister(struct na_mem_handle *base)
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
     struct na_ofi_class *self = na_ofi_of(base->na_class);
 
-    assert(mem->mrs != NULL);
+    HG_ASSERT(mem->mrs != NULL);
     if (!na_ofi_has_one_af(self)) {
         na_ofi_lock(&self->mems_lock);
         na_plug_list_remove(&mem->link);
@@ -348,7 +348,7 @@ static void *na_ofi_mem_desc(const struct na_ofi_op *op, na_size_t segment)
     struct fid_mr **mrs =
         atomic_load_explicit(&mem->local, memory_order_acquire);
 
-    assert(segment < mem->base.segment_count);
+    HG_ASSERT(segment < mem->base.segment_count);
     if (op->own != NULL)
         return fi_mr_desc(op->own);
     return mrs != NULL && mrs[segment] != NULL ? fi_mr_desc(mrs[segment])
@@ -380,7 +380,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
     uint32_t count = 0;
     na_size_t i;
 
-    assert(mem->mrs != NULL && !base->remote);
+    HG_ASSERT(mem->mrs != NULL && !base->remote);
     for (i = 0; i < base->segment_count; i++) {
         const struct na_segment *segment = &base->segments[i];
         unsigned char key[NA_OFI_RAW_KEY];
@@ -396,7 +396,7 @@ static void na_ofi_mem_serialize(const struct na_mem_handle *base, void *buf)
         if (na_ofi_mr_mode(self, FI_MR_RAW)) {
             int rc = na_ofi_raw_get(self, mem->mrs[i], &key_base, key);
 
-            assert(rc == 0); /* as when it was registered */
+            HG_ASSERT(rc == 0); /* as when it was registered */
             (void) rc;
             na_plug_put64(p + 16, key_base);
             memcpy(p + 24, key, na_ofi_raw_size(self));
@@ -444,7 +444,7 @@ static void na_ofi_mem_release(struct na_mem_handle *base)
     struct na_ofi_mem *mem = na_ofi_mem_of(base);
     na_size_t i;
 
-    assert(mem->mrs == NULL);
+    HG_ASSERT(mem->mrs == NULL);
     if (!base->remote)
         na_ofi_mrs_close(self, atomic_load(&mem->local), base->segment_count);
     else if (na_ofi_raw_size(self) > 0)

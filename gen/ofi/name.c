@@ -100,7 +100,7 @@ static na_return_t na_ofi_rest_of(const struct na_ofi_class *self,
     if (mark == NULL)
         return na_ofi_bad_name(self, from_peer, string, "no \"://\" in it");
     theirs = na_ofi_protocol(scheme, (size_t) (mark - scheme));
-    assert(ours != NULL);
+    HG_ASSERT(ours != NULL);
     if (theirs == NULL ||
         strcmp(theirs->providers[0], ours->providers[0]) != 0) {
         self->base.core->log(
@@ -147,7 +147,7 @@ static bool na_ofi_has_one_af(const struct na_ofi_class *self)
 
 static size_t na_ofi_sockaddr_size(int family)
 {
-    assert(family == AF_INET || family == AF_INET6);
+    HG_ASSERT(family == AF_INET || family == AF_INET6);
     return family == AF_INET6 ? sizeof(struct sockaddr_in6)
                               : sizeof(struct sockaddr_in);
 }
@@ -155,7 +155,7 @@ static size_t na_ofi_sockaddr_size(int family)
 /* The port, in network byte order, is at the same position in both. */
 static unsigned na_ofi_port(const struct sockaddr_storage *address)
 {
-    assert(offsetof(struct sockaddr_in, sin_port) ==
+    HG_ASSERT(offsetof(struct sockaddr_in, sin_port) ==
         offsetof(struct sockaddr_in6, sin6_port));
     return ntohs(((const struct sockaddr_in *) address)->sin_port);
 }
@@ -241,7 +241,7 @@ static bool na_ofi_had(const char *name)
     uint64_t hash = na_ofi_hash(name);
     size_t i = 0;
 
-    assert(hash != 0); /* 0 means no name */
+    HG_ASSERT(hash != 0); /* 0 means no name */
     while (i < NA_OFI_NAMES && atomic_load(&na_ofi_names[i]) != hash)
         i++;
     return i < NA_OFI_NAMES;
@@ -274,7 +274,7 @@ static na_return_t na_ofi_raw_of_hex(const struct na_ofi_class *self,
     size_t size = self->ends[0]->raw_size;
     size_t i;
 
-    assert(size > 0 && size <= NA_OFI_RAW_MAX);
+    HG_ASSERT(size > 0 && size <= NA_OFI_RAW_MAX);
     if (strncmp(rest, "0x", 2) != 0 || strlen(rest + 2) != 2 * size)
         return na_ofi_bad_name(self, from_peer, rest,
             "not \"0x\" and as many digits as the class's own address has");
@@ -303,7 +303,8 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "";
     size_t i;
 
-    assert(n > 0 && n < NA_MAX_ADDR_LEN && size > 0 && size <= NA_OFI_RAW_MAX);
+    HG_ASSERT(
+        n > 0 && n < NA_MAX_ADDR_LEN && size > 0 && size <= NA_OFI_RAW_MAX);
     name += n;
     if (na_ofi_is_inet(self)) {
         memset(&address, 0, sizeof(address));
@@ -321,7 +322,7 @@ static void na_ofi_name_of(const struct na_ofi_class *self,
                         ? strlen(NA_OFI_STR)
                         : 0));
     } else {
-        assert(left > 2 + 2 * size);
+        HG_ASSERT(left > 2 + 2 * size);
         (void) snprintf(name, left, "0x");
         for (i = 0; i < size; i++)
             (void) snprintf(name + 2 + 2 * i, 3, "%02x", raw[i]);
@@ -372,7 +373,7 @@ static int na_ofi_look(const struct na_ofi_class *self, bool other,
         memcpy(entry->raw, raw, self->ends[other ? NA_OFI_OTHER : 0]->raw_size);
         return 0;
     }
-    assert(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
+    HG_ASSERT(strncmp((const char *) raw, NA_OFI_STR, strlen(NA_OFI_STR)) == 0);
     memcpy(entry->raw, raw, strlen((const char *) raw) + 1);
     entry->slashes = na_ofi_had(name) &&
         memcmp(raw, self->families[0].src, self->families[0].src_size) != 0;

@@ -542,7 +542,7 @@ static void na_ofi_lock(pthread_mutex_t *lock)
 {
     int rc = pthread_mutex_lock(lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -550,7 +550,7 @@ static void na_ofi_unlock(pthread_mutex_t *lock)
 {
     int rc = pthread_mutex_unlock(lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 

@@ -78,7 +78,7 @@ static void na_ofi_other_want(struct na_ofi_class *self)
     sigset_t before;
     int rc;
 
-    assert(atomic_load(&self->other) != NA_OFI_OTHER_NEVER);
+    HG_ASSERT(atomic_load(&self->other) != NA_OFI_OTHER_NEVER);
     if (atomic_load(&self->other) != NA_OFI_OTHER_CLOSED)
         return;
     if (self->opening)

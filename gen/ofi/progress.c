@@ -139,7 +139,7 @@ static void na_ofi_wait_end(struct na_context *base)
 {
     struct na_ofi_context *context = (struct na_ofi_context *) base;
 
-    assert(!context->sleeps || atomic_load(&context->end->sleepers) > 0);
+    HG_ASSERT(!context->sleeps || atomic_load(&context->end->sleepers) > 0);
     if (context->sleeps)
         atomic_fetch_sub(&context->end->sleepers, 1);
     context->sleeps = false;

@@ -512,7 +512,7 @@ static void na_ofi_recv_ended(
     struct na_ofi_buffer *buffer =
         NA_OFI_OF(request, struct na_ofi_buffer, request);
 
-    assert(request->work == NA_OFI_RECV || request->work == NA_OFI_DRAIN);
+    HG_ASSERT(request->work == NA_OFI_RECV || request->work == NA_OFI_DRAIN);
     if ((flags & FI_MULTI_RECV) == 0 && !end->na_class->is_rxm)
         return;
     buffer->next = end->used;

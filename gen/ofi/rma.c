@@ -82,7 +82,7 @@ static struct na_ofi_place na_ofi_place_remote(
     struct na_ofi_place place = {0, 0};
     na_size_t end = mem->base.segment_count;
 
-    assert(offset < mem->base.size);
+    HG_ASSERT(offset < mem->base.size);
     while (end - place.segment > 1) {
         na_size_t middle = place.segment + (end - place.segment) / 2;
 
@@ -92,7 +92,7 @@ static struct na_ofi_place na_ofi_place_remote(
             end = middle;
     }
     place.within = offset - mem->there[place.segment].start;
-    assert(place.within < mem->there[place.segment].size);
+    HG_ASSERT(place.within < mem->there[place.segment].size);
     return place;
 }
 
@@ -127,7 +127,7 @@ static size_t na_ofi_list_local(const struct na_ofi_op *op, na_size_t *size,
     while (left > 0 && n < limit) {
         const struct na_segment *segment = &mem->base.segments[place.segment];
 
-        assert(place.segment < mem->base.segment_count);
+        HG_ASSERT(place.segment < mem->base.segment_count);
         if (segment->size == 0) {
             place.segment++;
             continue;
@@ -160,7 +160,7 @@ static size_t na_ofi_list_remote(const struct na_ofi_op *op, na_size_t *size,
     while (left > 0 && n < limit) {
         const struct na_ofi_piece *piece = &mem->there[place.segment];
 
-        assert(place.segment < mem->base.segment_count);
+        HG_ASSERT(place.segment < mem->base.segment_count);
         iov[n].addr = piece->base + place.within;
         iov[n].key = piece->key;
         iov[n].len = na_ofi_place_pass(&place, piece->size, left);
@@ -239,7 +239,7 @@ static na_return_t na_ofi_rma_post(
         msg.iov_count = na_ofi_list_local(op, &size, iov, desc, &local);
     if (ep == NULL)
         return NA_AGAIN; /* it was closed meanwhile */
-    assert(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
+    HG_ASSERT(msg.iov_count > 0 && msg.rma_iov_count > 0 && size > 0);
     msg.msg_iov = iov;
     msg.desc = desc;
     msg.rma_iov = rma_iov;
@@ -379,7 +379,7 @@ static na_return_t na_ofi_rma_prepare(struct na_ofi_op *op, bool anew)
  * function. */
 static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 {
-    assert(!part->taken && op->flight < NA_OFI_PIECES);
+    HG_ASSERT(!part->taken && op->flight < NA_OFI_PIECES);
     part->taken = true;
     op->flight++;
     op->end->flight++;
@@ -389,7 +389,7 @@ static void na_ofi_part_take(struct na_ofi_part *part, struct na_ofi_op *op)
 static void na_ofi_part_give(
     struct na_ofi_part *part, struct na_ofi_op *op, na_return_t ret)
 {
-    assert(part->taken && op->flight > 0 && op->end->flight > 0);
+    HG_ASSERT(part->taken && op->flight > 0 && op->end->flight > 0);
     part->taken = false;
     op->flight--;
     op->end->flight--;
@@ -434,7 +434,7 @@ static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 {
     bool anew = op->broken && op->flight == 0;
 
-    assert(!op->busy);
+    HG_ASSERT(!op->busy);
     op->busy = true;
     if (op->waiting)
         na_plug_list_remove(&op->due);
@@ -447,7 +447,7 @@ static bool na_ofi_rma_begin_post(struct na_ofi_op *op)
 /* End an operation that is no longer active; no lock is held. */
 static void na_ofi_rma_end(struct na_ofi_op *op, na_return_t ret)
 {
-    assert(op->flight == 0 && !op->busy && !op->waiting);
+    HG_ASSERT(op->flight == 0 && !op->busy && !op->waiting);
     if (op->tries > 0) {
         struct na_ofi_addr *addr = na_ofi_addr_of(op->base.addr);
         struct na_ofi_op *holder = op;
@@ -519,7 +519,7 @@ static na_return_t na_ofi_rma_start(struct na_op *base)
     if (ret != NA_SUCCESS)
         return ret;
     na_ofi_lock(&end->lock);
-    assert(op->flight == 0 && !op->waiting);
+    HG_ASSERT(op->flight == 0 && !op->waiting);
     op->end = end;
     na_plug_list_init(&op->active);
     na_plug_list_push(&end->active, &op->active);
@@ -645,7 +645,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
 
     na_ofi_lock(&end->poll_lock);
     na_ofi_lock(&end->lock);
-    assert(!end->renewing && end->rma != end->ep);
+    HG_ASSERT(!end->renewing && end->rma != end->ep);
     end->renewing = true;
     while (end->posting > 0) {
         na_ofi_unlock(&end->lock);
@@ -670,7 +670,7 @@ static void na_ofi_rma_renew(struct na_ofi_end *end)
             na_plug_list_push(&end->due, &op->due);
         }
     }
-    assert(end->flight == 0);
+    HG_ASSERT(end->flight == 0);
     na_ofi_unlock(&end->lock);
     (void) na_ofi_rma_flush(end);
     na_ofi_unlock(&end->poll_lock);

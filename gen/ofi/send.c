@@ -65,7 +65,7 @@ static void na_ofi_buffer_put(
     struct na_ofi_buffer **list =
         buffer->size <= NA_OFI_SMALL ? &end->small : &end->large;
 
-    assert(buffer->request.work == NA_OFI_SEND ||
+    HG_ASSERT(buffer->request.work == NA_OFI_SEND ||
         buffer->request.work == NA_OFI_SEND_LINK);
     buffer->addr = NULL;
     buffer->next = *list;
@@ -139,7 +139,7 @@ static ssize_t na_ofi_post(struct na_ofi_end *end, struct na_ofi_addr *addr,
     ssize_t rc;
 
     size += NA_OFI_HEADER;
-    assert(size <= self->message_size && at != FI_ADDR_UNSPEC);
+    HG_ASSERT(size <= self->message_size && at != FI_ADDR_UNSPEC);
     if (message && na_ofi_must_wait(addr))
         return -FI_EAGAIN;
     if (message && size <= NA_OFI_INJECT_MAX &&

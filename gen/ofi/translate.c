@@ -29,7 +29,7 @@ struct na_ofi_hosts {
 static void na_ofi_announced(const struct na_ofi_addr *addr, size_t size,
     struct sockaddr_storage *address)
 {
-    assert(size <= sizeof(*address));
+    HG_ASSERT(size <= sizeof(*address));
     memset(address, 0, sizeof(*address));
     memcpy(address, addr->raw, size);
 }

@@ -121,7 +121,7 @@ static size_t na_ofi_put_intro(const struct na_ofi_end *first, uint64_t token,
 
     if (rma)
         count += na_ofi_put_ends(first, true, p, &size, max);
-    assert(count > 0);
+    HG_ASSERT(count > 0);
     na_plug_put64(p, self->base.incarnation);
     na_plug_put64(p + 8, token);
     na_plug_put32(p + 16, self->base.info->death_ms);

@@ -139,7 +139,7 @@ static NA_PLUG_PERHAPS void *na_plug_resolve_all(void *arg)
         query->state = NA_PLUG_ANSWERED;
         na_plug_list_push(&resolver->answered, &query->link);
         atomic_store(&resolver->news, true);
-        assert(resolver->na_class != NULL);
+        HG_ASSERT(resolver->na_class != NULL);
         resolver->wake(resolver->na_class);
     }
     last = --resolver->threads == 0 && resolver->na_class == NULL;
@@ -220,7 +220,7 @@ static NA_PLUG_PERHAPS void na_plug_resolver_close(
     if (resolver == NULL)
         return;
     (void) pthread_mutex_lock(&resolver->lock);
-    assert(na_plug_list_empty(&resolver->waiting) &&
+    HG_ASSERT(na_plug_list_empty(&resolver->waiting) &&
         na_plug_list_empty(&resolver->answered));
     resolver->na_class = NULL;
     last = resolver->threads == 0;
@@ -353,7 +353,7 @@ static NA_PLUG_PERHAPS const struct sockaddr_storage *na_plug_next(
 {
     unsigned rest = na_plug_attempts(query) - query->tried;
 
-    assert(na_plug_has_next(query));
+    HG_ASSERT(na_plug_has_next(query));
     *share_p = left / rest;
     if (rest > query->count && *share_p > NA_PLUG_TRY_NS)
         *share_p = NA_PLUG_TRY_NS;

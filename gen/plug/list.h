@@ -28,7 +28,7 @@ static inline void na_plug_list_push(struct na_link *head, struct na_link *link)
 
 static inline void na_plug_list_remove(struct na_link *link)
 {
-    assert(link->prev->next == link && link->next->prev == link);
+    HG_ASSERT(link->prev->next == link && link->next->prev == link);
     link->prev->next = link->next;
     link->next->prev = link->prev;
     na_plug_list_init(link);

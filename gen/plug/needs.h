@@ -31,7 +31,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_fds(unsigned count)
     int error;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_FDS);
     do
         fds[n] = n == 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)
                         : fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
@@ -87,7 +87,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_has_threads(unsigned count)
     int error = 0;
     bool good;
 
-    assert(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
+    HG_ASSERT(count >= 1 && count <= NA_PLUG_NEEDS_THREADS);
     (void) sigfillset(&all);
     (void) pthread_sigmask(SIG_SETMASK, &all, &before);
     (void) pthread_mutex_lock(&lock);

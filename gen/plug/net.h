@@ -99,7 +99,7 @@ static inline NA_PLUG_PERHAPS na_return_t na_plug_split(
     if (end == NULL)
         end = rest + strlen(rest);
     port = rest[0] == '[' ? end + 1 : end;
-    assert((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
+    HG_ASSERT((size_t) (end - start) < NA_MAX_ADDR_LEN); /* as all names are */
     if (rest[0] != '[' && memchr(start, ':', (size_t) (end - start)) != NULL)
         return na_plug_bad_name(
             na_class, subsys, from_peer, rest, "not host:port");
@@ -182,7 +182,7 @@ static inline NA_PLUG_PERHAPS bool na_plug_is_within(
         : offsetof(struct sockaddr_in, sin_addr);
     unsigned i;
 
-    assert(address->sa_family == subnet->family);
+    HG_ASSERT(address->sa_family == subnet->family);
     memcpy(bytes, (const char *) address + offset,
         subnet->family == AF_INET6 ? 16 : 4);
     for (i = 0; i < subnet->bits; i++) {

@@ -28,7 +28,6 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #endif
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
@@ -46,6 +45,19 @@ SKIP_UNITY_BUILD_INCLUSION), or put it behind hg.c"
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Behind hg.c both are defined. */
+#ifndef HG_DEBUG
+#define HG_DEBUG 0
+#endif
+#ifndef HG_ASSERT
+#if HG_DEBUG
+#include <assert.h>
+#define HG_ASSERT(condition) assert(condition)
+#else
+#define HG_ASSERT(condition) ((void) 0)
+#endif
+#endif
 
 #ifndef HG_NA_PLUGIN_API
 #define HG_NA_PLUGIN_API 1

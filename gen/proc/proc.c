@@ -56,8 +56,8 @@ HG_PRIVATE hg_return_t hg_buf_grow(
     size_t larger = buf->capacity <= limit / 2 ? buf->capacity * 2 : limit;
     unsigned char *data;
 
-    assert(capacity > buf->capacity);
-    assert((buf->data == NULL) == (buf->capacity == 0));
+    HG_ASSERT(capacity > buf->capacity);
+    HG_ASSERT((buf->data == NULL) == (buf->capacity == 0));
     if (capacity > limit) {
         hg_log_error("proc", "a message of %zu bytes exceeds the limit of %zu",
             capacity, limit);
@@ -86,7 +86,7 @@ HG_PRIVATE hg_return_t hg_buf_grow(
 HG_PRIVATE HG_HOT void hg_proc_init(
     struct hg_proc *proc, hg_proc_op_t op, unsigned char *data, size_t size)
 {
-    assert(data != NULL || size == 0);
+    HG_ASSERT(data != NULL || size == 0);
 
     proc->cursor.data = data;
     proc->cursor.pos = 0;
@@ -110,10 +110,10 @@ static inline void hg_proc_attach(struct hg_proc *proc)
 {
     size_t room = proc->buf->capacity - proc->reserve;
 
-    assert(proc->buf->capacity >= proc->reserve);
+    HG_ASSERT(proc->buf->capacity >= proc->reserve);
     proc->cursor.data = proc->buf->data + proc->reserve;
     proc->cursor.end = room < proc->limit ? room : proc->limit;
-    assert(proc->cursor.pos <= proc->cursor.end);
+    HG_ASSERT(proc->cursor.pos <= proc->cursor.end);
 }
 
 HG_PRIVATE hg_return_t hg_proc_init_encode(
@@ -122,7 +122,7 @@ HG_PRIVATE hg_return_t hg_proc_init_encode(
     /* An empty buffer would have no address. */
     hg_return_t ret = hg_buf_reserve(buf, reserve > 0 ? reserve : 1, limit);
 
-    assert(reserve <= limit);
+    HG_ASSERT(reserve <= limit);
     hg_proc_init(proc, HG_ENCODE, NULL, 0);
     proc->error = ret;
     if (ret != HG_SUCCESS)
@@ -172,7 +172,7 @@ static hg_return_t hg_proc_result(const struct hg_proc *proc, hg_return_t ret)
 HG_PRIVATE hg_return_t hg_proc_finish_encode(
     const struct hg_proc *proc, hg_return_t ret, size_t *size_p)
 {
-    assert(proc->cursor.op == HG_ENCODE);
+    HG_ASSERT(proc->cursor.op == HG_ENCODE);
     ret = hg_proc_result(proc, ret);
     if (ret == HG_SUCCESS)
         *size_p = proc->cursor.pos;
@@ -232,7 +232,7 @@ static HG_NOINLINE hg_return_t hg_proc_finish_kept(
 HG_PRIVATE hg_return_t hg_proc_finish_decode(
     struct hg_proc *proc, hg_return_t ret)
 {
-    assert(proc->cursor.op == HG_DECODE && proc->keeps);
+    HG_ASSERT(proc->cursor.op == HG_DECODE && proc->keeps);
 
     ret = hg_proc_result(proc, ret);
     if (ret == HG_SUCCESS && proc->cursor.pos < proc->cursor.end) {
@@ -258,7 +258,7 @@ HG_PRIVATE hg_return_t hg_proc_keep(struct hg_proc *proc, void *object,
         ? proc->kept_count - HG_PROC_KEPT_FIRST + 1
         : 0;
 
-    assert(object != NULL);
+    HG_ASSERT(object != NULL);
     /* Procs of the application record nothing: it frees with HG_FREE. */
     if (!proc->keeps)
         return HG_SUCCESS;
@@ -335,7 +335,7 @@ HG_PRIVATE void hg_proc_record_forget(
 
 HG_PRIVATE hg_return_t hg_proc_fail(struct hg_proc *proc, hg_return_t ret)
 {
-    assert(ret != HG_SUCCESS);
+    HG_ASSERT(ret != HG_SUCCESS);
 
     /* Freeing continues, or the objects that follow would leak. */
     if (proc->cursor.op == HG_FREE)

@@ -218,7 +218,7 @@ static inline unsigned char *hg_proc_step(struct hg_proc *proc, size_t size)
 {
     unsigned char *bytes;
 
-    assert(size > 0);
+    HG_ASSERT(size > 0);
     if (HG_UNLIKELY(size > proc->cursor.end - proc->cursor.pos))
         return hg_proc_step_slow(proc, size);
     bytes = proc->cursor.data + proc->cursor.pos;

@@ -64,7 +64,7 @@ static na_return_t na_sm_flow_write(struct na_sm_addr *addr,
     na_size_t i;
     na_return_t ret;
 
-    assert(addr->shared != NULL);
+    HG_ASSERT(addr->shared != NULL);
     ret = na_sm_out_reserve(&addr->out, record->size, &start);
     if (ret != NA_SUCCESS) {
         addr->full = true;
@@ -92,7 +92,7 @@ static na_return_t na_sm_flow_write_msg(
     struct na_sm_record record = {
         (uint32_t) msg->size, NA_SM_MESSAGE, msg->plane, msg->target, 0};
 
-    assert(msg->size <= NA_SM_MSG_MAX);
+    HG_ASSERT(msg->size <= NA_SM_MSG_MAX);
     if (msg->tag != 0) {
         record.extra = sizeof(msg->tag);
         record.size += record.extra;
@@ -164,10 +164,10 @@ HG_PRIVATE na_return_t na_sm_flow_send(
     struct na_sm_addr *addr = na_sm_addr_of(msg->addr);
     na_return_t ret = NA_AGAIN;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (addr->base.self)
         return na_loop_send(&self->loop, msg, op);
-    assert(addr->full || addr->state != NA_SM_READY ||
+    HG_ASSERT(addr->full || addr->state != NA_SM_READY ||
         hg_list_is_empty(&addr->sends));
     if (HG_LIKELY(addr->state == NA_SM_READY && !addr->full))
         ret = na_sm_flow_write_msg(addr, msg);
@@ -195,8 +195,8 @@ HG_PRIVATE na_return_t na_sm_flow_frame_send(struct na_addr *base,
     struct na_segment segment = {(void *) (uintptr_t) data, size};
     na_return_t ret;
 
-    assert(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
-    assert(!base->self);
+    HG_ASSERT(header_size <= NA_SM_FRAME_HEADER && size <= NA_SM_MSG_MAX);
+    HG_ASSERT(!base->self);
     if (addr->state != NA_SM_READY) /* it may be dialled: not yet */
         return na_sm_flow_queue(self, addr, NULL);
     if (addr->full)
@@ -226,7 +226,7 @@ static void na_sm_flow_close(
     struct na_sm_record bye = {0, NA_SM_BYE, 0, 0, 0};
     bool copied;
 
-    assert(addr->state == NA_SM_CLOSING && addr->open);
+    HG_ASSERT(addr->state == NA_SM_CLOSING && addr->open);
     (void) na_sm_flow_flush(self, addr);
     if (addr->state != NA_SM_CLOSING)
         return;

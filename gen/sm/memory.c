@@ -166,7 +166,7 @@ HG_PRIVATE uint64_t na_sm_slot_mark(uint64_t key, uint64_t incarnation)
 HG_PRIVATE void na_sm_slot_fill(
     struct na_sm_slot *slot, const struct na_sm_slot_info *info, uint64_t mark)
 {
-    assert(mark != 0 && atomic_load(&slot->mark) == 0);
+    HG_ASSERT(mark != 0 && atomic_load(&slot->mark) == 0);
     /* A reader of the new values also sees that the mark has changed. */
     atomic_store_explicit(&slot->place, info->place, memory_order_release);
     atomic_store_explicit(&slot->size, info->size, memory_order_release);
@@ -296,7 +296,7 @@ HG_PRIVATE void na_sm_arenas_close(struct na_sm_arenas *arenas)
     if (arenas == NULL)
         return;
     hg_lock(&arenas->lock);
-    assert(!arenas->closed);
+    HG_ASSERT(!arenas->closed);
     for (i = 0; i < NA_SM_ARENAS; i++) {
         if (arenas->arena[i].fd >= 0)
             (void) close(arenas->arena[i].fd);
@@ -340,7 +340,7 @@ HG_PRIVATE na_return_t na_sm_arena_map(unsigned char *base, uint64_t offset,
         (unsigned char *) mremap(pages, 0, length, MREMAP_MAYMOVE);
     bool mapped = view != MAP_FAILED;
 
-    assert(size > 0 && offset + size <= NA_SM_ARENA_SIZE);
+    HG_ASSERT(size > 0 && offset + size <= NA_SM_ARENA_SIZE);
     if (mapped && mprotect(view, length, protection) == 0) {
         block->memory = view + (at - pages);
         block->size = size;
@@ -440,11 +440,11 @@ static void na_sm_arena_release(struct na_mem_block *block)
 
     if (getpid() != arenas->pid)
         return;
-    assert(arena != NULL);
+    HG_ASSERT(arena != NULL);
     (void) na_sm_arena_punch(arena, at, count * NA_SM_ARENA_PAGE);
     hg_lock(&arenas->lock);
-    assert(arenas->blocks > 0);
-    assert(arena->used != NULL && arena->fresh >= count);
+    HG_ASSERT(arenas->blocks > 0);
+    HG_ASSERT(arena->used != NULL && arena->fresh >= count);
     memset(
         arena->used + (size_t) (at - arena->base) / NA_SM_ARENA_PAGE, 0, count);
     arenas->blocks--;

@@ -76,8 +76,8 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
     struct na_sm_addr *addr = na_sm_addr_of(base);
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    assert(addr->shared == NULL && addr->fd < 0);
-    assert(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
+    HG_ASSERT(addr->shared == NULL && addr->fd < 0);
+    HG_ASSERT(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
     if (self->closed)
         return;
     na_sm_enter(self);
@@ -130,7 +130,7 @@ static na_return_t na_sm_peer_take_slot(
 {
     uint32_t slot = 0;
 
-    assert(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
+    HG_ASSERT(addr->slot == NA_SM_PEERS && self->slots_end <= NA_SM_PEERS);
     if (self->pairs == NA_SM_PEERS) {
         HG_LOG_AT(na_sm_peer_level(addr), "sm",
             "process %ld cannot be a peer: the limit is %u peers",
@@ -174,8 +174,8 @@ static void na_sm_peer_hold(struct na_sm_class *self, struct na_sm_addr *addr)
 HG_PRIVATE void na_sm_peer_dial(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(addr->state == NA_SM_IDLE && addr->dialled);
-    assert(addr->fd < 0 && hg_list_is_empty(&addr->turn));
+    HG_ASSERT(addr->state == NA_SM_IDLE && addr->dialled);
+    HG_ASSERT(addr->fd < 0 && hg_list_is_empty(&addr->turn));
     na_sm_peer_hold(self, addr);
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(self->base.info->lookup_ms);
@@ -201,8 +201,8 @@ HG_PRIVATE void na_sm_peer_want(
 HG_PRIVATE void na_sm_peer_close(
     struct na_sm_class *self, struct na_sm_addr *addr)
 {
-    assert(hg_is_inside(na_sm_lock(self)));
-    assert(addr->shared != NULL && addr->state < NA_SM_DYING);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(addr->shared != NULL && addr->state < NA_SM_DYING);
     addr->state = NA_SM_CLOSING;
     addr->deadline = hg_clock_after_ms(self->base.info->death_ms);
     hg_list_remove(&addr->turn);
@@ -217,8 +217,8 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 {
     unsigned ours = addr->dialled ? 0 : 1;
 
-    assert(hg_is_inside(na_sm_lock(self)));
-    assert(addr->state == NA_SM_DIALLING && addr->shared != NULL);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(addr->state == NA_SM_DIALLING && addr->shared != NULL);
     na_sm_out_init(&addr->out, &addr->shared->control[ours],
         addr->shared->rings[ours], NA_SM_RING);
     na_sm_in_init(&addr->in, &addr->shared->control[1 - ours],
@@ -242,8 +242,8 @@ static void na_sm_peer_open(struct na_sm_class *self, struct na_sm_addr *addr)
 static void na_sm_peer_set_dying(struct na_sm_class *self,
     struct na_sm_addr *addr, na_return_t lookup_ret, bool again)
 {
-    assert(hg_is_inside(na_sm_lock(self)));
-    assert(!hg_list_is_empty(&addr->link));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(!hg_list_is_empty(&addr->link));
     addr->lookup_ret = lookup_ret;
     addr->again = again;
     addr->state = NA_SM_DYING;
@@ -390,7 +390,7 @@ HG_PRIVATE void na_sm_peer_end(
     const struct na_core *core = self->base.core;
     na_return_t ret;
 
-    assert(addr->state == NA_SM_DYING);
+    HG_ASSERT(addr->state == NA_SM_DYING);
     hg_list_remove(&addr->turn);
     na_sm_peer_part(self, addr);
     addr->state = addr->again ? NA_SM_IDLE : NA_SM_DEAD;

@@ -40,8 +40,8 @@ static void na_sm_ring_write(
 HG_PRIVATE void na_sm_out_init(struct na_sm_out *out,
     struct na_sm_control *control, void *data, uint32_t size)
 {
-    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
+    HG_ASSERT(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    HG_ASSERT((uintptr_t) data % NA_SM_RING_LINE == 0);
     out->control = control;
     out->data = (unsigned char *) data;
     out->size = size;
@@ -90,8 +90,8 @@ HG_PRIVATE na_return_t na_sm_out_reserve(
     uint32_t skip = span > left ? left : 0;
     na_return_t ret;
 
-    assert(size <= na_sm_ring_max(out->size));
-    assert(at % NA_SM_RING_LINE == 0);
+    HG_ASSERT(size <= na_sm_ring_max(out->size));
+    HG_ASSERT(at % NA_SM_RING_LINE == 0);
     ret = na_sm_out_check_free(out, (uint64_t) span + skip);
     if (ret != NA_SUCCESS)
         return ret;
@@ -108,8 +108,8 @@ HG_PRIVATE void na_sm_out_commit(
     uint32_t at = (uint32_t) (tail & (out->size - 1));
     uint32_t span = na_sm_ring_span(record->size);
 
-    assert(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
-    assert(tail - out->head + span <= out->size);
+    HG_ASSERT(span <= out->size - at && record->kind < NA_SM_KIND_MAX);
+    HG_ASSERT(tail - out->head + span <= out->size);
     na_sm_ring_write(out->data + at, record);
     if (HG_UNLIKELY(out->skip > 0)) { /* published after the record behind it */
         struct na_sm_record filler = {
@@ -126,8 +126,8 @@ HG_PRIVATE void na_sm_out_commit(
 HG_PRIVATE void na_sm_in_init(struct na_sm_in *in,
     struct na_sm_control *control, void *data, uint32_t size)
 {
-    assert(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
-    assert((uintptr_t) data % NA_SM_RING_LINE == 0);
+    HG_ASSERT(size >= 4096 && size <= 1u << 30 && (size & (size - 1)) == 0);
+    HG_ASSERT((uintptr_t) data % NA_SM_RING_LINE == 0);
     in->control = control;
     in->data = (unsigned char *) data;
     in->size = size;

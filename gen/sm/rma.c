@@ -232,7 +232,7 @@ HG_PRIVATE na_return_t na_sm_mem_deserialize(
 
 static void na_sm_rma_copy_begins(struct na_sm_touch *touch)
 {
-    assert(touch->addr->copies != 0);
+    HG_ASSERT(touch->addr->copies != 0);
     if (touch->leaves)
         touch->depth = hg_leave_all(na_sm_lock(touch->self));
 }
@@ -292,7 +292,7 @@ static na_return_t na_sm_rma_call(struct na_sm_touch *touch, bool put,
         return error == ENOMEM ? NA_OPNOTSUPPORT
                                : na_sm_rma_deny(addr, strerror(error));
     if (put) {
-        assert(moved > 0 && (na_size_t) moved <= *size);
+        HG_ASSERT(moved > 0 && (na_size_t) moved <= *size);
         *size = (na_size_t) moved;
         return na_sm_peer_has_ended(addr) ? NA_DISCONNECT : NA_SUCCESS;
     }
@@ -689,7 +689,7 @@ static na_return_t na_sm_rma_piece(
         return NA_AGAIN;
     if (mem->owner != atomic_load(&addr->incarnation))
         return NA_OPNOTSUPPORT;
-    assert(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
     touch.self = self;
     touch.addr = addr;
     touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;

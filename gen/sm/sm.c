@@ -183,7 +183,7 @@ static na_return_t na_sm_expose(struct na_class *na_class)
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret = NA_SUCCESS;
 
-    assert(!na_class->listen);
+    HG_ASSERT(!na_class->listen);
     na_sm_enter(self);
     if (self->listen_fd < 0) {
         ret = na_sm_open_listener(self, own, name);
@@ -213,7 +213,7 @@ static void na_sm_shut(struct na_sm_class *self)
     self->closed = true;
     hg_mem_free((void *) self->slots);
     hg_map_fini(&self->names);
-    assert(hg_list_is_empty(&self->loop));
+    HG_ASSERT(hg_list_is_empty(&self->loop));
 }
 
 static na_return_t na_sm_open(struct na_class *na_class, const char *host)
@@ -282,8 +282,8 @@ static void na_sm_close(struct na_class *na_class, unsigned linger_ms)
         struct na_sm_addr *addr =
             HG_CONTAINER_OF(link, struct na_sm_addr, link);
 
-        assert(hg_list_is_empty(&addr->sends));
-        assert(hg_list_is_empty(&addr->lookups));
+        HG_ASSERT(hg_list_is_empty(&addr->sends));
+        HG_ASSERT(hg_list_is_empty(&addr->lookups));
         na_sm_peer_part(self, addr);
         addr->state = NA_SM_DEAD;
         hg_list_remove(&addr->turn);
@@ -452,7 +452,7 @@ static na_return_t na_sm_cancel(struct na_op *op, uint64_t op_id)
     struct na_sm_class *self = na_sm_of(op->context->na_class);
     bool found;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (na_loop_cancel(&self->loop, op) == NA_SUCCESS)
         return NA_SUCCESS;
     found = na_sm_op_of(op)->held && na_op_id_of(op) == op_id;
@@ -551,7 +551,7 @@ static unsigned na_sm_poll(struct na_context *context)
     struct na_sm_class *self = na_sm_of(context->na_class);
     unsigned n;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     n = na_loop_poll(&self->loop);
     n += na_sm_flow_visit_hinted(self);
     n += na_sm_rma_poll(self);
@@ -592,7 +592,7 @@ static na_bool_t na_sm_wait_begin(struct na_context *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     bool busy;
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (!context->sleeping) {
         context->sleeping = true;
         if (self->sleepers++ == 0)
@@ -610,7 +610,7 @@ static void na_sm_wait_end(struct na_context *base)
     struct na_sm_context *context = (struct na_sm_context *) base;
     struct na_sm_class *self = na_sm_of(base->na_class);
 
-    assert(hg_is_inside(na_sm_lock(self)));
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (context->sleeping && --self->sleepers == 0)
         atomic_store(&self->public_page->asleep, 0);
     context->sleeping = false;
@@ -707,8 +707,8 @@ HG_PRIVATE bool na_sm_is_free(const char *name)
         return false;
     fd = na_sm_socket();
     if (fd < 0)
-        return true;        /* as far as is known */
-    assert(!where.is_path); /* which would leave a file */
+        return true;           /* as far as is known */
+    HG_ASSERT(!where.is_path); /* which would leave a file */
     bound = bind(fd, (const struct sockaddr *) &where.where, where.size) == 0;
     (void) close(fd);
     return bound;

@@ -231,7 +231,7 @@ static int na_sm_lock_folder(const struct na_sm_name *name)
     memcpy(folder, name->where.sun_path, sizeof(name->where.sun_path));
     folder[sizeof(name->where.sun_path)] = '\0';
     slash = strrchr(folder, '/');
-    assert(slash != NULL);
+    HG_ASSERT(slash != NULL);
     slash[slash == folder] = '\0';
     fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
@@ -316,7 +316,7 @@ HG_PRIVATE na_return_t na_sm_listen_own(
             (void) snprintf(text, NA_SM_NAME_MAX + 1, "%ld-%016" PRIx64,
                 (long) getpid(), hg_clock_random());
         ret = na_sm_name_parse(HG_LOG_LEVEL_ERROR, text, name_p);
-        assert(ret == NA_SUCCESS);
+        HG_ASSERT(ret == NA_SUCCESS);
         rc = bind(fd, (const struct sockaddr *) &name_p->where, name_p->size);
     } while (rc != 0 && errno == EADDRINUSE && n++ < NA_SM_OWN_NAMES);
     if (rc == 0 && listen(fd, NA_SM_BACKLOG) == 0)
@@ -458,7 +458,7 @@ HG_PRIVATE na_return_t na_sm_packet_recv(int fd, struct na_sm_packet *packet_p)
     header = CMSG_FIRSTHDR(&message);
     if (header != NULL) {
         count = (unsigned) ((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        assert(count <= NA_SM_FD_MAX);
+        HG_ASSERT(count <= NA_SM_FD_MAX);
         memcpy(fds, CMSG_DATA(header), count * sizeof(int));
     }
     ret = got == 0 ? NA_DISCONNECT : na_sm_packet_check(packet_p, (size_t) got);

@@ -58,14 +58,14 @@ static void na_zmq_addr_release(struct na_addr *base)
     struct na_zmq_class *self = na_zmq_of(base->na_class);
     struct na_zmq_addr *addr = na_zmq_addr_of(base);
 
-    assert(atomic_load(&addr->flight) == 0);
+    HG_ASSERT(atomic_load(&addr->flight) == 0);
     if (addr->state == NA_ZMQ_IDLE && addr->endpoint != NULL &&
         self->socket != NULL) {
         (void) pthread_mutex_lock(&self->lock);
         na_zmq_remove(self, addr, NA_ZMQ_BY_ENDPOINT);
         (void) pthread_mutex_unlock(&self->lock);
     }
-    assert(addr->query == NULL);
+    HG_ASSERT(addr->query == NULL);
     if (addr->dialled != addr->endpoint) /* the class was closed */
         self->base.core->free(addr->dialled);
     addr->dialled = NULL;
@@ -154,7 +154,7 @@ static bool na_zmq_is_before(uint64_t round, const struct na_zmq_in *in)
 static void na_zmq_begin_end(
     struct na_zmq_class *self, struct na_zmq_addr *addr, na_return_t lookup_ret)
 {
-    assert(na_plug_list_empty(&addr->dying));
+    HG_ASSERT(na_plug_list_empty(&addr->dying));
     addr->state = NA_ZMQ_DYING;
     addr->lookup_ret = lookup_ret;
     addr->round = self->round;
@@ -194,7 +194,7 @@ static bool na_zmq_readable(struct na_zmq_class *self)
 /* Close this side of a connection. libzmq drops its queued messages. */
 static void na_zmq_hang_up(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    assert(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
+    HG_ASSERT(addr->fd < 0 || (size_t) addr->fd < self->fd_count);
     if (addr->fd >= 0 && self->fds[addr->fd].last_hello == addr)
         self->fds[addr->fd].last_hello = NULL;
     if (addr->fd >= 0 && self->fds[addr->fd].owner == addr) {
@@ -220,7 +220,7 @@ static void na_zmq_lock(struct na_zmq_class *self)
 {
     int rc = pthread_mutex_lock(&self->lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
 }
 
@@ -241,7 +241,7 @@ static void na_zmq_unlock(struct na_zmq_class *self)
         (self->tick < self->timer || na_zmq_has_work(self));
     int rc = pthread_mutex_unlock(&self->lock);
 
-    assert(rc == 0);
+    HG_ASSERT(rc == 0);
     (void) rc;
     if (wake)
         self->base.core->wake(&self->base);

@@ -147,7 +147,7 @@ static void na_zmq_take_answers(struct na_zmq_class *self)
     while ((query = na_plug_answer(self->resolver)) != NULL) {
         struct na_zmq_addr *addr = (struct na_zmq_addr *) query->owner;
 
-        assert(addr->query == query);
+        HG_ASSERT(addr->query == query);
         if (addr->state != NA_ZMQ_DIALLING)
             continue; /* the query took too long */
         if (na_plug_has_next(query))
@@ -160,7 +160,7 @@ static void na_zmq_take_answers(struct na_zmq_class *self)
 /* Connect, and send HELLO. */
 HG_PRIVATE void na_zmq_dial(struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    assert(addr->endpoint != NULL && addr->dialled == NULL && addr->fd < 0);
+    HG_ASSERT(addr->endpoint != NULL && addr->dialled == NULL && addr->fd < 0);
     na_zmq_adopt(self, addr);
     addr->state = NA_ZMQ_DIALLING;
     addr->why = NULL;
@@ -306,7 +306,7 @@ static bool na_zmq_is_accepted(const struct na_zmq_class *self, int fd)
 /* Close an accepted connection whose peer has not said HELLO. */
 static void na_zmq_reject(struct na_zmq_class *self, size_t fd)
 {
-    assert(self->fds[fd].live && self->fds[fd].accepted != 0);
+    HG_ASSERT(self->fds[fd].live && self->fds[fd].accepted != 0);
     self->fds[fd].live = false;
     if (na_zmq_is_accepted(self, (int) fd))
         (void) shutdown((int) fd, SHUT_RDWR);

@@ -231,7 +231,7 @@ static const char *na_zmq_welcome(struct na_zmq_class *self,
     na_zmq_lock(self);
     good = addr->state == NA_ZMQ_DIALLING &&
         na_plug_get64(body + 8) == addr->nonce;
-    assert(!good || (addr->dialled != NULL && addr->endpoint != NULL));
+    HG_ASSERT(!good || (addr->dialled != NULL && addr->endpoint != NULL));
     /* The own address by another name is connected, too. */
     is_self = na_plug_get64(body) == self->base.incarnation;
     if (good && is_self &&
@@ -281,11 +281,11 @@ static const char *na_zmq_confirm(struct na_zmq_class *self,
                (addr->state == NA_ZMQ_DYING && addr->endpoint == NULL &&
                    !addr->reached)) &&
         na_plug_get64(body) == addr->nonce;
-    assert(!good || (addr->dialled == NULL && !addr->reached));
+    HG_ASSERT(!good || (addr->dialled == NULL && !addr->reached));
     if (good && accepted && self->protocol != NA_ZMQ_INPROC) {
         struct na_zmq_fd *record = &self->fds[addr->fd];
 
-        assert(record->live && record->generation == addr->fd_generation);
+        HG_ASSERT(record->live && record->generation == addr->fd_generation);
         if (record->owner == NULL)
             record->owner = addr;
         good = record->owner == addr;
@@ -331,7 +331,7 @@ static void na_zmq_taken(struct na_zmq_class *self, struct na_zmq_addr *addr,
     addr->taken[lane] = bytes;
     if (bytes < NA_ZMQ_WINDOW / 2)
         return;
-    assert(addr->received[lane] >= bytes);
+    HG_ASSERT(addr->received[lane] >= bytes);
     addr->received[lane] -= bytes;
     addr->taken[lane] = 0;
     if (addr->base.self) {

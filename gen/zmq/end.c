@@ -69,7 +69,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
     na_plug_list_init(&closers);
     (void) na_zmq_offer_held(self, addr, true);
     na_zmq_lock(self);
-    assert(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
+    HG_ASSERT(addr->state == NA_ZMQ_DYING && !na_plug_list_empty(&addr->dying));
     na_zmq_hang_up(self, addr);
     na_plug_list_remove(&addr->dying);
     na_zmq_remove(self, addr, NA_ZMQ_BY_ID);
@@ -91,7 +91,7 @@ static void na_zmq_end(struct na_zmq_class *self, struct na_zmq_addr *addr)
         atomic_store(&addr->incarnation, 0);
     na_plug_list_move(&closers, &addr->closers);
     if (closed) {
-        assert(addr->fd < 0 && !addr->dialled);
+        HG_ASSERT(addr->fd < 0 && !addr->dialled);
         if (!na_plug_list_empty(&addr->lookups) ||
             !na_plug_list_empty(&addr->sends))
             na_zmq_dial(self, addr);

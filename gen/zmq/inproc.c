@@ -83,7 +83,8 @@ static void *na_zmq_inproc_join(struct na_zmq_class *self)
 /* Add the class to the list. */
 static void na_zmq_inproc_enter(struct na_zmq_class *self)
 {
-    assert(self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
+    HG_ASSERT(
+        self->protocol == NA_ZMQ_INPROC && na_plug_list_empty(&self->live));
     (void) pthread_mutex_lock(&na_zmq_inproc.lock);
     na_plug_list_push(&na_zmq_inproc.classes, &self->live);
     (void) pthread_mutex_unlock(&na_zmq_inproc.lock);
@@ -104,7 +105,7 @@ static void na_zmq_inproc_leave(struct na_zmq_class *self)
 
         other->base.core->wake(&other->base);
     }
-    assert(na_zmq_inproc.users > 0);
+    HG_ASSERT(na_zmq_inproc.users > 0);
     if (--na_zmq_inproc.users == 0) {
         last = na_zmq_inproc.context;
         na_zmq_inproc.context = NULL;

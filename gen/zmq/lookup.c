@@ -10,7 +10,7 @@
 static void na_zmq_join(
     struct na_zmq_class *self, struct na_zmq_addr *addr, struct na_op *op)
 {
-    assert(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
+    HG_ASSERT(addr->endpoint != NULL && addr->state != NA_ZMQ_DEAD);
     na_plug_list_push(&addr->lookups, &op->link);
     addr->receives = false;
     if (addr->state == NA_ZMQ_IDLE)

@@ -27,7 +27,7 @@ static void na_zmq_put_number(
     bool good =
         na_plug_numeric((const struct sockaddr *) address, host, sizeof(host));
 
-    assert(good); /* there are only internet addresses */
+    HG_ASSERT(good); /* there are only internet addresses */
     (void) good;
     (void) snprintf(text, NA_ZMQ_NUMBER,
         address->ss_family == AF_INET6 ? "[%s]" : "%s", host);
@@ -66,7 +66,7 @@ static na_return_t na_zmq_parse_ipc(const struct na_zmq_class *self,
         used = strlen(path_p);
         path_p[used++] = '/';
     }
-    assert(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
+    HG_ASSERT(path_size >= sizeof(((struct sockaddr_un *) 0)->sun_path));
     if (used + strlen(rest) >= sizeof(((struct sockaddr_un *) 0)->sun_path))
         return na_zmq_bad_name(
             self, from_peer, rest, "longer than a socket's path");
@@ -85,7 +85,7 @@ static na_return_t na_zmq_strip_source(const struct na_zmq_class *self,
     if (end != NULL && memchr(rest, ':', size) == NULL)
         return na_zmq_bad_name(self, from_peer, rest,
             "a client that does not listen cannot be looked up");
-    assert(size < NA_MAX_ADDR_LEN); /* as all names are */
+    HG_ASSERT(size < NA_MAX_ADDR_LEN); /* as all names are */
     memcpy(text, rest, size);
     text[size] = '\0';
     return NA_SUCCESS;

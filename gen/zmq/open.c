@@ -148,7 +148,7 @@ static na_return_t na_zmq_open_tcp(
     if (ret != NA_SUCCESS)
         return ret;
     port = strrchr(self->endpoint, ':');
-    assert(port != NULL);
+    HG_ASSERT(port != NULL);
     (void) snprintf(name, NA_MAX_ADDR_LEN, "zmq+tcp://%s%s", host, port);
     return NA_SUCCESS;
 }
@@ -369,7 +369,7 @@ static void na_zmq_shut(struct na_zmq_class *self, unsigned linger_ms)
         na_zmq_close_parts(self, in);
         core->free(in);
     }
-    assert(atomic_load(&self->parts) == 0);
+    HG_ASSERT(atomic_load(&self->parts) == 0);
     if (self->socket != NULL) {
         /* libzmq closes in the background: another class may need the name
          * now. */
@@ -415,7 +415,7 @@ static void na_zmq_close(struct na_class *na_class, unsigned linger_ms)
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
         struct na_zmq_addr *addr = NA_ZMQ_OF(link, struct na_zmq_addr, link);
 
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         na_plug_drop(addr->query);
         addr->query = NULL;
         /* Messages that wait for a dial, or for a dead peer, are not sent. */

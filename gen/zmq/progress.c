@@ -155,7 +155,7 @@ static na_return_t na_zmq_cancel(struct na_op *op, uint64_t op_id)
         na_plug_list_remove(&op->link);
     if (found && op->addr != NULL) /* perhaps BYE waited for this message */
         na_zmq_flush(self, na_zmq_addr_of(op->addr), &sent);
-    assert(na_plug_list_empty(&sent));
+    HG_ASSERT(na_plug_list_empty(&sent));
     na_zmq_unlock(self);
     if (!found)
         return NA_NOENTRY;
@@ -202,7 +202,7 @@ static na_return_t na_zmq_addr_terminate(struct na_op *op)
         na_zmq_flush(self, addr, &sent);
     }
     na_zmq_unlock(self);
-    assert(na_plug_list_empty(&sent)); /* ready: no message waits */
+    HG_ASSERT(na_plug_list_empty(&sent)); /* ready: no message waits */
     if (closed)
         self->base.core->complete(op, NA_SUCCESS);
     return NA_SUCCESS;

@@ -74,7 +74,7 @@ static bool na_zmq_receive(struct na_zmq_class *self, bool *control_p)
     }
     if (last == &extra)
         na_zmq_close_part(self, &extra);
-    assert(in->count > 0); /* a part follows the routing id */
+    HG_ASSERT(in->count > 0); /* a part follows the routing id */
     in->past = self->drained;
     if (self->round > in->past + NA_ZMQ_BATCH)
         in->past = self->round - NA_ZMQ_BATCH;
@@ -103,7 +103,7 @@ static void na_zmq_pump(struct na_zmq_class *self)
     bool control = false;
     unsigned n = 0;
 
-    assert(limit >= 1 && limit <= NA_ZMQ_BATCH);
+    HG_ASSERT(limit >= 1 && limit <= NA_ZMQ_BATCH);
     self->round++;
     while (n < limit && na_zmq_receive(self, &control))
         n++;

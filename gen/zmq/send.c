@@ -80,7 +80,7 @@ static void na_zmq_send_grant(struct na_zmq_class *self,
     struct na_msg msg;
     zmq_msg_t part;
 
-    assert(addr->state == NA_ZMQ_READY && bytes <= UINT32_MAX);
+    HG_ASSERT(addr->state == NA_ZMQ_READY && bytes <= UINT32_MAX);
     memset(&msg, 0, sizeof(msg));
     msg.plane = (uint8_t) lane;
     msg.tag = (uint32_t) bytes;
@@ -171,7 +171,7 @@ static na_return_t na_zmq_transmit(struct na_zmq_class *self,
         zmq_msg_size(&parts[0]), count > 1 ? zmq_msg_size(&parts[1]) : 0);
     na_return_t ret;
 
-    assert(addr->state == NA_ZMQ_READY && na_zmq_may_send(addr, lane));
+    HG_ASSERT(addr->state == NA_ZMQ_READY && na_zmq_may_send(addr, lane));
     ret = addr->base.self ? na_zmq_loop(self, parts, count)
                           : na_zmq_put(self, addr, parts, count);
     if (ret == NA_SUCCESS)
@@ -220,7 +220,7 @@ static na_return_t na_zmq_msg_send(
     if (addr->state != NA_ZMQ_READY) {
         ret = na_zmq_unready(self, addr);
     } else if (na_zmq_may_send(addr, NA_ZMQ_MESSAGES)) {
-        assert(na_plug_list_empty(&addr->sends));
+        HG_ASSERT(na_plug_list_empty(&addr->sends));
         ret = na_zmq_send_msg(self, addr, msg);
     }
     if (ret == NA_AGAIN && op != NULL) {

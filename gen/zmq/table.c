@@ -23,7 +23,7 @@ static const void *na_zmq_key_of(
     const char *text =
         by == NA_ZMQ_BY_ENDPOINT ? addr->endpoint : addr->dialled;
 
-    assert(by == NA_ZMQ_BY_ID || text != NULL);
+    HG_ASSERT(by == NA_ZMQ_BY_ID || text != NULL);
     *size_p = by == NA_ZMQ_BY_ID ? addr->id_size : strlen(text);
     return by == NA_ZMQ_BY_ID ? (const void *) addr->id : text;
 }
@@ -31,7 +31,7 @@ static const void *na_zmq_key_of(
 static struct na_zmq_addr **na_zmq_bucket(
     const struct na_zmq_table *table, const void *key, size_t size)
 {
-    assert(table->size > 0 && (table->size & (table->size - 1)) == 0);
+    HG_ASSERT(table->size > 0 && (table->size & (table->size - 1)) == 0);
     return &table->buckets[na_zmq_hash(key, size) & (table->size - 1)];
 }
 
@@ -88,7 +88,7 @@ static void na_zmq_enter(
     const void *key = na_zmq_key_of(addr, by, &size);
     struct na_zmq_addr **bucket;
 
-    assert(size > 0 && na_zmq_find(self, by, key, size) == NULL);
+    HG_ASSERT(size > 0 && na_zmq_find(self, by, key, size) == NULL);
     if (self->tables[by].count >= self->tables[by].size)
         na_zmq_table_grow(self, by);
     bucket = na_zmq_bucket(&self->tables[by], key, size);
@@ -110,6 +110,6 @@ static void na_zmq_remove(
     if (*at == NULL)
         return;
     *at = addr->next[by];
-    assert(self->tables[by].count > 0);
+    HG_ASSERT(self->tables[by].count > 0);
     self->tables[by].count--;
 }

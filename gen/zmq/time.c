@@ -10,7 +10,7 @@
 static void na_zmq_close_stalled(
     struct na_zmq_class *self, struct na_zmq_addr *addr)
 {
-    assert(self->protocol == NA_ZMQ_IPC && addr->reached);
+    HG_ASSERT(self->protocol == NA_ZMQ_IPC && addr->reached);
     self->base.core->log(HG_LOG_LEVEL_WARNING, "zmq",
         "%s has read nothing for %" PRIu64 " ms: closing", addr->base.name,
         self->death / NA_ZMQ_MS);

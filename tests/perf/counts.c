@@ -12,7 +12,7 @@
  * COUNTS_WARM echoes the children are executed instruction by instruction
  * (PTRACE_SINGLESTEP), and each instruction is examined before it is executed.
  * All three processes are forks of one program, so an address means the same in
- * each. The library is unchanged: its object is that of all tests.
+ * each. The library is unchanged, and compiled without HG_DEBUG.
  *
  * These are counted:
  * - mutex pairs: pthread_mutex_unlock is entered.
