@@ -1965,14 +1965,14 @@ struct hg_monitor {
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* hg_monitor_entered: its address identifies a thread; its value counts how
- * often the thread has entered monitors without leaving them. It is 0 while the
- * thread runs application code or sleeps. */
+/* How often a thread has entered monitors without leaving them, for assertions;
+ * its address identifies the thread where nothing cheaper does. It is 0 while
+ * the thread runs application code or sleeps. */
 #if HG_SPLIT
 extern __attribute__((
     visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
 #else
-static _Thread_local unsigned hg_monitor_entered;
+static __attribute__((unused)) _Thread_local unsigned hg_monitor_entered;
 #endif
 
 static inline void hg_monitor_note(int change)
@@ -1984,11 +1984,28 @@ static inline void hg_monitor_note(int change)
 #endif
 }
 
+/* What identifies this thread among those that live. In a shared library the
+ * address of a thread's variable takes a call, and the thread's pointer an
+ * instruction. */
+static inline const void *hg_monitor_self(void)
+{
+#if defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)
+    const void *self;
+
+    __asm__("mov %%fs:0, %0" : "=r"(self)); /* points to itself: psABI, TLS */
+    return self;
+#elif defined(__linux__) && defined(__aarch64__)
+    return __builtin_thread_pointer();
+#else
+    return &hg_monitor_entered;
+#endif
+}
+
 /* Whether this thread holds the monitor. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
     return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
-        &hg_monitor_entered;
+        hg_monitor_self();
 }
 
 /* Another thread holds the monitor: wait for it. */
@@ -2001,7 +2018,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
         if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
             hg_monitor_await(monitor);
         atomic_store_explicit(
-            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
     }
     monitor->depth++;
 }
@@ -2160,7 +2177,7 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
         if (!hg_lock_try(&monitor->mutex))
             return false;
         atomic_store_explicit(
-            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
     }
     hg_monitor_note(1);
     monitor->depth++;
@@ -21820,7 +21837,7 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
 {
     /* The callback is read first: a thread that clears it holds a reference. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
-        &hg_monitor_entered &&
+        hg_monitor_self() &&
         !hg_handle_wants_cancel(handle) &&
         atomic_load_explicit(&handle->refs, memory_order_acquire) ==
         HG_HANDLE_GIVEN + 1;
@@ -25520,8 +25537,8 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 
     if (done == NULL)
         return NULL;
-    atomic_store_explicit(&hg_handle_of(done)->executed, &hg_monitor_entered,
-        memory_order_relaxed);
+    atomic_store_explicit(
+        &hg_handle_of(done)->executed, hg_monitor_self(), memory_order_relaxed);
     return hg_handle_of(done);
 }
 
@@ -25557,7 +25574,7 @@ static void hg_serve_run(struct na_completion *done)
     struct hg_monitor *lock = handle->context->lock;
 
     atomic_store_explicit(
-        &handle->executed, &hg_monitor_entered, memory_order_relaxed);
+        &handle->executed, hg_monitor_self(), memory_order_relaxed);
     hg_leave(lock);
     hg_serve_call(handle);
     hg_enter(lock);

@@ -72,7 +72,7 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
         if (!hg_lock_try(&monitor->mutex))
             return false;
         atomic_store_explicit(
-            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
     }
     hg_monitor_note(1);
     monitor->depth++;

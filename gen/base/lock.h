@@ -58,14 +58,14 @@ struct hg_monitor {
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* hg_monitor_entered: its address identifies a thread; its value counts how
- * often the thread has entered monitors without leaving them. It is 0 while the
- * thread runs application code or sleeps. */
+/* How often a thread has entered monitors without leaving them, for assertions;
+ * its address identifies the thread where nothing cheaper does. It is 0 while
+ * the thread runs application code or sleeps. */
 #if HG_SPLIT
 extern __attribute__((
     visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
 #else
-static _Thread_local unsigned hg_monitor_entered;
+static __attribute__((unused)) _Thread_local unsigned hg_monitor_entered;
 #endif
 
 static inline void hg_monitor_note(int change)
@@ -77,11 +77,28 @@ static inline void hg_monitor_note(int change)
 #endif
 }
 
+/* What identifies this thread among those that live. In a shared library the
+ * address of a thread's variable takes a call, and the thread's pointer an
+ * instruction. */
+static inline const void *hg_monitor_self(void)
+{
+#if defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)
+    const void *self;
+
+    __asm__("mov %%fs:0, %0" : "=r"(self)); /* points to itself: psABI, TLS */
+    return self;
+#elif defined(__linux__) && defined(__aarch64__)
+    return __builtin_thread_pointer();
+#else
+    return &hg_monitor_entered;
+#endif
+}
+
 /* Whether this thread holds the monitor. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
     return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
-        &hg_monitor_entered;
+        hg_monitor_self();
 }
 
 /* Another thread holds the monitor: wait for it. */
@@ -94,7 +111,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
         if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
             hg_monitor_await(monitor);
         atomic_store_explicit(
-            &monitor->owner, &hg_monitor_entered, memory_order_relaxed);
+            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
     }
     monitor->depth++;
 }

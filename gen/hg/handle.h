@@ -343,7 +343,7 @@ static inline bool hg_handle_is_mine(const struct hg_handle *handle)
 {
     /* The callback is read first: a thread that clears it holds a reference. */
     return atomic_load_explicit(&handle->executed, memory_order_relaxed) ==
-        &hg_monitor_entered &&
+        hg_monitor_self() &&
         !hg_handle_wants_cancel(handle) &&
         atomic_load_explicit(&handle->refs, memory_order_acquire) ==
         HG_HANDLE_GIVEN + 1;

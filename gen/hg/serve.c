@@ -266,8 +266,8 @@ HG_PRIVATE HG_HOT struct hg_handle *hg_serve_next(struct hg_context *context)
 
     if (done == NULL)
         return NULL;
-    atomic_store_explicit(&hg_handle_of(done)->executed, &hg_monitor_entered,
-        memory_order_relaxed);
+    atomic_store_explicit(
+        &hg_handle_of(done)->executed, hg_monitor_self(), memory_order_relaxed);
     return hg_handle_of(done);
 }
 
@@ -303,7 +303,7 @@ static void hg_serve_run(struct na_completion *done)
     struct hg_monitor *lock = handle->context->lock;
 
     atomic_store_explicit(
-        &handle->executed, &hg_monitor_entered, memory_order_relaxed);
+        &handle->executed, hg_monitor_self(), memory_order_relaxed);
     hg_leave(lock);
     hg_serve_call(handle);
     hg_enter(lock);
