@@ -7600,8 +7600,8 @@ static void na_emul_wake(struct na_emul_peer *peer)
     if (hg_list_is_empty(&peer->parked))
         return;
     xfer = HG_CONTAINER_OF(peer->parked.next, struct na_emul_xfer, link);
-    assert(hg_is_inside(na_emul_lock(xfer->emul)));
-    assert(xfer->origin && na_emul_has_frame(xfer));
+    HG_ASSERT(hg_is_inside(na_emul_lock(xfer->emul)));
+    HG_ASSERT(xfer->origin && na_emul_has_frame(xfer));
     if (!na_emul_may_send(xfer))
         return;
     hg_list_remove(&xfer->link);
