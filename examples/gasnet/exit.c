@@ -3,9 +3,9 @@
  * exit: threads, signals, gasnet_exit().
  *
  * The first thread that calls gasnet_exit() ends the process. It closes NA, so
- * that accepted messages leave, unless it or another thread is inside NA: then
- * it may be in a handler or a signal handler, and ends the process as it is.
- * Threads that enter NA meanwhile stop.
+ * that accepted messages leave, unless it or another thread is inside NA, or it
+ * is in the handler of a signal, which may have interrupted malloc(): then it
+ * ends the process as it is. Threads that enter NA meanwhile stop.
  *
  * The launcher ends the other nodes. Without it, a node whose peer has died
  * gets SIGQUIT after EXIT_GRACE_S, which is the time in which the nodes of a
@@ -47,6 +47,11 @@ static pthread_key_t exit_key;
 static struct gasnet_hg_thread *_Atomic exit_by; /* it ends the process */
 static _Atomic int exit_code;
 static _Atomic bool exit_timed; /* SIGQUIT is to come */
+static bool exit_by_signal;     /* exit_by is in the handler of a signal */
+
+/* They end the process, as SIGQUIT does. */
+static const int exit_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGQUIT};
+#define EXIT_SIGNALS (sizeof(exit_signals) / sizeof(exit_signals[0]))
 
 /* ---- Threads ---- */
 
@@ -138,18 +143,24 @@ static void exit_at_limit(int number)
     _exit(exit_code);
 }
 
-/* Whatever hangs below, the process ends. Other signals wait. */
+/* Whatever hangs below, the process ends. Other signals wait. A signal is
+ * blocked while its handler runs, also if the handler is the client's. */
 static void exit_limit_time(void)
 {
     struct sigaction action = {0};
-    sigset_t set;
+    sigset_t set, old;
+    size_t i;
 
     action.sa_handler = exit_at_limit;
     (void) sigfillset(&set);
     (void) sigdelset(&set, SIGALRM);
     (void) sigdelset(&set, SIGSEGV);
     (void) sigdelset(&set, SIGABRT);
-    (void) pthread_sigmask(SIG_SETMASK, &set, NULL);
+    (void) sigemptyset(&old);
+    (void) pthread_sigmask(SIG_SETMASK, &set, &old);
+    for (i = 0; i < EXIT_SIGNALS; i++)
+        if (sigismember(&old, exit_signals[i]) == 1)
+            exit_by_signal = true;
     (void) sigaction(SIGALRM, &action, NULL);
     (void) alarm(EXIT_LIMIT_S);
 }
@@ -216,6 +227,8 @@ static bool exit_close(void)
     const struct gasnet_hg_thread *self = atomic_load(&exit_by);
 
     if (exit_code != 0 && gasnet_hg_is_mpi())
+        return false;
+    if (exit_by_signal && !gasnet_hg_is_mpi())
         return false;
     if (!gasnet_hg.started || self->inside != 0 || !exit_others_left(self))
         return false;
@@ -318,11 +331,11 @@ static na_return_t exit_on_death(const struct na_cb_info *info)
 
 void gasnet_hg_catch_signals(void)
 {
-    exit_catch(SIGQUIT, exit_on_quit);
-    exit_catch(SIGINT, exit_on_end);
-    exit_catch(SIGTERM, exit_on_end);
-    exit_catch(SIGHUP, exit_on_end);
-    exit_catch(SIGXCPU, exit_on_end);
+    size_t i;
+
+    for (i = 0; i < EXIT_SIGNALS; i++)
+        exit_catch(exit_signals[i],
+            exit_signals[i] == SIGQUIT ? exit_on_quit : exit_on_end);
     (void) syscall(
         SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ends: jobs that tests/gasnetrun ends: nodes that are killed, and nodes that
  * call gasnet_exit() while others are elsewhere. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #define GASNET_SEQ 1
 #include "jobs.h"
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static volatile unsigned ends_count;
@@ -83,6 +84,26 @@ static void ends_survives(int argc, char *argv[])
         CHECK(gasnet_AMPoll() == GASNET_OK);
 }
 
+static void ends_on_alarm(int number)
+{
+    (void) number;
+    (void) raise(SIGQUIT);
+}
+
+/* Node 0 gets SIGQUIT inside gasnet_attach(), which waits for the others. */
+static void ends_attaches(int argc, char *argv[])
+{
+    const struct itimerval time = {{0, 0}, {0, 100000}};
+
+    CHECK(gasnet_init(&argc, &argv) == GASNET_OK);
+    if (gasnet_mynode() != 0)
+        for (;;)
+            (void) pause();
+    CHECK(signal(SIGALRM, ends_on_alarm) != SIG_ERR);
+    CHECK(setitimer(ITIMER_REAL, &time, NULL) == 0);
+    CHECK(gasnet_attach(NULL, 0, GASNET_PAGESIZE, 0) == GASNET_OK);
+}
+
 /* exits WAY: how the nodes call gasnet_exit(). */
 static void ends_exits(int argc, char *argv[])
 {
@@ -114,4 +135,4 @@ static void ends_exits(int argc, char *argv[])
 
 const struct jobs_case jobs_ends[] = {{"runs", ends_runs},
     {"exits", ends_exits}, {"signal", ends_signal}, {"survives", ends_survives},
-    {NULL, NULL}};
+    {"attaches", ends_attaches}, {NULL, NULL}};
