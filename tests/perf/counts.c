@@ -91,6 +91,9 @@ void counts_must(const char *function, int64_t ret)
  * last. The first one uses no known header, and in one the ring may wrap
  * around. */
 #define COUNTS_ROUNDS 3
+/* Payloads are not searched in larger mappings: those of bulk data, which takes
+ * most of the time. */
+#define COUNTS_MAPPING ((uintptr_t) 1 << 20)
 
 /* How a round is run. Each way includes those before it. */
 enum counts_depth {
@@ -467,7 +470,7 @@ static void counts_scan(struct counts_child *child)
 
         if (sscanf(line, "%lx-%lx %7s %lx %*s %lu", &start, &end, mode, &offset,
                 &inode) == 5 &&
-            strncmp(mode, "rw", 2) == 0)
+            strncmp(mode, "rw", 2) == 0 && end - start <= COUNTS_MAPPING)
             counts_scan_mapping(child, (uintptr_t) start, (uintptr_t) end,
                 mode[3] == 's' ? (uint64_t) inode : 0, (uint64_t) offset);
     }
