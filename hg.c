@@ -3541,6 +3541,10 @@ struct na_op_core {
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
     struct na_notify *notify;    /* of a put with a message */
+    /* Of a receive of many messages: see op.h. */
+    struct na_result_core *spare; /* for the last result */
+    struct na_result_core *last;  /* it waits for the callbacks of others */
+    uint32_t running;             /* callbacks */
     bool handed; /* put: its data is sent, before all later messages */
     char *name;  /* lookup: a copy of the application's name, followed by the
                  name that the part looks up; if it has failed, the error, or
@@ -3633,6 +3637,8 @@ struct na_context_core {
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
     unsigned flags;      /* threads in NA_Progress_until, or that yield */
+    bool put_off;        /* the entry that ran was put off, and flags is one
+                            more: only inside na_context_trigger */
     _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
@@ -3649,6 +3655,8 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
+    struct na_result_core *results; /* of receives of many; the same holds */
+    struct na_result_core *result_free;
     _Alignas(max_align_t) struct na_context pub;
 };
 
@@ -4686,6 +4694,9 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * destroyed, and are reused. An identifier contains index and generation, so
  * that an outdated one finds nothing.
  *
+ * A receive of many messages has a callback for each: na_op_add_result. It is
+ * PENDING until its last result is added, then DONE until that callback ran.
+ *
  * Locking: the lock of the class guards the table and the free list. The module
  * that executes a pending operation owns its fields.
  */
@@ -4725,6 +4736,23 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 /* core->complete: the operation ended. If it has no callback, it releases its
  * references. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
+
+/* A message of a receive of many; all pointers are borrowed. */
+struct na_result {
+    struct na_addr *source; /* NULL if `ret` is not NA_SUCCESS */
+    void *buf;
+    na_size_t size;
+    na_tag_t tag;
+    na_return_t ret;
+    bool last;
+};
+
+/* Let an operation have several results. NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op);
+
+/* Add a result: the callback will run for it. Returns whether it is the last
+ * one, which it also is if there is no memory for another. The lock is held. */
+HG_PRIVATE bool na_op_add_result(struct na_op *op, struct na_result added);
 
 /* The pending operation behind a public identifier, or NULL. The lock is
  * held. */
@@ -4871,6 +4899,121 @@ static void na_op_run(struct na_completion *done)
         hg_enter(lock);
     }
     na_op_put(op);
+}
+
+/* ---- Receives of many messages ---- */
+
+/* A message, or the end, of a receive of many: an entry of its own, so that
+ * callbacks run in the order in which the messages came. */
+struct na_result_core {
+    struct na_completion done;
+    struct na_op_core *op;
+    struct na_result pub; /* its source is a reference */
+    struct na_result_core *next_free;
+    struct na_result_core *older; /* all of the context */
+};
+
+/* A free one; NULL: out of memory. */
+static struct na_result_core *na_result_get(struct na_context_core *context)
+{
+    struct na_result_core *result = context->result_free;
+
+    if (result != NULL) {
+        context->result_free = result->next_free;
+        return result;
+    }
+    result = (struct na_result_core *) hg_mem_calloc(1, sizeof(*result));
+    if (result != NULL) {
+        result->older = context->results;
+        context->results = result;
+    }
+    return result;
+}
+
+static void na_result_put(
+    struct na_context_core *context, struct na_result_core *result)
+{
+    if (result->pub.source != NULL)
+        na_addr_unuse(result->pub.source);
+    result->pub.source = NULL;
+    result->next_free = context->result_free;
+    context->result_free = result;
+}
+
+/* Entry of the completion queue: call the callback. The last one waits for the
+ * others of its receive: the thread that runs these queues it again. */
+static void na_result_run(struct na_completion *done)
+{
+    struct na_result_core *result =
+        HG_CONTAINER_OF(done, struct na_result_core, done);
+    struct na_op_core *op = result->op;
+    struct na_queue *queue = &op->home->queue;
+    struct na_cb_info info;
+
+    if (HG_UNLIKELY(result->pub.last && op->running > 0)) {
+        op->last = result;
+        op->home->put_off = true;
+        op->home->flags++; /* until na_context_trigger sees it */
+        return;
+    }
+    memset(&info, 0, sizeof(info));
+    info.arg = op->arg;
+    info.ret = result->pub.ret;
+    info.type = op->pub.type;
+    info.info.multi_recv_unexpected.actual_buf_size = result->pub.size;
+    info.info.multi_recv_unexpected.source = result->pub.source;
+    info.info.multi_recv_unexpected.tag = result->pub.tag;
+    info.info.multi_recv_unexpected.actual_buf = result->pub.buf;
+    info.info.multi_recv_unexpected.last = result->pub.last;
+    op->running++;
+    hg_leave(queue->lock);
+    HG_ASSERT(hg_monitor_entered == 0);
+    if (op->callback != NULL)
+        (void) op->callback(&info);
+    hg_enter(queue->lock);
+    op->running--;
+    if (HG_UNLIKELY(result->pub.last))
+        na_op_put(op);
+    else if (HG_UNLIKELY(op->last != NULL && op->running == 0))
+        na_queue_push(queue, op->lane, &op->last->done);
+    na_result_put(op->home, result);
+}
+
+HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op)
+{
+    na_context_enter(op->home);
+    HG_ASSERT(op->spare == NULL && op->running == 0);
+    op->last = NULL;
+    op->spare = na_result_get(op->home);
+    na_context_leave(op->home);
+    if (op->spare != NULL)
+        return NA_SUCCESS;
+    hg_log_error("op", "no memory for a receive of many messages");
+    return NA_NOMEM;
+}
+
+HG_PRIVATE bool na_op_add_result(struct na_op *pub, struct na_result added)
+{
+    struct na_op_core *op = na_op_core_of(pub);
+    struct na_result_core *result = NULL;
+
+    HG_ASSERT(hg_is_inside(op->home->queue.lock));
+    HG_ASSERT(op->state == NA_OP_PENDING && op->spare != NULL);
+    if (!added.last)
+        result = na_result_get(op->home);
+    if (result == NULL) {
+        result = op->spare;
+        op->spare = NULL;
+        op->state = NA_OP_DONE;
+        added.last = true;
+    }
+    if (added.source != NULL)
+        na_addr_use(added.source);
+    result->done.run = na_result_run;
+    result->op = op;
+    result->pub = added;
+    na_queue_push(&op->home->queue, op->lane, &result->done);
+    return added.last;
 }
 
 HG_PRIVATE void na_op_set_part(
@@ -5048,6 +5191,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 {
+    struct na_result_core *result;
     uint32_t i;
 
     for (i = 0; i < context->op_count; i++) {
@@ -5056,6 +5200,14 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
         hg_mem_free(context->ops[i]);
     }
     hg_mem_free(context->ops);
+    na_context_enter(context);
+    while ((result = context->results) != NULL) {
+        context->results = result->older;
+        if (result->pub.source != NULL) /* its callback does not run */
+            na_addr_unuse(result->pub.source);
+        hg_mem_free(result);
+    }
+    na_context_leave(context);
 }
 
 /* ==== gen/na/msg.h ==== */
@@ -5174,6 +5326,8 @@ HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op);
 
 /* Approximate overhead of the allocator for a block. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
+/* Places of messages in the buffer of a receive of many. */
+#define NA_MSG_ALIGN 16u
 /* Bytes that last messages may take beyond what all peers together may use. */
 #define NA_MSG_LAST_MAX ((uint64_t) 64 << 20)
 
@@ -5386,26 +5540,61 @@ static struct na_op *na_msg_find_receive(
     return NULL;
 }
 
+/* Copy a message to a receive. NA_MSGSIZE: it is too long, counted and
+ * logged. */
+static na_return_t na_msg_copy(
+    const struct na_op *op, const struct na_msg_in *in)
+{
+    const char *name = in->source->name != NULL ? in->source->name : "a peer";
+
+    if (HG_LIKELY(in->size <= op->buf_size)) {
+        if (in->size > 0)
+            memcpy(op->buf, in->data, (size_t) in->size);
+        return NA_SUCCESS;
+    }
+    in->source->na_class->core->count(in->source->na_class, "msg_too_long", 1);
+    hg_log_warning("msg",
+        "a message of %" PRIu64 " bytes from %s is too long for a receive "
+        "of %" PRIu64,
+        in->size, name, op->buf_size);
+    return NA_MSGSIZE;
+}
+
+/* Add a message to a receive of many: `op->buf` and `op->buf_size` are what is
+ * left of its buffer. */
+static void na_msg_add(struct na_op *op, const struct na_msg_in *in)
+{
+    struct na_result result = {
+        in->source, op->buf, in->size, in->tag, na_msg_copy(op, in), false};
+    na_size_t used = NA_MSG_ALIGN; /* at least: it bounds the results */
+
+    if (result.ret != NA_SUCCESS)
+        result.source = NULL;
+    else if (in->size > 0)
+        used = (in->size + NA_MSG_ALIGN - 1) / NA_MSG_ALIGN * NA_MSG_ALIGN;
+    if (used > op->buf_size)
+        used = op->buf_size;
+    op->buf = (unsigned char *) op->buf + used;
+    op->buf_size -= used;
+    result.last = op->buf_size < op->context->na_class->max_unexpected_size;
+    if (na_op_add_result(op, result))
+        hg_list_remove(&op->link);
+}
+
 /* Complete a receive with a message. */
 static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
 {
-    const char *name = in->source->name != NULL ? in->source->name : "a peer";
-    na_return_t ret = NA_SUCCESS;
+    na_return_t ret;
 
+    if (op->type == NA_CB_MULTI_RECV_UNEXPECTED) {
+        na_msg_add(op, in);
+        return;
+    }
     HG_ASSERT(
         op->type == NA_CB_RECV_EXPECTED || op->type == NA_CB_RECV_UNEXPECTED);
     hg_list_remove(&op->link);
-    if (in->size > op->buf_size) {
-        in->source->na_class->core->count(
-            in->source->na_class, "msg_too_long", 1);
-        hg_log_warning("msg",
-            "a message of %" PRIu64 " bytes from %s is too long for a receive "
-            "of %" PRIu64,
-            in->size, name, op->buf_size);
-        ret = NA_MSGSIZE;
-    } else {
-        if (in->size > 0)
-            memcpy(op->buf, in->data, (size_t) in->size);
+    ret = na_msg_copy(op, in);
+    if (ret == NA_SUCCESS) {
         op->result_size = in->size;
         op->result_tag = in->tag;
         if (op->type == NA_CB_RECV_UNEXPECTED) {
@@ -5968,7 +6157,12 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
         (void) na_msg_connect(core, op->addr);
     else
         inbox->unexpected = true;
-    if (na_msg_match_kept(inbox, list, op)) {
+    if (op->type == NA_CB_MULTI_RECV_UNEXPECTED) {
+        hg_list_push(&inbox->receives[list], &op->link);
+        while (
+            !hg_list_is_empty(&op->link) && na_msg_match_kept(inbox, list, op))
+            continue;
+    } else if (na_msg_match_kept(inbox, list, op)) {
         /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
         return na_addr_check_alive(op->addr, function);
@@ -5981,11 +6175,16 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
 
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
 {
+    const struct na_result canceled = {NULL, NULL, 0, 0, NA_CANCELED, true};
+
     HG_ASSERT(hg_is_inside(na_context_core_of(op->context)->queue.lock));
     if (hg_list_is_empty(&op->link))
         return NA_NOENTRY;
     hg_list_remove(&op->link);
-    na_op_complete(op, NA_CANCELED);
+    if (op->type == NA_CB_MULTI_RECV_UNEXPECTED)
+        (void) na_op_add_result(op, canceled);
+    else
+        na_op_complete(op, NA_CANCELED);
     return NA_SUCCESS;
 }
 
@@ -6005,6 +6204,10 @@ static na_return_t na_msg_recv(struct na_class *na_class,
         ret = na_msg_check_tag(na_class, tag, function);
     if (ret == NA_SUCCESS && buf == NULL && buf_size > 0)
         ret = hg_log_misuse("msg", function, "the buffer is NULL");
+    if (ret == NA_SUCCESS && type == NA_CB_MULTI_RECV_UNEXPECTED &&
+        buf_size < na_class->max_unexpected_size)
+        ret = hg_log_misuse("msg", function,
+            "the buffer is smaller than the largest unexpected message");
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
     na_context_enter(na_context_core_of(context));
@@ -6017,7 +6220,10 @@ static na_return_t na_msg_recv(struct na_class *na_class,
         op->pub.msg.tag = tag;
         if (source != NULL)
             na_op_set_addr(op, source);
-        ret = na_msg_post(&op->pub, function);
+        if (type == NA_CB_MULTI_RECV_UNEXPECTED)
+            ret = na_op_open_results(op);
+        if (ret == NA_SUCCESS)
+            ret = na_msg_post(&op->pub, function);
         if (ret != NA_SUCCESS)
             na_op_put(op);
     }
@@ -6031,6 +6237,14 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
 {
     return na_msg_recv(na_class, context, NA_CB_RECV_UNEXPECTED, callback, arg,
         buf, buf_size, NULL, 0, op_id, "NA_Msg_recv_unexpected");
+}
+
+NA_EXPORT na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_op_id_t *op_id)
+{
+    return na_msg_recv(na_class, context, NA_CB_MULTI_RECV_UNEXPECTED, callback,
+        arg, buf, buf_size, NULL, 0, op_id, "NA_Msg_multi_recv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,
@@ -9937,6 +10151,7 @@ HG_PRIVATE na_return_t na_context_cancel(
         goto leave;
     switch (op->pub.type) {
     case NA_CB_RECV_UNEXPECTED:
+    case NA_CB_MULTI_RECV_UNEXPECTED:
     case NA_CB_RECV_EXPECTED: ret = na_msg_cancel(&op->pub); break;
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
@@ -9985,8 +10200,14 @@ static unsigned na_context_trigger(
     while (n < max &&
         na_queue_run(&context->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER) > 0) {
         n++;
-        if (HG_UNLIKELY(context->flags > 0))
+        if (HG_UNLIKELY(context->flags > 0)) {
+            if (context->put_off) { /* no callback ran */
+                context->put_off = false;
+                context->flags--;
+                n--;
+            }
             na_queue_wake_raised(&context->queue);
+        }
     }
     return n;
 }

@@ -13,7 +13,8 @@
  * A function that starts an operation returns NA_SUCCESS or the code of its
  * failure. After NA_SUCCESS the callback runs exactly once, inside
  * NA_Trigger() on the context of the operation, never inside the function that
- * started it. After a failure no callback runs. The callback may be NULL.
+ * started it. After a failure no callback runs. The callback may be NULL. Only
+ * NA_Msg_multi_recv_unexpected() has a callback that runs more than once.
  *
  * An operation holds its own references of addresses. Its buffers and memory
  * handles must stay valid until its callback runs. `*op_id` is written before
@@ -57,7 +58,8 @@ typedef enum na_cb_type {
     NA_CB_PUT,
     NA_CB_GET,
     NA_CB_TERMINATE,
-    NA_CB_PUT_NOTIFY
+    NA_CB_PUT_NOTIFY,
+    NA_CB_MULTI_RECV_UNEXPECTED
 } na_cb_type_t;
 
 /** The result of NA_Addr_lookup(). */
@@ -70,6 +72,15 @@ struct na_cb_info_recv_unexpected {
     na_size_t actual_buf_size; /**< bytes received */
     na_addr_t source; /**< a reference; the callback frees it, now or later */
     na_tag_t tag;     /**< the tag that the sender gave */
+};
+
+/** A result of NA_Msg_multi_recv_unexpected(). */
+struct na_cb_info_multi_recv_unexpected {
+    na_size_t actual_buf_size; /**< bytes received */
+    na_addr_t source; /**< valid until the callback returns; NA_Addr_dup() */
+    na_tag_t tag;     /**< the tag that the sender gave */
+    void *actual_buf; /**< the message, in the buffer of the receive */
+    na_bool_t last;   /**< the receive has ended; set for all codes */
 };
 
 /** The result of NA_Msg_recv_expected(). */
@@ -85,6 +96,7 @@ struct na_cb_info {
     union {
         struct na_cb_info_lookup lookup;
         struct na_cb_info_recv_unexpected recv_unexpected;
+        struct na_cb_info_multi_recv_unexpected multi_recv_unexpected;
         struct na_cb_info_recv_expected recv_expected;
     } info; /**< set if `ret` is NA_SUCCESS */
 };
@@ -324,6 +336,41 @@ NA_EXPORT na_return_t NA_Msg_send_unexpected(na_class_t *na_class,
  * @retval NA_INVALID_ARG  an argument is NULL, or of another class.
  */
 NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_op_id_t *op_id);
+
+/**
+ * Receive unexpected messages from any source, with any tag, into one buffer.
+ *
+ * A message lies behind the one before it, at a multiple of 16 bytes from the
+ * start of the buffer. The callback runs for each. It may use the message after
+ * it has returned: the buffer belongs to the receive until the callback whose
+ * `last` is true. That one comes with the first message that leaves less than
+ * NA_Msg_get_max_unexpected_size() of the buffer, or with NA_CANCELED. It runs
+ * after the other callbacks of the receive have returned, and may post the
+ * buffer again.
+ *
+ * The receive has its place among those of NA_Msg_recv_unexpected(), and keeps
+ * it until it has ended. A message larger than what is left of the buffer is
+ * lost: the callback gets NA_MSGSIZE, and the receive goes on. Out of memory
+ * it ends early, with a message. NA_Cancel() ends it, behind the messages that
+ * have arrived.
+ *
+ * @param na_class    the class.
+ * @param context     where the messages complete.
+ * @param callback    runs with a struct na_cb_info_multi_recv_unexpected.
+ * @param arg         passed to the callback.
+ * @param[out] buf    where the messages go; borrowed until the last callback.
+ * @param buf_size    bytes at `buf`; at least NA_Msg_get_max_unexpected_size().
+ * @param[out] op_id  for NA_Cancel(); NA_OP_ID_IGNORE if it is not needed.
+ * @retval NA_SUCCESS      the receive is posted.
+ * @retval NA_NOMEM        out of memory.
+ * @retval NA_INVALID_ARG  an argument is NULL, or of another class, or the
+ *                         buffer is too small.
+ * @threads Several threads in NA_Trigger() may run callbacks of one receive at
+ *          the same time, but the last one.
+ */
+NA_EXPORT na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     na_size_t buf_size, na_op_id_t *op_id);
 

@@ -271,6 +271,7 @@ HG_PRIVATE na_return_t na_context_cancel(
         goto leave;
     switch (op->pub.type) {
     case NA_CB_RECV_UNEXPECTED:
+    case NA_CB_MULTI_RECV_UNEXPECTED:
     case NA_CB_RECV_EXPECTED: ret = na_msg_cancel(&op->pub); break;
     case NA_CB_PUT:
     case NA_CB_GET: ret = na_context_cancel_rma(&op->pub); break;
@@ -319,8 +320,14 @@ static unsigned na_context_trigger(
     while (n < max &&
         na_queue_run(&context->queue, NA_LANES_ALL, 1, HG_CLOCK_NEVER) > 0) {
         n++;
-        if (HG_UNLIKELY(context->flags > 0))
+        if (HG_UNLIKELY(context->flags > 0)) {
+            if (context->put_off) { /* no callback ran */
+                context->put_off = false;
+                context->flags--;
+                n--;
+            }
             na_queue_wake_raised(&context->queue);
+        }
     }
     return n;
 }

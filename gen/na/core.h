@@ -62,6 +62,10 @@ struct na_op_core {
     struct na_op_core *next_free;
     struct na_segment *segments; /* of a queued message: a copy */
     struct na_notify *notify;    /* of a put with a message */
+    /* Of a receive of many messages: see op.h. */
+    struct na_result_core *spare; /* for the last result */
+    struct na_result_core *last;  /* it waits for the callbacks of others */
+    uint32_t running;             /* callbacks */
     bool handed; /* put: its data is sent, before all later messages */
     char *name;  /* lookup: a copy of the application's name, followed by the
                  name that the part looks up; if it has failed, the error, or
@@ -154,6 +158,8 @@ struct na_context_core {
     bool progressing;    /* a thread makes progress */
     unsigned pokes;      /* counts na_progress_poke */
     unsigned flags;      /* threads in NA_Progress_until, or that yield */
+    bool put_off;        /* the entry that ran was put off, and flags is one
+                            more: only inside na_context_trigger */
     _Atomic bool asked;  /* na_progress_ask was called; not poked yet */
     bool poll_armed;     /* the application sleeps on the descriptor */
     int epoll_fd;        /* for NA_Poll_get_fd(); -1 until the first call */
@@ -170,6 +176,8 @@ struct na_context_core {
     uint32_t op_count;
     uint32_t op_capacity;
     struct na_op_core *op_free;
+    struct na_result_core *results; /* of receives of many; the same holds */
+    struct na_result_core *result_free;
     _Alignas(max_align_t) struct na_context pub;
 };
 

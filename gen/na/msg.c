@@ -11,6 +11,8 @@
 
 /* Approximate overhead of the allocator for a block. */
 #define NA_MSG_OVERHEAD (2 * sizeof(void *))
+/* Places of messages in the buffer of a receive of many. */
+#define NA_MSG_ALIGN 16u
 /* Bytes that last messages may take beyond what all peers together may use. */
 #define NA_MSG_LAST_MAX ((uint64_t) 64 << 20)
 
@@ -223,26 +225,61 @@ static struct na_op *na_msg_find_receive(
     return NULL;
 }
 
+/* Copy a message to a receive. NA_MSGSIZE: it is too long, counted and
+ * logged. */
+static na_return_t na_msg_copy(
+    const struct na_op *op, const struct na_msg_in *in)
+{
+    const char *name = in->source->name != NULL ? in->source->name : "a peer";
+
+    if (HG_LIKELY(in->size <= op->buf_size)) {
+        if (in->size > 0)
+            memcpy(op->buf, in->data, (size_t) in->size);
+        return NA_SUCCESS;
+    }
+    in->source->na_class->core->count(in->source->na_class, "msg_too_long", 1);
+    hg_log_warning("msg",
+        "a message of %" PRIu64 " bytes from %s is too long for a receive "
+        "of %" PRIu64,
+        in->size, name, op->buf_size);
+    return NA_MSGSIZE;
+}
+
+/* Add a message to a receive of many: `op->buf` and `op->buf_size` are what is
+ * left of its buffer. */
+static void na_msg_add(struct na_op *op, const struct na_msg_in *in)
+{
+    struct na_result result = {
+        in->source, op->buf, in->size, in->tag, na_msg_copy(op, in), false};
+    na_size_t used = NA_MSG_ALIGN; /* at least: it bounds the results */
+
+    if (result.ret != NA_SUCCESS)
+        result.source = NULL;
+    else if (in->size > 0)
+        used = (in->size + NA_MSG_ALIGN - 1) / NA_MSG_ALIGN * NA_MSG_ALIGN;
+    if (used > op->buf_size)
+        used = op->buf_size;
+    op->buf = (unsigned char *) op->buf + used;
+    op->buf_size -= used;
+    result.last = op->buf_size < op->context->na_class->max_unexpected_size;
+    if (na_op_add_result(op, result))
+        hg_list_remove(&op->link);
+}
+
 /* Complete a receive with a message. */
 static void na_msg_fill(struct na_op *op, const struct na_msg_in *in)
 {
-    const char *name = in->source->name != NULL ? in->source->name : "a peer";
-    na_return_t ret = NA_SUCCESS;
+    na_return_t ret;
 
+    if (op->type == NA_CB_MULTI_RECV_UNEXPECTED) {
+        na_msg_add(op, in);
+        return;
+    }
     HG_ASSERT(
         op->type == NA_CB_RECV_EXPECTED || op->type == NA_CB_RECV_UNEXPECTED);
     hg_list_remove(&op->link);
-    if (in->size > op->buf_size) {
-        in->source->na_class->core->count(
-            in->source->na_class, "msg_too_long", 1);
-        hg_log_warning("msg",
-            "a message of %" PRIu64 " bytes from %s is too long for a receive "
-            "of %" PRIu64,
-            in->size, name, op->buf_size);
-        ret = NA_MSGSIZE;
-    } else {
-        if (in->size > 0)
-            memcpy(op->buf, in->data, (size_t) in->size);
+    ret = na_msg_copy(op, in);
+    if (ret == NA_SUCCESS) {
         op->result_size = in->size;
         op->result_tag = in->tag;
         if (op->type == NA_CB_RECV_UNEXPECTED) {
@@ -805,7 +842,12 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
         (void) na_msg_connect(core, op->addr);
     else
         inbox->unexpected = true;
-    if (na_msg_match_kept(inbox, list, op)) {
+    if (op->type == NA_CB_MULTI_RECV_UNEXPECTED) {
+        hg_list_push(&inbox->receives[list], &op->link);
+        while (
+            !hg_list_is_empty(&op->link) && na_msg_match_kept(inbox, list, op))
+            continue;
+    } else if (na_msg_match_kept(inbox, list, op)) {
         /* It has ended. */
     } else if (op->addr != NULL && na_addr_state(op->addr) != NA_SUCCESS) {
         return na_addr_check_alive(op->addr, function);
@@ -818,11 +860,16 @@ static na_return_t na_msg_post(struct na_op *op, const char *function)
 
 HG_PRIVATE na_return_t na_msg_cancel(struct na_op *op)
 {
+    const struct na_result canceled = {NULL, NULL, 0, 0, NA_CANCELED, true};
+
     HG_ASSERT(hg_is_inside(na_context_core_of(op->context)->queue.lock));
     if (hg_list_is_empty(&op->link))
         return NA_NOENTRY;
     hg_list_remove(&op->link);
-    na_op_complete(op, NA_CANCELED);
+    if (op->type == NA_CB_MULTI_RECV_UNEXPECTED)
+        (void) na_op_add_result(op, canceled);
+    else
+        na_op_complete(op, NA_CANCELED);
     return NA_SUCCESS;
 }
 
@@ -842,6 +889,10 @@ static na_return_t na_msg_recv(struct na_class *na_class,
         ret = na_msg_check_tag(na_class, tag, function);
     if (ret == NA_SUCCESS && buf == NULL && buf_size > 0)
         ret = hg_log_misuse("msg", function, "the buffer is NULL");
+    if (ret == NA_SUCCESS && type == NA_CB_MULTI_RECV_UNEXPECTED &&
+        buf_size < na_class->max_unexpected_size)
+        ret = hg_log_misuse("msg", function,
+            "the buffer is smaller than the largest unexpected message");
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
     na_context_enter(na_context_core_of(context));
@@ -854,7 +905,10 @@ static na_return_t na_msg_recv(struct na_class *na_class,
         op->pub.msg.tag = tag;
         if (source != NULL)
             na_op_set_addr(op, source);
-        ret = na_msg_post(&op->pub, function);
+        if (type == NA_CB_MULTI_RECV_UNEXPECTED)
+            ret = na_op_open_results(op);
+        if (ret == NA_SUCCESS)
+            ret = na_msg_post(&op->pub, function);
         if (ret != NA_SUCCESS)
             na_op_put(op);
     }
@@ -868,6 +922,14 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
 {
     return na_msg_recv(na_class, context, NA_CB_RECV_UNEXPECTED, callback, arg,
         buf, buf_size, NULL, 0, op_id, "NA_Msg_recv_unexpected");
+}
+
+NA_EXPORT na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class,
+    na_context_t *context, na_cb_t callback, void *arg, void *buf,
+    na_size_t buf_size, na_op_id_t *op_id)
+{
+    return na_msg_recv(na_class, context, NA_CB_MULTI_RECV_UNEXPECTED, callback,
+        arg, buf, buf_size, NULL, 0, op_id, "NA_Msg_multi_recv_unexpected");
 }
 
 NA_EXPORT na_return_t NA_Msg_recv_expected(na_class_t *na_class,

@@ -140,6 +140,121 @@ static void na_op_run(struct na_completion *done)
     na_op_put(op);
 }
 
+/* ---- Receives of many messages ---- */
+
+/* A message, or the end, of a receive of many: an entry of its own, so that
+ * callbacks run in the order in which the messages came. */
+struct na_result_core {
+    struct na_completion done;
+    struct na_op_core *op;
+    struct na_result pub; /* its source is a reference */
+    struct na_result_core *next_free;
+    struct na_result_core *older; /* all of the context */
+};
+
+/* A free one; NULL: out of memory. */
+static struct na_result_core *na_result_get(struct na_context_core *context)
+{
+    struct na_result_core *result = context->result_free;
+
+    if (result != NULL) {
+        context->result_free = result->next_free;
+        return result;
+    }
+    result = (struct na_result_core *) hg_mem_calloc(1, sizeof(*result));
+    if (result != NULL) {
+        result->older = context->results;
+        context->results = result;
+    }
+    return result;
+}
+
+static void na_result_put(
+    struct na_context_core *context, struct na_result_core *result)
+{
+    if (result->pub.source != NULL)
+        na_addr_unuse(result->pub.source);
+    result->pub.source = NULL;
+    result->next_free = context->result_free;
+    context->result_free = result;
+}
+
+/* Entry of the completion queue: call the callback. The last one waits for the
+ * others of its receive: the thread that runs these queues it again. */
+static void na_result_run(struct na_completion *done)
+{
+    struct na_result_core *result =
+        HG_CONTAINER_OF(done, struct na_result_core, done);
+    struct na_op_core *op = result->op;
+    struct na_queue *queue = &op->home->queue;
+    struct na_cb_info info;
+
+    if (HG_UNLIKELY(result->pub.last && op->running > 0)) {
+        op->last = result;
+        op->home->put_off = true;
+        op->home->flags++; /* until na_context_trigger sees it */
+        return;
+    }
+    memset(&info, 0, sizeof(info));
+    info.arg = op->arg;
+    info.ret = result->pub.ret;
+    info.type = op->pub.type;
+    info.info.multi_recv_unexpected.actual_buf_size = result->pub.size;
+    info.info.multi_recv_unexpected.source = result->pub.source;
+    info.info.multi_recv_unexpected.tag = result->pub.tag;
+    info.info.multi_recv_unexpected.actual_buf = result->pub.buf;
+    info.info.multi_recv_unexpected.last = result->pub.last;
+    op->running++;
+    hg_leave(queue->lock);
+    HG_ASSERT(hg_monitor_entered == 0);
+    if (op->callback != NULL)
+        (void) op->callback(&info);
+    hg_enter(queue->lock);
+    op->running--;
+    if (HG_UNLIKELY(result->pub.last))
+        na_op_put(op);
+    else if (HG_UNLIKELY(op->last != NULL && op->running == 0))
+        na_queue_push(queue, op->lane, &op->last->done);
+    na_result_put(op->home, result);
+}
+
+HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op)
+{
+    na_context_enter(op->home);
+    HG_ASSERT(op->spare == NULL && op->running == 0);
+    op->last = NULL;
+    op->spare = na_result_get(op->home);
+    na_context_leave(op->home);
+    if (op->spare != NULL)
+        return NA_SUCCESS;
+    hg_log_error("op", "no memory for a receive of many messages");
+    return NA_NOMEM;
+}
+
+HG_PRIVATE bool na_op_add_result(struct na_op *pub, struct na_result added)
+{
+    struct na_op_core *op = na_op_core_of(pub);
+    struct na_result_core *result = NULL;
+
+    HG_ASSERT(hg_is_inside(op->home->queue.lock));
+    HG_ASSERT(op->state == NA_OP_PENDING && op->spare != NULL);
+    if (!added.last)
+        result = na_result_get(op->home);
+    if (result == NULL) {
+        result = op->spare;
+        op->spare = NULL;
+        op->state = NA_OP_DONE;
+        added.last = true;
+    }
+    if (added.source != NULL)
+        na_addr_use(added.source);
+    result->done.run = na_result_run;
+    result->op = op;
+    result->pub = added;
+    na_queue_push(&op->home->queue, op->lane, &result->done);
+    return added.last;
+}
+
 HG_PRIVATE void na_op_set_part(
     struct na_op_core *op, const struct na_class *part)
 {
@@ -315,6 +430,7 @@ HG_PRIVATE struct na_op_core *na_op_find(
 
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
 {
+    struct na_result_core *result;
     uint32_t i;
 
     for (i = 0; i < context->op_count; i++) {
@@ -323,4 +439,12 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
         hg_mem_free(context->ops[i]);
     }
     hg_mem_free(context->ops);
+    na_context_enter(context);
+    while ((result = context->results) != NULL) {
+        context->results = result->older;
+        if (result->pub.source != NULL) /* its callback does not run */
+            na_addr_unuse(result->pub.source);
+        hg_mem_free(result);
+    }
+    na_context_leave(context);
 }

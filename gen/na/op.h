@@ -10,6 +10,9 @@
  * destroyed, and are reused. An identifier contains index and generation, so
  * that an outdated one finds nothing.
  *
+ * A receive of many messages has a callback for each: na_op_add_result. It is
+ * PENDING until its last result is added, then DONE until that callback ran.
+ *
  * Locking: the lock of the class guards the table and the free list. The module
  * that executes a pending operation owns its fields.
  */
@@ -53,6 +56,23 @@ HG_PRIVATE na_op_id_t na_op_public_id(const struct na_op_core *op);
 /* core->complete: the operation ended. If it has no callback, it releases its
  * references. */
 HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret);
+
+/* A message of a receive of many; all pointers are borrowed. */
+struct na_result {
+    struct na_addr *source; /* NULL if `ret` is not NA_SUCCESS */
+    void *buf;
+    na_size_t size;
+    na_tag_t tag;
+    na_return_t ret;
+    bool last;
+};
+
+/* Let an operation have several results. NA_NOMEM, logged. */
+HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op);
+
+/* Add a result: the callback will run for it. Returns whether it is the last
+ * one, which it also is if there is no memory for another. The lock is held. */
+HG_PRIVATE bool na_op_add_result(struct na_op *op, struct na_result added);
 
 /* The pending operation behind a public identifier, or NULL. The lock is
  * held. */

@@ -13,6 +13,7 @@ struct oom_case {
     na_mem_handle_t local, target, remote;
     char name[NA_MAX_ADDR_LEN];
     char got[64];
+    char *message; /* the largest */
 };
 
 typedef na_return_t (*oom_start_t)(struct oom_case *c, na_context_t *context,
@@ -59,6 +60,14 @@ static na_return_t oom_recv_unexpected(struct oom_case *c,
         c->got, sizeof(c->got), id);
 }
 
+/* A buffer for one message ends with it. */
+static na_return_t oom_multi_recv(struct oom_case *c, na_context_t *context,
+    struct conform_call *call, na_op_id_t *id)
+{
+    return NA_Msg_multi_recv_unexpected(c->end.na_class, context, conform_ended,
+        call, c->message, NA_Msg_get_max_unexpected_size(c->end.na_class), id);
+}
+
 static na_return_t oom_recv_expected(struct oom_case *c, na_context_t *context,
     struct conform_call *call, na_op_id_t *id)
 {
@@ -103,6 +112,8 @@ static const struct {
     {oom_sendv_unexpected, oom_recv_unexpected},
     {oom_sendv_expected, oom_recv_expected},
     {oom_recv_unexpected, oom_send_unexpected},
+    {oom_multi_recv, oom_send_unexpected},
+    {oom_send_unexpected, oom_multi_recv},
     {oom_recv_expected, oom_send_expected}, {oom_put, NULL}, {oom_get, NULL},
     {oom_lookup, NULL}, {oom_terminate, NULL}};
 
@@ -176,6 +187,9 @@ static void oom_open(struct oom_case *c)
         pieces[i].size = OOM_SIZE / OOM_PIECES;
     }
     conform_open(&c->end, NULL);
+    c->message =
+        (char *) malloc(NA_Msg_get_max_unexpected_size(c->end.na_class));
+    HG_CHECK(c->message != NULL);
     HG_CHECK_OK(NA_Addr_to_string(
         c->end.na_class, c->name, sizeof(c->name), c->end.self));
     c->local = conform_memory(&c->end, spaces[0], OOM_SIZE, NA_MEM_READWRITE);
@@ -225,6 +239,7 @@ HG_TEST(operation_that_does_not_start_leaves_no_identifier)
         HG_CHECK_OK(NA_Mem_handle_free(c.end.na_class, c.target));
         HG_CHECK_OK(NA_Mem_handle_free(c.end.na_class, c.local));
         conform_close(&c.end);
+        free(c.message);
     }
     HG_CHECK(failures >= kinds - 1); /* each has an operation to allocate */
 }
