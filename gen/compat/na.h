@@ -84,8 +84,7 @@ static NA_INLINE bool NA_Has_opt_feature(
     na_class_t *na_class, unsigned long flags)
 {
     (void) na_class;
-    (void) flags;
-    return false;
+    return (flags & NA_OPT_MULTI_RECV) != 0;
 }
 
 static NA_INLINE void NA_Set_log_level(const char *level)
@@ -165,6 +164,7 @@ struct na_op_id2 {
     na_hg_op_id_t id;
     na_cb_t callback;
     void *arg;
+    na_class_t *na_class; /* of a receive of many messages */
 };
 
 /* NULL: out of memory. */
@@ -190,7 +190,7 @@ static NA_INLINE na_op_id_t *na_op_id2_set(
     return op_id;
 }
 
-/* hg.h counts lookups, but no receives of many messages. */
+/* hg.h counts lookups. Receives of many messages have na_op_id2_came. */
 static NA_INLINE na_cb_type_t na_cb_type_of(na_hg_cb_type_t type)
 {
     int n = (int) type;
@@ -293,19 +293,42 @@ static NA_INLINE na_return_t NA_Msg_recv_unexpected2(na_class_t *na_class,
         na_op_id2_set(op_id, callback, arg), buf, buf_size, &op_id->id);
 }
 
-static NA_INLINE na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class,
+/* Each callback has a reference of its source. */
+static NA_INLINE na_return_t na_op_id2_came(const na_hg_cb_info_t *hg_info)
+{
+    na_op_id_t *op_id = (na_op_id_t *) hg_info->arg;
+    struct na_cb_info info;
+
+    memset(&info, 0, sizeof(info));
+    info.arg = op_id->arg;
+    info.type = NA_CB_MULTI_RECV_UNEXPECTED;
+    info.ret = hg_info->ret;
+    info.info.multi_recv_unexpected.actual_buf_size =
+        hg_info->info.multi_recv_unexpected.actual_buf_size;
+    if (info.ret == NA_SUCCESS)
+        (void) NA_Addr_dup(op_id->na_class,
+            hg_info->info.multi_recv_unexpected.source,
+            &info.info.multi_recv_unexpected.source);
+    info.info.multi_recv_unexpected.tag =
+        hg_info->info.multi_recv_unexpected.tag;
+    info.info.multi_recv_unexpected.actual_buf =
+        hg_info->info.multi_recv_unexpected.actual_buf;
+    info.info.multi_recv_unexpected.last =
+        hg_info->info.multi_recv_unexpected.last != NA_FALSE;
+    if (op_id->callback != NULL)
+        op_id->callback(&info);
+    return NA_SUCCESS;
+}
+
+/* The buffer holds at least a message of the largest size. */
+static NA_INLINE na_return_t NA_Msg_multi_recv_unexpected2(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
     size_t buf_size, void *plugin_data, na_op_id_t *op_id)
 {
-    (void) na_class;
-    (void) context;
-    (void) callback;
-    (void) arg;
-    (void) buf;
-    (void) buf_size;
     (void) plugin_data;
-    (void) op_id;
-    return NA_OPNOTSUPPORTED;
+    op_id->na_class = na_class;
+    return NA_Msg_multi_recv_unexpected(na_class, context, na_op_id2_came,
+        na_op_id2_set(op_id, callback, arg), buf, buf_size, &op_id->id);
 }
 
 static NA_INLINE na_return_t NA_Msg_send_expected2(na_class_t *na_class,
@@ -475,6 +498,7 @@ unsigned int NA_Context_get_completion_count(const na_context_t *context)
 #define NA_Msg_buf_free NA_Msg_buf_free2
 #define NA_Msg_send_unexpected NA_Msg_send_unexpected2
 #define NA_Msg_recv_unexpected NA_Msg_recv_unexpected2
+#define NA_Msg_multi_recv_unexpected NA_Msg_multi_recv_unexpected2
 #define NA_Msg_send_expected NA_Msg_send_expected2
 #define NA_Msg_recv_expected NA_Msg_recv_expected2
 #define NA_Mem_handle_create_segments NA_Mem_handle_create_segments2

@@ -44,7 +44,6 @@ struct na_segment2 {
 };
 #define na_segment na_segment2
 
-/* No callback has the type NA_CB_MULTI_RECV_UNEXPECTED. */
 #define NA_CB_TYPES \
     X(NA_CB_SEND_UNEXPECTED) \
     X(NA_CB_RECV_UNEXPECTED) \
@@ -56,6 +55,7 @@ struct na_segment2 {
     X(NA_CB_MAX)
 #define NA_CB_SEND_UNEXPECTED NA_CB2_SEND_UNEXPECTED
 #define NA_CB_RECV_UNEXPECTED NA_CB2_RECV_UNEXPECTED
+#define NA_CB_MULTI_RECV_UNEXPECTED NA_CB2_MULTI_RECV_UNEXPECTED
 #define NA_CB_SEND_EXPECTED NA_CB2_SEND_EXPECTED
 #define NA_CB_RECV_EXPECTED NA_CB2_RECV_EXPECTED
 #define NA_CB_PUT NA_CB2_PUT
@@ -66,13 +66,14 @@ struct na_segment2 {
 typedef enum na_cb_type { NA_CB_TYPES } na_cb_type_t;
 #undef X
 
-struct na_cb_info_multi_recv_unexpected {
+struct na_cb_info_multi_recv_unexpected2 {
     size_t actual_buf_size;
     na_addr_t *source;
     na_tag_t tag;
     void *actual_buf;
     bool last;
 };
+#define na_cb_info_multi_recv_unexpected na_cb_info_multi_recv_unexpected2
 
 struct na_cb_info2 {
     union {

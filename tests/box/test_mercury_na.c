@@ -201,10 +201,49 @@ static void net_cancel(struct net_end *end, struct net_end *other)
     net_until(end, other, calls + 1);
     HG_CHECK_RET(end->last.ret, NA_CANCELED);
     HG_CHECK_OK(NA_Cancel(end->na_class, end->context, op));
-    HG_CHECK_RET(NA_Msg_multi_recv_unexpected(end->na_class, end->context,
-                     net_done, end, buf, sizeof(buf), NULL, op),
-        NA_OPNOTSUPPORTED);
     NA_Op_destroy(end->na_class, op);
+}
+
+/* Requests that share a buffer: each callback has a reference of its source. */
+static void net_many(struct net_end *client, struct net_end *server)
+{
+    size_t size = NA_Msg_get_max_unexpected_size(server->na_class) + 64;
+    na_op_id_t *send = NA_Op_create(client->na_class, NA_OP_SINGLE);
+    na_op_id_t *op = NA_Op_create(server->na_class, NA_OP_MULTI);
+    na_addr_t *addr = net_lookup(client, server);
+    void *plugin_data;
+    char *buf = (char *) NA_Msg_buf_alloc(
+        server->na_class, size, NA_MULTI_RECV, &plugin_data);
+    const struct na_cb_info_multi_recv_unexpected *info =
+        &server->last.info.multi_recv_unexpected;
+    int calls = server->calls, i;
+
+    HG_CHECK(NA_Has_opt_feature(server->na_class, NA_OPT_MULTI_RECV));
+    HG_CHECK(!NA_Has_opt_feature(server->na_class, NA_OPT_FIREWALL_ADDR));
+    HG_CHECK(buf != NULL);
+    HG_CHECK_OK(NA_Msg_multi_recv_unexpected(server->na_class, server->context,
+        net_done, server, buf, size, plugin_data, op));
+    for (i = 0; i < 3; i++) {
+        HG_CHECK_OK(NA_Msg_send_unexpected(client->na_class, client->context,
+            NULL, NULL, "many", 5, NULL, addr, 0, (na_tag_t) (20 + i), send));
+        net_until(server, client, calls + i + 1);
+        HG_CHECK_OK(server->last.ret);
+        HG_CHECK(server->last.type == NA_CB_MULTI_RECV_UNEXPECTED);
+        HG_CHECK_EQ_U64(info->actual_buf_size, 5);
+        HG_CHECK_EQ_INT(info->tag, 20 + i);
+        HG_CHECK((char *) info->actual_buf == buf + 16 * i);
+        HG_CHECK_EQ_STR((char *) info->actual_buf, "many");
+        HG_CHECK(!info->last);
+        (void) NA_Addr_free(server->na_class, info->source);
+    }
+    HG_CHECK_OK(NA_Cancel(server->na_class, server->context, op));
+    net_until(server, client, calls + 4);
+    HG_CHECK_RET(server->last.ret, NA_CANCELED);
+    HG_CHECK(info->last);
+    NA_Msg_buf_free(server->na_class, buf, plugin_data);
+    (void) NA_Addr_free(client->na_class, addr);
+    NA_Op_destroy(client->na_class, send);
+    NA_Op_destroy(server->na_class, op);
 }
 
 static void net_all(const char *url)
@@ -216,6 +255,7 @@ static void net_all(const char *url)
     net_messages(&client, &server);
     net_memory(&client, &server);
     net_cancel(&server, &client);
+    net_many(&client, &server);
     net_close(&client);
     net_close(&server);
 }
@@ -228,6 +268,7 @@ HG_TEST(mercury_na_to_itself)
     net_messages(&end, &end);
     net_memory(&end, &end);
     net_cancel(&end, &end);
+    net_many(&end, &end);
     net_close(&end);
 }
 
@@ -258,7 +299,7 @@ HG_TEST(mercury_na_addresses)
     char bytes[NA_MAX_ADDR_LEN];
     size_t size;
 
-    HG_CHECK(na_class != NULL && !NA_Has_opt_feature(na_class, 1));
+    HG_CHECK(na_class != NULL && NA_Has_opt_feature(na_class, 1));
     HG_CHECK_EQ_STR(NA_Get_class_protocol(na_class), "self");
     HG_CHECK_OK(NA_Addr_self(na_class, &self));
     size = NA_Addr_get_serialize_size(na_class, self);
