@@ -3,13 +3,15 @@
  * am: active messages over NA's unexpected messages.
  *
  *     offset  bytes
- *          0      1  kind
+ *          0      1  kind; bit 0: a reply
  *          1      1  handler; of a slot: the round
- *          2      1  arguments
- *          3      1  flags
+ *          2      1  M, the number of arguments
+ *          3      1  0
  *          4      2  credits that the receiver gets back
  *          6      2  rank of the sender
- *          8      8  bytes of the payload
+ *          8    4 M  arguments of a short message or a slot
+ *
+ *          8      8  medium, long: bytes of the payload
  *         16      8  destination of a long message
  *         24    4 M  arguments; padded to a multiple of 16
  *                    payload
@@ -29,22 +31,26 @@
 #include <stdlib.h>
 
 #define AM_ALIGN 16u
+/* A receive has the buffer of the largest message and of this many bytes of
+ * small ones: the memory that all receives use in turn fits into a cache. */
 #define AM_RECEIVES 64
+#define AM_SMALL 4096u
 #define AM_CREDIT_BYTES 16384u
 #define AM_RETURN (GASNET_HG_CREDITS / 4)
 
 enum {
+    AM_REPLY = GASNET_HG_REPLY,
     AM_SHORT = GASNET_HG_SHORT,
     AM_MEDIUM = GASNET_HG_MEDIUM,
     AM_LONG = GASNET_HG_LONG,
-    AM_RETURNS, /* nothing but credits */
-    AM_SLOT     /* of a barrier: phase, id and flags are arguments */
+    AM_PLACED = 6,  /* long: the data is there already */
+    AM_RETURNS = 8, /* nothing but credits */
+    AM_SLOT = 10    /* of a barrier: phase, id and flags are arguments */
 };
+#define AM_KIND(word) ((word)->kind & ~AM_REPLY)
 
-enum {
-    AM_REPLY = 1,
-    AM_PLACED = 2 /* long: the data is there already */
-};
+#define AM_LIKELY(condition) __builtin_expect(condition, 1)
+#define AM_UNLIKELY(condition) __builtin_expect(condition, 0)
 
 /* A message that NA could not send at once. They are not freed; `older` keeps
  * those in flight reachable, for leak checkers. */
@@ -54,10 +60,10 @@ struct am_buffer {
     unsigned char bytes[]; /* am_max */
 };
 
-/* The token of a handler. */
+/* The token of a handler. A request that was replied to becomes a reply. */
 struct am_token {
-    gasnet_node_t source;
-    bool may_reply; /* a request that was not replied to */
+    struct gasnet_hg_word word;
+    uint32_t credits; /* of a request */
 };
 
 static struct am_buffer *am_free, *am_newest;
@@ -73,25 +79,6 @@ static size_t am_front_size(unsigned nargs)
         sizeof(struct gasnet_hg_header) + nargs * sizeof(gasnet_handlerarg_t);
 
     return (size + AM_ALIGN - 1) / AM_ALIGN * AM_ALIGN;
-}
-
-static const gasnet_handlerarg_t *am_args(const struct gasnet_hg_header *header)
-{
-    return (const gasnet_handlerarg_t *) (header + 1);
-}
-
-/* The credits that the peer gets back with a message. */
-static GASNET_HG_INLINE uint16_t am_take_returns(struct gasnet_hg_peer *peer)
-{
-    int32_t returns =
-        atomic_load_explicit(&peer->returns, memory_order_relaxed);
-
-    if (returns == 0)
-        return 0;
-    if (gasnet_hg.threaded)
-        return (uint16_t) atomic_exchange(&peer->returns, 0);
-    atomic_store_explicit(&peer->returns, 0, memory_order_relaxed);
-    return (uint16_t) returns;
 }
 
 static int32_t am_cost(size_t size)
@@ -171,10 +158,57 @@ static void am_failed(gasnet_node_t node, na_return_t ret)
     gasnet_hg_lost(node);
 }
 
-/* Send a message without waiting. A message to a dead node is dropped: the job
- * is ending. */
-static GASNET_HG_INLINE void am_send(gasnet_node_t node,
-    struct gasnet_hg_header *header, const void *payload, size_t nbytes)
+/* NA did not send a message at once. */
+static __attribute__((noinline)) void am_send_later(
+    gasnet_node_t node, na_return_t ret, const struct na_segment *segments)
+{
+    struct gasnet_hg_thread *self = gasnet_hg_self();
+
+    if (ret == NA_AGAIN) {
+        gasnet_hg_enter(self);
+        ret = am_queue(&gasnet_hg.peers[node], segments);
+        gasnet_hg_leave(self);
+    }
+    if (ret != NA_SUCCESS)
+        am_failed(node, ret);
+}
+
+/* Fill in the sender, and add the credits of the receiver. */
+static GASNET_HG_INLINE void am_complete(
+    struct gasnet_hg_peer *peer, struct gasnet_hg_word *word)
+{
+    word->source = (uint16_t) gasnet_hg_rank;
+    if (AM_UNLIKELY(
+            atomic_load_explicit(&peer->returns, memory_order_relaxed) > 0))
+        word->returns = (uint16_t) (word->returns +
+            (uint16_t) atomic_exchange(&peer->returns, 0));
+}
+
+/* Send a message of arguments alone, without waiting, to a node that is not
+ * apart. */
+static GASNET_HG_INLINE void am_send_word(
+    gasnet_node_t node, struct gasnet_hg_word *word, size_t size)
+{
+    struct gasnet_hg_thread *self = gasnet_hg_self();
+    struct gasnet_hg_peer *peer = &gasnet_hg.peers[node];
+    na_return_t ret;
+
+    am_complete(peer, word);
+    gasnet_hg_enter(self);
+    ret = NA_Msg_try_send_unexpected(gasnet_hg.boot.na_class,
+        gasnet_hg.boot.context, word, size, peer->addr, GASNET_HG_TAG_AM);
+    gasnet_hg_leave(self);
+    if (AM_UNLIKELY(ret != NA_SUCCESS)) {
+        struct na_segment segments[2] = {{word, size}, {NULL, 0}};
+
+        am_send_later(node, ret, segments);
+    }
+}
+
+/* Send another message, without waiting. A message to a dead node is dropped:
+ * the job is ending. */
+static void am_send(gasnet_node_t node, struct gasnet_hg_header *header,
+    const void *payload, size_t nbytes)
 {
     struct gasnet_hg_thread *self = gasnet_hg_self();
     struct gasnet_hg_peer *peer = &gasnet_hg.peers[node];
@@ -183,21 +217,18 @@ static GASNET_HG_INLINE void am_send(gasnet_node_t node,
 
     if (atomic_load_explicit(&peer->lost, memory_order_relaxed))
         return;
-    header->source = (uint16_t) gasnet_hg_rank;
-    header->returns = am_take_returns(peer);
+    am_complete(peer, &header->word);
     segments[0].address = header;
-    segments[0].size = am_front_size(header->nargs);
+    segments[0].size = am_front_size(header->word.nargs);
     segments[1].address = (void *) (uintptr_t) payload;
     segments[1].size = nbytes;
     gasnet_hg_enter(self);
     ret = NA_Msg_try_sendv_unexpected(gasnet_hg.boot.na_class,
         gasnet_hg.boot.context, segments, nbytes > 0 ? 2 : 1, peer->addr,
         GASNET_HG_TAG_AM);
-    if (__builtin_expect(ret == NA_AGAIN, 0))
-        ret = am_queue(peer, segments);
     gasnet_hg_leave(self);
-    if (__builtin_expect(ret != NA_SUCCESS, 0))
-        am_failed(node, ret);
+    if (AM_UNLIKELY(ret != NA_SUCCESS))
+        am_send_later(node, ret, segments);
 }
 
 static inline bool am_try_credits(struct gasnet_hg_peer *peer, int32_t cost)
@@ -217,60 +248,105 @@ static void am_wait_for_credits(struct gasnet_hg_peer *peer, int32_t cost)
         gasnet_hg_wait(&tries);
 }
 
+/* Send a message of the conduit itself. */
+static void am_send_own(
+    gasnet_node_t node, struct gasnet_hg_word *word, size_t size)
+{
+    if (!atomic_load_explicit(
+            &gasnet_hg.peers[node].apart, memory_order_relaxed))
+        am_send_word(node, word, size);
+}
+
 void gasnet_hg_send_slot(gasnet_node_t node, unsigned round, uint32_t phase,
     int32_t id, uint32_t flags)
 {
     int32_t a0 = (int32_t) phase, a1 = id, a2 = (int32_t) flags;
-    GASNET_HG_AM_FRONT(AM_SLOT, (uint8_t) round, 0, 0, 3);
+    GASNET_HG_AM_WORDS(AM_SLOT, (uint8_t) round, 3);
 
-    am_send(node, &front.header, NULL, 0);
+    am_send_own(node, &front.word, GASNET_HG_AM_SIZE(3));
 }
 
-static void am_send_returns(gasnet_node_t node)
+/* Give the credits of a request back that was not replied to. */
+static __attribute__((noinline)) void am_give_back(
+    gasnet_node_t node, uint32_t credits)
 {
-    GASNET_HG_AM_FRONT(AM_RETURNS, 0, 0, 0, 0);
+    struct gasnet_hg_word word = {AM_RETURNS, 0, 0, 0, 0, 0};
 
-    am_send(node, &front.header, NULL, 0);
+    if (gasnet_hg_add(&gasnet_hg.peers[node].returns, (int32_t) credits) +
+            (int32_t) credits >=
+        AM_RETURN)
+        am_send_own(node, &word, sizeof(word));
 }
 
 /* ---- Running handlers ---- */
 
-/* Run the handler of a message. */
-static GASNET_HG_INLINE void am_run(
-    const struct gasnet_hg_header *header, void *payload)
+/* The handler of a message. */
+static GASNET_HG_INLINE void (*am_handler(const struct gasnet_hg_word *word))(
+    void)
 {
-    void (*function)(void) = gasnet_hg.handlers[header->handler];
-    struct am_token token = {header->source, (header->flags & AM_REPLY) == 0};
+    void (*function)(void) = gasnet_hg.handlers[word->handler];
 
-    if (__builtin_expect(function == NULL, 0))
+    if (AM_UNLIKELY(function == NULL))
         gasnet_hg_fatal("a message of node %u is for handler %u, which is not "
                         "registered here",
-            header->source, header->handler);
-    if (__builtin_expect(gasnet_hg.checked, 0))
+            word->source, word->handler);
+    return function;
+}
+
+static GASNET_HG_INLINE void am_run_short(
+    struct am_token *token, const struct gasnet_hg_word *word)
+{
+    gasnet_hg_short_calls[word->nargs](
+        token, am_handler(word), (const gasnet_handlerarg_t *) (word + 1));
+}
+
+static void am_run_long(struct am_token *token,
+    const struct gasnet_hg_header *header, void *payload)
+{
+    gasnet_hg_calls[header->word.nargs](token, payload, header->length,
+        am_handler(&header->word), (const gasnet_handlerarg_t *) (header + 1));
+}
+
+static struct gasnet_hg_header *am_header(struct gasnet_hg_word *word)
+{
+    return (struct gasnet_hg_header *) (void *) word;
+}
+
+/* Run the handler of a message of any kind, with the checks of GASNET_DEBUG. */
+static void am_run(
+    struct am_token *token, struct gasnet_hg_word *word, void *payload)
+{
+    if (gasnet_hg.checked)
         gasnet_hg_begin_handler(gasnet_hg_self());
-    gasnet_hg_calls[header->kind == AM_SHORT][header->nargs](
-        &token, payload, header->length, function, am_args(header));
-    if (__builtin_expect(gasnet_hg.checked, 0))
-        gasnet_hg_end_handler(gasnet_hg_self(), header->handler);
+    if (AM_KIND(word) == AM_SHORT)
+        am_run_short(token, word);
+    else
+        am_run_long(token, am_header(word), payload);
+    if (gasnet_hg.checked)
+        gasnet_hg_end_handler(gasnet_hg_self(), word->handler);
 }
 
 /* A message of this node to itself: the handler runs now, with a copy of a
  * medium payload. */
-static int am_loop(struct gasnet_hg_header *header, const void *payload)
+static int am_loop(struct gasnet_hg_word *word, const void *payload)
 {
-    unsigned char **copy =
-        &gasnet_hg_self()->loopback[(header->flags & AM_REPLY) != 0];
-    void *at = (void *) (uintptr_t) header->dest;
+    const struct gasnet_hg_header *header = am_header(word);
+    unsigned char **copy = &gasnet_hg_self()->loopback[word->kind & AM_REPLY];
+    struct am_token token;
+    void *at = NULL;
 
-    if (header->kind == AM_MEDIUM) {
+    word->source = (uint16_t) gasnet_hg_rank;
+    token.word = *word;
+    token.credits = 0;
+    if (AM_KIND(word) == AM_MEDIUM) {
         if (*copy == NULL)
             *copy = am_alloc(am_max);
         at = *copy;
-    }
-    if (header->length > 0)
+    } else if (AM_KIND(word) == AM_LONG)
+        at = (void *) (uintptr_t) header->dest;
+    if (at != NULL && header->length > 0)
         memcpy(at, payload, header->length);
-    header->source = (uint16_t) gasnet_hg_rank;
-    am_run(header, at);
+    am_run(&token, word, at);
     return GASNET_OK;
 }
 
@@ -292,19 +368,19 @@ static bool am_place(gasnet_node_t node, const struct gasnet_hg_header *header,
 }
 
 /* Send a request or a reply. */
-static GASNET_HG_INLINE int am_start(
+static int am_start(
     gasnet_node_t node, struct gasnet_hg_header *header, const void *source)
 {
     size_t nbytes = header->length;
 
     if (node == gasnet_hg_rank)
-        return am_loop(header, source);
-    if (header->kind == AM_LONG && am_place(node, header, source)) {
-        header->flags |= AM_PLACED;
+        return am_loop(&header->word, source);
+    if (AM_KIND(&header->word) == AM_LONG && am_place(node, header, source)) {
+        header->word.kind |= AM_PLACED;
         nbytes = 0;
     }
-    if ((header->flags & AM_REPLY) == 0) {
-        int32_t cost = am_cost(am_front_size(header->nargs) + nbytes);
+    if ((header->word.kind & AM_REPLY) == 0) {
+        int32_t cost = am_cost(am_front_size(header->word.nargs) + nbytes);
 
         if (!am_try_credits(&gasnet_hg.peers[node], cost))
             am_wait_for_credits(&gasnet_hg.peers[node], cost);
@@ -313,40 +389,119 @@ static GASNET_HG_INLINE int am_start(
     return GASNET_OK;
 }
 
-int gasnet_hg_request(
-    gasnet_node_t dest, struct gasnet_hg_header *header, const void *source)
+/* A short request that is checked, goes to this node or a dead one, or must
+ * wait. */
+static __attribute__((noinline)) int am_request_slowly(
+    gasnet_node_t dest, struct gasnet_hg_word *word, size_t size)
 {
     if (!gasnet_hg.attached)
         return GASNET_ERR_NOT_INIT;
+    if (dest >= gasnet_hg_size)
+        return GASNET_ERR_BAD_ARG;
+    if (gasnet_hg.checked)
+        gasnet_hg_check_call("gasnet_AMRequest");
+    if (dest == gasnet_hg_rank)
+        return am_loop(word, NULL);
+    am_wait_for_credits(&gasnet_hg.peers[dest], 1);
+    am_send_own(dest, word, size);
+    return GASNET_OK;
+}
+
+int gasnet_hg_request_short(
+    gasnet_node_t dest, struct gasnet_hg_word *word, size_t size)
+{
+    struct gasnet_hg_peer *peer;
+
+    if (AM_UNLIKELY(!gasnet_hg.plain || dest >= gasnet_hg_size))
+        return am_request_slowly(dest, word, size);
+    peer = &gasnet_hg.peers[dest];
+    if (AM_UNLIKELY(atomic_load_explicit(&peer->apart, memory_order_relaxed) ||
+            !am_try_credits(peer, 1)))
+        return am_request_slowly(dest, word, size);
+    am_send_word(dest, word, size);
+    return GASNET_OK;
+}
+
+int gasnet_hg_request_long(
+    gasnet_node_t dest, struct gasnet_hg_header *header, const void *source)
+{
+    bool is_long = AM_KIND(&header->word) == AM_LONG;
+
+    if (!gasnet_hg.attached)
+        return GASNET_ERR_NOT_INIT;
     if (dest >= gasnet_hg_size ||
-        header->length > (header->kind == AM_LONG ? gasnet_AMMaxLongRequest()
-                                                  : gasnet_hg_max_medium))
+        header->length >
+            (is_long ? gasnet_AMMaxLongRequest() : gasnet_hg_max_medium))
         return GASNET_ERR_BAD_ARG;
     if (gasnet_hg.checked) {
         gasnet_hg_check_call("gasnet_AMRequest");
-        if (header->kind == AM_LONG)
+        if (is_long)
             gasnet_hg_check(
                 dest, (void *) (uintptr_t) header->dest, header->length);
     }
     return am_start(dest, header, source);
 }
 
-int gasnet_hg_reply(
+/* A reply returns the credits of its request. */
+static GASNET_HG_INLINE void am_take_credits(
+    struct am_token *request, struct gasnet_hg_word *word)
+{
+    word->returns = (uint16_t) request->credits;
+    request->word.kind |= AM_REPLY;
+}
+
+/* Begin the reply to a request. */
+static bool am_begin_reply(
+    struct am_token *request, struct gasnet_hg_word *word)
+{
+    if (request == NULL)
+        return false;
+    if (gasnet_hg.checked)
+        gasnet_hg_check_reply((request->word.kind & AM_REPLY) == 0);
+    if ((request->word.kind & AM_REPLY) != 0)
+        return false;
+    am_take_credits(request, word);
+    return true;
+}
+
+/* A short reply that is checked, or goes to this node or a dead one. */
+static __attribute__((noinline)) int am_reply_slowly(
+    struct am_token *request, struct gasnet_hg_word *word, size_t size)
+{
+    if (!am_begin_reply(request, word))
+        return GASNET_ERR_BAD_ARG;
+    if (request->word.source == gasnet_hg_rank)
+        return am_loop(word, NULL);
+    am_send_own(request->word.source, word, size);
+    return GASNET_OK;
+}
+
+int gasnet_hg_reply_short(
+    gasnet_token_t token, struct gasnet_hg_word *word, size_t size)
+{
+    struct am_token *request = (struct am_token *) token;
+
+    if (AM_UNLIKELY(!gasnet_hg.plain || request == NULL ||
+            (request->word.kind & AM_REPLY) != 0 ||
+            atomic_load_explicit(&gasnet_hg.peers[request->word.source].apart,
+                memory_order_relaxed)))
+        return am_reply_slowly(request, word, size);
+    am_take_credits(request, word);
+    am_send_word(request->word.source, word, size);
+    return GASNET_OK;
+}
+
+int gasnet_hg_reply_long(
     gasnet_token_t token, struct gasnet_hg_header *header, const void *source)
 {
     struct am_token *request = (struct am_token *) token;
 
-    if (request == NULL ||
-        header->length > (header->kind == AM_LONG ? gasnet_hg_max_long_reply
-                                                  : gasnet_hg_max_medium))
+    if (header->length > (AM_KIND(&header->word) == AM_LONG
+                                 ? gasnet_hg_max_long_reply
+                                 : gasnet_hg_max_medium) ||
+        !am_begin_reply(request, &header->word))
         return GASNET_ERR_BAD_ARG;
-    if (gasnet_hg.checked)
-        gasnet_hg_check_reply(request->may_reply);
-    if (!request->may_reply)
-        return GASNET_ERR_BAD_ARG;
-    request->may_reply = false;
-    header->flags = AM_REPLY;
-    return am_start(request->source, header, source);
+    return am_start(request->word.source, header, source);
 }
 
 int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *source)
@@ -355,44 +510,74 @@ int gasnet_AMGetMsgSource(gasnet_token_t token, gasnet_node_t *source)
 
     if (message == NULL || source == NULL)
         return GASNET_ERR_BAD_ARG;
-    *source = message->source;
+    *source = message->word.source;
     return GASNET_OK;
 }
 
 /* ---- Receiving ---- */
 
-/* The words of a message agree with each other and with its size. `left`: the
- * bytes behind its arguments; more than `size` if they do not fit. */
-static GASNET_HG_INLINE bool am_is_valid(
-    const struct gasnet_hg_header *header, size_t left, size_t size)
+/* The sender and the credits of a message can be right. */
+static GASNET_HG_INLINE bool am_is_from_peer(const struct gasnet_hg_word *word)
 {
-    if (left > size || header->nargs > GASNET_HG_MAX_ARGS ||
-        header->flags > (AM_REPLY | AM_PLACED) ||
-        header->source >= gasnet_hg_size || header->source == gasnet_hg_rank ||
-        header->returns > GASNET_HG_CREDITS)
+    return AM_LIKELY(word->source < gasnet_hg_size) &&
+        AM_LIKELY(word->source != gasnet_hg_rank) &&
+        AM_LIKELY(word->returns <= GASNET_HG_CREDITS);
+}
+
+/* A short message has the size of its arguments. */
+static GASNET_HG_INLINE bool am_is_short(
+    const struct gasnet_hg_word *word, size_t size)
+{
+    return AM_LIKELY(size == GASNET_HG_AM_SIZE((size_t) word->nargs)) &&
+        AM_LIKELY(size <= GASNET_HG_AM_SIZE(GASNET_HG_MAX_ARGS));
+}
+
+/* The bytes behind the front of a medium or long message; more than `size` if
+ * the front does not fit. */
+static size_t am_left(const struct gasnet_hg_header *header, size_t size)
+{
+    return size - am_front_size(header->word.nargs);
+}
+
+/* The front of a medium or long message agrees with its size. */
+static bool am_is_long(const struct gasnet_hg_header *header, size_t size)
+{
+    size_t left;
+
+    if (size < sizeof(*header) || header->word.nargs > GASNET_HG_MAX_ARGS ||
+        am_left(header, size) > size)
         return false;
-    if (__builtin_expect(header->kind == AM_SHORT, 1))
-        return (left | header->length) == 0;
-    switch (header->kind) {
-    case AM_RETURNS: return (left | header->length) == 0;
-    case AM_MEDIUM: return left == header->length;
+    left = am_left(header, size);
+    if (AM_KIND(&header->word) == AM_MEDIUM)
+        return left == header->length;
+    return left == (AM_KIND(&header->word) == AM_PLACED ? 0 : header->length) &&
+        gasnet_hg_has(&gasnet_hg.peers[gasnet_hg_rank],
+            (void *) (uintptr_t) header->dest, header->length);
+}
+
+/* The parts of a message agree with each other and with its size. */
+static bool am_is_valid(struct gasnet_hg_word *word, size_t size)
+{
+    if (size < sizeof(*word) || !am_is_from_peer(word))
+        return false;
+    switch (AM_KIND(word)) {
+    case AM_SHORT: return am_is_short(word, size);
+    case AM_MEDIUM:
     case AM_LONG:
-        return left ==
-            ((header->flags & AM_PLACED) != 0 ? 0 : header->length) &&
-            gasnet_hg_has(&gasnet_hg.peers[gasnet_hg_rank],
-                (void *) (uintptr_t) header->dest, header->length);
+    case AM_PLACED: return am_is_long(am_header(word), size);
+    case AM_RETURNS: return size == GASNET_HG_AM_SIZE(0);
     case AM_SLOT:
-        return left == 0 && header->nargs == 3 &&
-            header->handler < GASNET_HG_ROUNDS;
+        return size == GASNET_HG_AM_SIZE(3) && word->nargs == 3 &&
+            word->handler < GASNET_HG_ROUNDS;
     default: return false;
     }
 }
 
-static void am_write_slot(const struct gasnet_hg_header *header)
+static void am_write_slot(const struct gasnet_hg_word *word)
 {
-    const int32_t *args = am_args(header);
+    const int32_t *args = (const int32_t *) (const void *) (word + 1);
     struct gasnet_hg_slot *slot =
-        &gasnet_hg.page->slots[args[0] & 1][header->handler];
+        &gasnet_hg.page->slots[args[0] & 1][word->handler];
 
     slot->id = args[1];
     slot->flags = (uint32_t) args[2];
@@ -400,78 +585,110 @@ static void am_write_slot(const struct gasnet_hg_header *header)
         &slot->phase, (uint32_t) args[0], memory_order_release);
 }
 
-/* Run the handler of a request or a reply, and return the credits of a request:
- * before it, so that its reply has them. */
-static GASNET_HG_INLINE void am_handle(const struct gasnet_hg_header *header,
-    struct gasnet_hg_peer *peer, unsigned char *payload, size_t size)
+static GASNET_HG_INLINE void am_add_credits(const struct gasnet_hg_word *word)
 {
-    void *at = payload;
-
-    if (header->kind == AM_LONG) {
-        at = (void *) (uintptr_t) header->dest;
-        if ((header->flags & AM_PLACED) == 0 && header->length > 0)
-            memcpy(at, payload, header->length);
-    }
-    if ((header->flags & AM_REPLY) == 0)
-        (void) gasnet_hg_add(&peer->returns, am_cost(size));
-    am_run(header, at);
-    if (atomic_load_explicit(&peer->returns, memory_order_relaxed) >= AM_RETURN)
-        am_send_returns(header->source);
+    if (word->returns > 0)
+        (void) gasnet_hg_add(
+            &gasnet_hg.peers[word->source].credits, word->returns);
 }
 
-/* The message is in memory of this node alone: its words do not change. */
-static GASNET_HG_INLINE void am_deliver(unsigned char *bytes, size_t size)
+/* A handler has ended. */
+static GASNET_HG_INLINE void am_end(const struct am_token *token)
 {
-    const struct gasnet_hg_header *header =
-        (const struct gasnet_hg_header *) (void *) bytes;
-    struct gasnet_hg_peer *peer;
-    size_t left =
-        size < sizeof(*header) ? SIZE_MAX : size - am_front_size(header->nargs);
+    if (AM_UNLIKELY((token->word.kind & AM_REPLY) == 0))
+        am_give_back(token->word.source, token->credits);
+}
 
-    if (!am_is_valid(header, left, size)) {
+/* Run the handler of a message of any kind. */
+static void am_handle(struct gasnet_hg_word *word, size_t size)
+{
+    struct gasnet_hg_header *header = am_header(word);
+    struct am_token token = {*word, (uint32_t) am_cost(size)};
+    void *at = NULL;
+
+    if (AM_KIND(word) == AM_MEDIUM)
+        at = (unsigned char *) header + size - header->length;
+    else if (AM_KIND(word) != AM_SHORT)
+        at = (void *) (uintptr_t) header->dest;
+    if (AM_KIND(word) == AM_LONG && header->length > 0)
+        memcpy(at, (unsigned char *) header + size - header->length,
+            header->length);
+    am_run(&token, word, at);
+    am_end(&token);
+}
+
+/* A message that is not short, or checked, or malformed. */
+static __attribute__((noinline)) void am_deliver_slowly(
+    struct gasnet_hg_word *word, size_t size)
+{
+    if (!am_is_valid(word, size)) {
         gasnet_hg_warn("a malformed message of %zu bytes is ignored", size);
         return;
     }
-    peer = &gasnet_hg.peers[header->source];
-    if (header->returns > 0)
-        (void) gasnet_hg_add(&peer->credits, header->returns);
-    if (__builtin_expect(header->kind <= AM_LONG, 1))
-        am_handle(header, peer, bytes + size - left, size);
-    else if (header->kind == AM_SLOT)
-        am_write_slot(header);
+    am_add_credits(word);
+    if (AM_KIND(word) == AM_SLOT)
+        am_write_slot(word);
+    else if (AM_KIND(word) != AM_RETURNS)
+        am_handle(word, size);
+}
+
+/* The message is in memory of this node alone: its words do not change. */
+static GASNET_HG_INLINE void am_deliver(
+    struct gasnet_hg_word *word, size_t size)
+{
+    struct am_token token;
+
+    if (AM_UNLIKELY(AM_KIND(word) != AM_SHORT || !am_is_short(word, size) ||
+            !am_is_from_peer(word) || gasnet_hg.checked)) {
+        am_deliver_slowly(word, size);
+        return;
+    }
+    token.word = *word;
+    token.credits = 1;
+    am_add_credits(word);
+    am_run_short(&token, word);
+    am_end(&token);
 }
 
 static na_return_t am_received(const struct na_cb_info *info);
 
 static na_return_t am_post(unsigned char *bytes)
 {
-    return NA_Msg_recv_unexpected(gasnet_hg.boot.na_class,
-        gasnet_hg.boot.context, am_received, bytes, bytes, am_max,
+    return NA_Msg_multi_recv_unexpected(gasnet_hg.boot.na_class,
+        gasnet_hg.boot.context, am_received, bytes, bytes, am_max + AM_SMALL,
         NA_OP_ID_IGNORE);
 }
 
-static na_return_t am_received(const struct na_cb_info *info)
+/* The last message of a buffer was handled. */
+static __attribute__((noinline)) void am_post_again(unsigned char *bytes)
 {
-    unsigned char *bytes = (unsigned char *) info->arg;
-    na_return_t ret = info->ret;
+    na_return_t ret = am_post(bytes);
 
-    if (ret == NA_SUCCESS) {
-        (void) NA_Addr_free(
-            gasnet_hg.boot.na_class, info->info.recv_unexpected.source);
-        /* A handler in gasnet_exit() could not reply. */
-        if (!atomic_load_explicit(&gasnet_hg.closing, memory_order_relaxed))
-            am_deliver(
-                bytes, (size_t) info->info.recv_unexpected.actual_buf_size);
-    } else
-        gasnet_hg_warn("a message is lost: %s", NA_Error_to_string(ret));
-    ret = am_post(bytes);
     if (ret != NA_SUCCESS)
         gasnet_hg_fatal("receiving: %s", NA_Error_to_string(ret));
+}
+
+/* A handler in gasnet_exit() could not reply. */
+static na_return_t am_received(const struct na_cb_info *info)
+{
+    const struct na_cb_info_multi_recv_unexpected *message =
+        &info->info.multi_recv_unexpected;
+
+    if (AM_UNLIKELY(info->ret != NA_SUCCESS))
+        gasnet_hg_warn("a message is lost: %s", NA_Error_to_string(info->ret));
+    else if (AM_LIKELY(!atomic_load_explicit(
+                 &gasnet_hg.closing, memory_order_relaxed)))
+        am_deliver((struct gasnet_hg_word *) message->actual_buf,
+            (size_t) message->actual_buf_size);
+    if (AM_UNLIKELY(message->last))
+        am_post_again((unsigned char *) info->arg);
     return NA_SUCCESS;
 }
 
 int gasnet_hg_am_start(void)
 {
+    /* The word of a message is read, even if it has fewer bytes. */
+    const size_t more = AM_SMALL + sizeof(struct gasnet_hg_word);
     int i;
 
     am_max = (size_t) NA_Msg_get_max_unexpected_size(gasnet_hg.boot.na_class);
@@ -481,7 +698,7 @@ int gasnet_hg_am_start(void)
     for (i = 0; i < AM_RECEIVES; i++) {
         na_return_t ret;
 
-        am_receives[i] = am_alloc(am_max);
+        am_receives[i] = am_alloc(am_max + more);
         ret = am_post(am_receives[i]);
         if (ret != NA_SUCCESS) {
             gasnet_hg_warn(

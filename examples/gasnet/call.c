@@ -26,11 +26,10 @@
     X(2) \
     X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define CALL_SHORT(M) \
-    static void call_short_##M(gasnet_token_t token, void *payload, \
-        size_t nbytes, void (*function)(void), \
+    static void call_short_##M(gasnet_token_t token, void (*function)(void), \
         const gasnet_handlerarg_t *args) \
     { \
-        (void) payload, (void) nbytes, (void) args; \
+        (void) args; \
         ((void (*)(gasnet_token_t t GASNET_HG_PARAMS_##M)) function)( \
             token CALL_VALUES_##M); \
     }
@@ -50,5 +49,7 @@
 CALL_EACH(CALL_SHORT)
 CALL_EACH(CALL_LONG)
 
-const gasnet_hg_call_t gasnet_hg_calls[2][GASNET_HG_MAX_ARGS + 1] = {
-    {CALL_EACH(CALL_LONG_NAME)}, {CALL_EACH(CALL_SHORT_NAME)}};
+const gasnet_hg_call_short_t gasnet_hg_short_calls[GASNET_HG_MAX_ARGS + 1] = {
+    CALL_EACH(CALL_SHORT_NAME)};
+const gasnet_hg_call_t gasnet_hg_calls[GASNET_HG_MAX_ARGS + 1] = {
+    CALL_EACH(CALL_LONG_NAME)};

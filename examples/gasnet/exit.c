@@ -312,6 +312,7 @@ static void exit_start_grace(void)
 void gasnet_hg_lost(gasnet_node_t node)
 {
     atomic_store(&gasnet_hg.peers[node].lost, true);
+    atomic_store(&gasnet_hg.peers[node].apart, true);
     exit_start_grace();
 }
 

@@ -290,22 +290,38 @@ extern size_t gasnet_hg_max_medium, gasnet_hg_max_long_reply;
 #define gasnet_AMMaxLongRequest() ((size_t) 1 << 30)
 #define gasnet_AMMaxLongReply() (gasnet_hg_max_long_reply)
 
-/* Kinds of messages. */
-enum { GASNET_HG_SHORT, GASNET_HG_MEDIUM, GASNET_HG_LONG };
+/* Kinds of messages. With GASNET_HG_REPLY it is a reply, else a request. */
+enum {
+    GASNET_HG_REPLY = 1,
+    GASNET_HG_SHORT = 0,
+    GASNET_HG_MEDIUM = 2,
+    GASNET_HG_LONG = 4
+};
 
-/* The header of a message: see am.c. The library writes flags, returns and
- * source. The arguments follow it, and GASNET_HG_PADDING zeros. */
-struct gasnet_hg_header {
-    uint8_t kind, handler, nargs, flags;
+/* What each message begins with: see am.c. The library writes returns and
+ * source. */
+struct gasnet_hg_word {
+    uint8_t kind, handler, nargs, zero;
     uint16_t returns, source;
+};
+
+/* The header of a message that is not short. The arguments follow it, and
+ * GASNET_HG_PADDING zeros. */
+struct gasnet_hg_header {
+    struct gasnet_hg_word word;
     uint64_t length, dest;
 };
 #define GASNET_HG_PADDING 4
 
-/* gasnet_AMRequest... and gasnet_AMReply...: gasnet_am.h. */
-int gasnet_hg_request(
+/* gasnet_AMRequest... and gasnet_AMReply...: gasnet_am.h. A short
+ * message has `size` bytes: the word, and the arguments behind it. */
+int gasnet_hg_request_short(
+    gasnet_node_t dest, struct gasnet_hg_word *word, size_t size);
+int gasnet_hg_reply_short(
+    gasnet_token_t token, struct gasnet_hg_word *word, size_t size);
+int gasnet_hg_request_long(
     gasnet_node_t dest, struct gasnet_hg_header *header, const void *source);
-int gasnet_hg_reply(
+int gasnet_hg_reply_long(
     gasnet_token_t token, struct gasnet_hg_header *header, const void *source);
 
 /* Receive messages and run handlers. */

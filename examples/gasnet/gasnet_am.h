@@ -61,52 +61,62 @@ extern "C" {
 #define GASNET_HG_PARAMS_16 GASNET_HG_PARAMS_15, gasnet_handlerarg_t a15
 #define GASNET_HG_ARGS_16 GASNET_HG_ARGS_15 a15,
 
-/* A message without its payload. */
+/* A short message: a word and the arguments. */
+#define GASNET_HG_AM_WORDS(kind, handler, M) \
+    struct { \
+        struct gasnet_hg_word word; \
+        gasnet_handlerarg_t args[M + 1]; \
+    } front = {{kind, handler, M, 0, 0, 0}, {GASNET_HG_ARGS_##M 0}}
+#define GASNET_HG_AM_SIZE(M) \
+    (sizeof(struct gasnet_hg_word) + (M) * sizeof(gasnet_handlerarg_t))
+
+/* Another message without its payload. */
 #define GASNET_HG_AM_FRONT(kind, handler, nbytes, dest, M) \
     struct { \
         struct gasnet_hg_header header; \
         gasnet_handlerarg_t args[M + GASNET_HG_PADDING]; \
     } front = { \
-        {kind, handler, M, 0, 0, 0, nbytes, dest}, {GASNET_HG_ARGS_##M 0}}
+        {{kind, handler, M, 0, 0, 0}, nbytes, dest}, {GASNET_HG_ARGS_##M 0}}
 
 /* One of the names. */
-#define GASNET_HG_AM_SHORT(name, function, M, peer_t) \
+#define GASNET_HG_AM_SHORT(name, function, flags, M, peer_t) \
     static inline int name##M( \
         peer_t peer, gasnet_handler_t handler GASNET_HG_PARAMS_##M) \
     { \
-        GASNET_HG_AM_FRONT(GASNET_HG_SHORT, handler, 0, 0, M); \
-        return function(peer, &front.header, NULL); \
+        GASNET_HG_AM_WORDS(GASNET_HG_SHORT | flags, handler, M); \
+        return function##_short(peer, &front.word, GASNET_HG_AM_SIZE(M)); \
     }
-#define GASNET_HG_AM_MEDIUM(name, function, M, peer_t) \
+#define GASNET_HG_AM_MEDIUM(name, function, flags, M, peer_t) \
     static inline int name##M(peer_t peer, gasnet_handler_t handler, \
         const void *source, size_t nbytes GASNET_HG_PARAMS_##M) \
     { \
-        GASNET_HG_AM_FRONT(GASNET_HG_MEDIUM, handler, nbytes, 0, M); \
-        return function(peer, &front.header, source); \
+        GASNET_HG_AM_FRONT(GASNET_HG_MEDIUM | flags, handler, nbytes, 0, M); \
+        return function##_long(peer, &front.header, source); \
     }
-#define GASNET_HG_AM_LONG(name, function, M, peer_t) \
+#define GASNET_HG_AM_LONG(name, function, flags, M, peer_t) \
     static inline int name##M(peer_t peer, gasnet_handler_t handler, \
         const void *source, size_t nbytes, \
         void *dest_addr GASNET_HG_PARAMS_##M) \
     { \
-        GASNET_HG_AM_FRONT( \
-            GASNET_HG_LONG, handler, nbytes, (uintptr_t) dest_addr, M); \
-        return function(peer, &front.header, source); \
+        GASNET_HG_AM_FRONT(GASNET_HG_LONG | flags, handler, nbytes, \
+            (uintptr_t) dest_addr, M); \
+        return function##_long(peer, &front.header, source); \
     }
 #define GASNET_HG_AM(M) \
     GASNET_HG_AM_SHORT( \
-        gasnet_AMRequestShort, gasnet_hg_request, M, gasnet_node_t) \
+        gasnet_AMRequestShort, gasnet_hg_request, 0, M, gasnet_node_t) \
     GASNET_HG_AM_MEDIUM( \
-        gasnet_AMRequestMedium, gasnet_hg_request, M, gasnet_node_t) \
+        gasnet_AMRequestMedium, gasnet_hg_request, 0, M, gasnet_node_t) \
     GASNET_HG_AM_LONG( \
-        gasnet_AMRequestLong, gasnet_hg_request, M, gasnet_node_t) \
+        gasnet_AMRequestLong, gasnet_hg_request, 0, M, gasnet_node_t) \
     GASNET_HG_AM_LONG( \
-        gasnet_AMRequestLongAsync, gasnet_hg_request, M, gasnet_node_t) \
-    GASNET_HG_AM_SHORT( \
-        gasnet_AMReplyShort, gasnet_hg_reply, M, gasnet_token_t) \
-    GASNET_HG_AM_MEDIUM( \
-        gasnet_AMReplyMedium, gasnet_hg_reply, M, gasnet_token_t) \
-    GASNET_HG_AM_LONG(gasnet_AMReplyLong, gasnet_hg_reply, M, gasnet_token_t)
+        gasnet_AMRequestLongAsync, gasnet_hg_request, 0, M, gasnet_node_t) \
+    GASNET_HG_AM_SHORT(gasnet_AMReplyShort, gasnet_hg_reply, GASNET_HG_REPLY, \
+        M, gasnet_token_t) \
+    GASNET_HG_AM_MEDIUM(gasnet_AMReplyMedium, gasnet_hg_reply, \
+        GASNET_HG_REPLY, M, gasnet_token_t) \
+    GASNET_HG_AM_LONG(gasnet_AMReplyLong, gasnet_hg_reply, GASNET_HG_REPLY, M, \
+        gasnet_token_t)
 
 GASNET_HG_AM(0)
 GASNET_HG_AM(1)

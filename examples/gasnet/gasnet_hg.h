@@ -118,7 +118,7 @@ struct gasnet_hg_page {
 };
 
 /* Another node, or this one. Constant after gasnet_attach(), but the last
- * three members. */
+ * four members. */
 struct gasnet_hg_peer {
     na_addr_t addr;
     na_mem_handle_t memory;      /* page and segment; or all memory */
@@ -130,6 +130,7 @@ struct gasnet_hg_peer {
     _Atomic int32_t credits;     /* what this node may send */
     _Atomic int32_t returns;     /* credits that the peer gets back */
     _Atomic bool lost;           /* dead: nothing is sent to it */
+    _Atomic bool apart;          /* lost, or this node */
 };
 
 #define GASNET_HG_SMALL 64u /* a larger source is copied to new memory */
@@ -151,7 +152,7 @@ struct gasnet_hg_op {
 struct gasnet_hg_thread {
     struct gasnet_hg_thread *next; /* all threads, ever */
     struct gasnet_hg_thread *idle; /* those without a thread */
-    volatile sig_atomic_t inside;  /* calls of NA that this thread is in */
+    sig_atomic_t inside;           /* calls of NA that this thread is in */
     unsigned handlers;             /* debug: handlers that it runs */
     bool held;                     /* it is in a no-interrupt section */
     uint64_t held_since;           /* debug, in ns */
@@ -173,6 +174,7 @@ struct gasnet_hg {
     bool attached;        /* gasnet_attach() */
     bool whole;           /* all memory is the segment */
     bool checked;         /* GASNET_DEBUG */
+    bool plain;           /* attached, and not checked */
     bool threaded;        /* GASNET_PAR: several threads at a time */
     bool strict;          /* 0.4: hold and resume are never ignored */
     bool all_near;        /* every segment is mapped */
@@ -287,13 +289,17 @@ void gasnet_hg_end_handler(struct gasnet_hg_thread *self, unsigned handler);
 
 #define GASNET_HG_MAX_ARGS 16
 
-/* Call a handler with its token, the payload unless the message is short, and
- * the arguments. In the order of a handler's own, so that little moves. */
+/* Call a handler with the arguments of a message: of a short one, or with the
+ * payload. In the order of a handler's own, so that little moves. */
+typedef void (*gasnet_hg_call_short_t)(gasnet_token_t token,
+    void (*function)(void), const gasnet_handlerarg_t *args);
 typedef void (*gasnet_hg_call_t)(gasnet_token_t token, void *payload,
     size_t nbytes, void (*function)(void), const gasnet_handlerarg_t *args);
 
-/* By whether the message is short, and the number of arguments. */
-extern const gasnet_hg_call_t gasnet_hg_calls[2][GASNET_HG_MAX_ARGS + 1];
+/* By the number of arguments. */
+extern const gasnet_hg_call_short_t
+    gasnet_hg_short_calls[GASNET_HG_MAX_ARGS + 1];
+extern const gasnet_hg_call_t gasnet_hg_calls[GASNET_HG_MAX_ARGS + 1];
 
 /* ---- am ---- */
 

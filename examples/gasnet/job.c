@@ -148,6 +148,7 @@ static int job_make_peers(void)
         gasnet_hg.peers[i].addr = boot->addrs[i];
         job_shifts[i] = i == boot->rank ? 0 : GASNET_HG_FAR;
     }
+    gasnet_hg.peers[boot->rank].apart = true;
     gasnet_hg_shifts = job_shifts;
     return GASNET_OK;
 }
@@ -437,6 +438,7 @@ static int job_attach(
     if (ret == GASNET_OK)
         ret = gasnet_hg_am_start();
     gasnet_hg.attached = ret == GASNET_OK;
+    gasnet_hg.plain = gasnet_hg.attached && !gasnet_hg.checked;
     return ret;
 }
 

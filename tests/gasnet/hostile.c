@@ -12,14 +12,16 @@
 
 #include "gasnet_hg.h"
 
-/* The header that am.c describes. */
+/* The message that am.c describes. */
 struct hostile_message {
-    uint8_t kind, handler, nargs, flags;
+    uint8_t kind, handler, nargs, zero;
     uint16_t returns, source;
-    uint64_t length, dest;
-    unsigned char rest[64];
+    uint64_t length, dest; /* not of a short message */
+    unsigned char rest[80];
 };
-#define HOSTILE_RIGHT 32u /* bytes of a short message without arguments */
+#define HOSTILE_RIGHT 8u  /* bytes of a short message without arguments */
+#define HOSTILE_FRONT 32u /* of another one, without a payload */
+#define HOSTILE_SLOT 20u  /* of a slot */
 
 static volatile int hostile_handled;
 
@@ -116,29 +118,37 @@ static void hostile_all(void)
         hostile_try(&message, size); \
     } while (0)
     HOSTILE(0, (void) 0);
-    HOSTILE(23, (void) 0);
-    HOSTILE(24, (void) 0);
-    HOSTILE(HOSTILE_RIGHT + 16, (void) 0);
-    HOSTILE(HOSTILE_RIGHT, message.kind = 5);
-    HOSTILE(HOSTILE_RIGHT, message.flags = 4);
+    HOSTILE(7, (void) 0);
+    HOSTILE(9, (void) 0);
+    HOSTILE(12, (void) 0);
+    HOSTILE(HOSTILE_RIGHT, message.nargs = 1);
+    HOSTILE(HOSTILE_RIGHT + 4 * 17, message.nargs = 17);
+    HOSTILE(HOSTILE_RIGHT, message.kind = 12);
+    HOSTILE(HOSTILE_RIGHT, message.kind = 255);
     HOSTILE(HOSTILE_RIGHT, message.nargs = 17);
     HOSTILE(HOSTILE_RIGHT, message.nargs = 16);
     HOSTILE(HOSTILE_RIGHT, message.returns = GASNET_HG_CREDITS + 1);
     HOSTILE(HOSTILE_RIGHT, message.source = 0);
     HOSTILE(HOSTILE_RIGHT, message.source = 2);
-    HOSTILE(HOSTILE_RIGHT, message.length = 1);
-    HOSTILE(HOSTILE_RIGHT + 8, message.kind = 1; message.length = 9);
-    HOSTILE(HOSTILE_RIGHT + 8, message.kind = 1; message.length = 7);
-    HOSTILE(HOSTILE_RIGHT + 8, message.kind = 2; message.length = 8;
+    HOSTILE(HOSTILE_RIGHT, message.kind = 2);
+    HOSTILE(23, message.kind = 2);
+    HOSTILE(24, message.kind = 2);
+    HOSTILE(HOSTILE_FRONT, message.kind = 2; message.nargs = 3);
+    HOSTILE(HOSTILE_FRONT + 64, message.kind = 2; message.nargs = 17);
+    HOSTILE(HOSTILE_FRONT, message.kind = 2; message.source = 2);
+    HOSTILE(HOSTILE_FRONT + 8, message.kind = 2; message.length = 9);
+    HOSTILE(HOSTILE_FRONT + 8, message.kind = 2; message.length = 7);
+    HOSTILE(HOSTILE_FRONT + 8, message.kind = 4; message.length = 8;
             message.dest = segment - 1);
-    HOSTILE(HOSTILE_RIGHT + 8, message.kind = 2; message.length = 8;
+    HOSTILE(HOSTILE_FRONT + 8, message.kind = 4; message.length = 8;
             message.dest = segment + GASNET_PAGESIZE - 7);
-    HOSTILE(HOSTILE_RIGHT, message.kind = 2; message.flags = 2;
+    HOSTILE(HOSTILE_FRONT, message.kind = 6;
             message.length = GASNET_PAGESIZE + 1; message.dest = segment);
-    HOSTILE(48, message.kind = 4; message.nargs = 3;
+    HOSTILE(HOSTILE_RIGHT + 4, message.kind = 8);
+    HOSTILE(HOSTILE_SLOT, message.kind = 10; message.nargs = 3;
             message.handler = GASNET_HG_ROUNDS);
-    HOSTILE(HOSTILE_RIGHT, message.kind = 4; message.nargs = 2);
-    HOSTILE(48, message.kind = 4; message.nargs = 4);
+    HOSTILE(HOSTILE_SLOT, message.kind = 10; message.nargs = 2);
+    HOSTILE(HOSTILE_SLOT + 4, message.kind = 10; message.nargs = 4);
 #undef HOSTILE
 }
 

@@ -106,13 +106,13 @@ static const struct {
     void (*run)(void);
     unsigned limit;
 } steps_cases[STEPS_CASES] = {{"nothing", steps_nothing, 0},
-    {"put", steps_put, 100}, {"get", steps_get, 100},
-    {"put_nb", steps_put_nb, 92}, {"its wait_syncnb", steps_wait_syncnb, 93},
-    {"get_nb", steps_get_nb, 73}, {"its wait_syncnb", steps_wait_syncnb, 93},
-    {"put_nbi", steps_put_nbi, 100},
-    {"its wait_syncnbi", steps_wait_syncnbi, 100},
-    {"request", steps_request, 116}, {"receive a reply", steps_poll, 171},
-    {"receive a request and reply", steps_poll, 267}};
+    {"put", steps_put, 91}, {"get", steps_get, 91},
+    {"put_nb", steps_put_nb, 88}, {"its wait_syncnb", steps_wait_syncnb, 89},
+    {"get_nb", steps_get_nb, 69}, {"its wait_syncnb", steps_wait_syncnb, 89},
+    {"put_nbi", steps_put_nbi, 96},
+    {"its wait_syncnbi", steps_wait_syncnbi, 96},
+    {"request", steps_request, 70}, {"receive a reply", steps_poll, 99},
+    {"receive a request and reply", steps_poll, 159}};
 
 static unsigned steps_least[STEPS_CASES], steps_least_na[STEPS_CASES];
 
