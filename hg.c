@@ -1954,18 +1954,19 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 
 /* ---- The lock of a class ---- */
 
-/* A recursive mutex. */
+/* Not recursive. A function that needs it held says so and asserts it. */
 struct hg_monitor {
     pthread_mutex_t mutex;
+    _Atomic unsigned wanted; /* threads waiting to enter */
+#if HG_DEBUG
     _Atomic(const void *) owner; /* the thread that holds it, or NULL */
-    unsigned depth;              /* number of times that it has entered */
-    _Atomic unsigned wanted;     /* threads waiting to enter */
+#endif
 };
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* How often a thread has entered monitors without leaving them, for assertions;
+/* How many monitors a thread holds, for assertions;
  * its address identifies the thread where nothing cheaper does. It is 0 while
  * the thread runs application code or sleeps. */
 #if HG_SPLIT
@@ -1974,15 +1975,6 @@ extern __attribute__((
 #else
 static __attribute__((unused)) _Thread_local unsigned hg_monitor_entered;
 #endif
-
-static inline void hg_monitor_note(int change)
-{
-#if HG_DEBUG /* used by assertions only */
-    hg_monitor_entered += (unsigned) change;
-#else
-    (void) change;
-#endif
-}
 
 /* What identifies this thread among those that live. In a shared library the
  * address of a thread's variable takes a call, and the thread's pointer an
@@ -2001,11 +1993,27 @@ static inline const void *hg_monitor_self(void)
 #endif
 }
 
+#if HG_DEBUG
 /* Whether this thread holds the monitor. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
     return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
         hg_monitor_self();
+}
+#endif
+
+/* For assertions: this thread has taken the lock, or is about to release it. */
+static inline void hg_monitor_own(struct hg_monitor *monitor, bool owned)
+{
+#if HG_DEBUG
+    HG_ASSERT(hg_is_inside(monitor) != owned);
+    hg_monitor_entered += owned ? 1u : -1u;
+    atomic_store_explicit(&monitor->owner, owned ? hg_monitor_self() : NULL,
+        memory_order_relaxed);
+#else
+    (void) monitor;
+    (void) owned;
+#endif
 }
 
 /* Another thread holds the monitor: wait for it. */
@@ -2013,24 +2021,32 @@ HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
 {
-    hg_monitor_note(1);
-    if (!hg_is_inside(monitor)) {
-        if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
-            hg_monitor_await(monitor);
-        atomic_store_explicit(
-            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
-    }
-    monitor->depth++;
+    HG_ASSERT(!hg_is_inside(monitor));
+    if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
+        hg_monitor_await(monitor);
+    hg_monitor_own(monitor, true);
 }
 
 static inline void hg_leave(struct hg_monitor *monitor)
 {
-    HG_ASSERT(hg_is_inside(monitor) && hg_monitor_entered > 0);
-    hg_monitor_note(-1);
-    if (--monitor->depth > 0)
-        return;
-    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
+    hg_monitor_own(monitor, false);
     hg_unlock(&monitor->mutex);
+}
+
+/* Enter or leave a second lock, which may be the same as the first one, which
+ * is held. */
+static inline void hg_enter_also(
+    struct hg_monitor *monitor, const struct hg_monitor *held)
+{
+    if (monitor != held)
+        hg_enter(monitor);
+}
+
+static inline void hg_leave_also(
+    struct hg_monitor *monitor, const struct hg_monitor *held)
+{
+    if (monitor != held)
+        hg_leave(monitor);
 }
 
 /* Enter; false: it takes too long. */
@@ -2040,29 +2056,8 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
  * entered: a thread that re-entered at once would starve them. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 
-/* Let waiting threads enter. For a thread that loops, inside once. */
+/* Let waiting threads enter. For a thread that loops. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
-
-/* hg_leave_all: leave as often as this thread has entered. hg_enter_again:
- * enter that often again. */
-static inline unsigned hg_leave_all(struct hg_monitor *monitor)
-{
-    unsigned depth = monitor->depth;
-
-    HG_ASSERT(hg_is_inside(monitor));
-    hg_monitor_note(1 - (int) depth);
-    monitor->depth = 1;
-    hg_leave(monitor);
-    return depth;
-}
-
-static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
-{
-    hg_enter(monitor);
-    HG_ASSERT(monitor->depth == 1 && depth > 0);
-    hg_monitor_note((int) depth - 1);
-    monitor->depth = depth;
-}
 
 /* Leave, sleep for a millisecond and enter again, for events that are too rare
  * to be signalled. False: a signal arrived. */
@@ -2145,9 +2140,7 @@ _Thread_local unsigned hg_monitor_entered;
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 {
-    atomic_init(&monitor->owner, NULL);
-    atomic_init(&monitor->wanted, 0);
-    monitor->depth = 0;
+    memset(monitor, 0, sizeof(*monitor));
     return hg_lock_init(&monitor->mutex);
 }
 
@@ -2173,14 +2166,9 @@ HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
 {
-    if (!hg_is_inside(monitor)) {
-        if (!hg_lock_try(&monitor->mutex))
-            return false;
-        atomic_store_explicit(
-            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
-    }
-    hg_monitor_note(1);
-    monitor->depth++;
+    if (!hg_lock_try(&monitor->mutex))
+        return false;
+    hg_monitor_own(monitor, true);
     return true;
 }
 
@@ -2197,7 +2185,7 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
-    HG_ASSERT(monitor->depth == 1);
+    HG_ASSERT(hg_is_inside(monitor));
     hg_clock_relax();
     if (HG_LIKELY(
             atomic_load_explicit(&monitor->wanted, memory_order_relaxed) == 0))
@@ -2208,10 +2196,11 @@ HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 
 HG_PRIVATE bool hg_pause(struct hg_monitor *monitor)
 {
-    unsigned depth = hg_leave_all(monitor);
-    int rc = poll(NULL, 0, 1);
+    int rc;
 
-    hg_enter_again(monitor, depth);
+    hg_leave(monitor);
+    rc = poll(NULL, 0, 1);
+    hg_enter(monitor);
     return rc == 0;
 }
 
@@ -3230,7 +3219,9 @@ HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
-/* Append an entry and wake a waiting thread. Any thread. */
+/* Append an entry and wake a waiting thread. The lock is held. When it is
+ * released, the entry may be freed. The queue is not: its owner ensures that
+ * nothing is pushed any more before it is destroyed. */
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
@@ -3240,7 +3231,7 @@ HG_PRIVATE struct na_completion *na_queue_pop(
     struct na_queue *queue, unsigned lanes);
 
 /* Run up to `max` entries of `lanes`, at least one, and no more after
- * `deadline`. Returns the number. The lock is held, once. */
+ * `deadline`. Returns the number. The lock is held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
@@ -3268,7 +3259,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
 /* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
  * (NA_SUCCESS, possibly spurious), until `deadline` (NA_TIMEOUT) or a signal
- * (NA_INTR). The lock is held once, and released while sleeping. */
+ * (NA_INTR). The lock is held, and released while sleeping. */
 HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
@@ -3310,8 +3301,8 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
+    HG_ASSERT(hg_is_inside(queue->lock));
     HG_ASSERT(lane < NA_LANE_MAX && entry->run != NULL);
-    hg_enter(queue->lock);
     entry->next = NULL;
     if (queue->first[lane] == NULL)
         queue->first[lane] = entry;
@@ -3321,9 +3312,6 @@ HG_PRIVATE HG_HOT void na_queue_push(
     if (HG_UNLIKELY(!hg_list_is_empty(&queue->sleepers)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
-    /* When the lock is released, the entry may be freed. The queue is not: its
-     * owner ensures that nothing is pushed any more before it is destroyed. */
-    hg_leave(queue->lock);
 }
 
 HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
@@ -3349,7 +3337,7 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    HG_ASSERT(hg_is_inside(queue->lock) && queue->lock->depth == 1);
+    HG_ASSERT(hg_is_inside(queue->lock));
     while (n < max && (n == 0 || !hg_clock_is_past(deadline)) &&
         (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;
@@ -3505,12 +3493,11 @@ HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
  * reaches the peer, and so selects the part that an operation uses.
  *
  * The lock of the class guards everything that is not atomic: contexts,
- * operations, addresses and handles. It is held around the transport's slots
- * that send, poll and wait. It is released around the application's callbacks,
- * handlers and procs, and while a thread sleeps. It is recursive. A second lock
- * guards the lists of addresses, handles and contexts. No lock is taken inside
- * it, so a transport may call functions that take it while it holds its own
- * lock.
+ * operations, addresses and handles. It is held around most slots of the
+ * transport: see plugin.h. It is released around the application's callbacks,
+ * handlers and procs, and while a thread sleeps. A second lock guards the lists
+ * of addresses, handles and contexts. No lock is taken inside it, so a
+ * transport may call functions that take it while it holds its own lock.
  */
 
 struct na_emul;
@@ -4104,7 +4091,13 @@ HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
 
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
+/* Release a reference. The slot addr_release is called with the lock held;
+ * na_addr_unref takes it for the last reference. */
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
+HG_PRIVATE void na_addr_unref_locked(struct na_addr *addr);
+/* core->addr_unref: a transport releases a reference of its own address, with
+ * the lock or without. */
+HG_PRIVATE void na_addr_drop(struct na_addr *addr);
 
 /* A reference that is taken and released only with the class's lock held. It is
  * cheap while others of this kind exist: a transport inside hg.c holds one for
@@ -4121,13 +4114,14 @@ static inline void na_addr_unuse(struct na_addr *addr)
     HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     HG_ASSERT(na_addr_core_of(addr)->uses > 0);
     if (--na_addr_core_of(addr)->uses == 0)
-        na_addr_unref(addr);
+        na_addr_unref_locked(addr);
 }
 
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
 /* A name has led to the address. `from_peer`: as in na_lookup_resolve. If only
- * peers have named it and the class does not listen, it is a stranger. */
+ * peers have named it and the class does not listen, it is a stranger. The lock
+ * is held. */
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer);
 
 /* Pass a reference to the application, which releases it with
@@ -4158,7 +4152,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function);
 
 /* End the connection to a peer: operations in flight end with NA_DISCONNECT. No
- * effect on the own address and on dead addresses. */
+ * effect on the own address and on dead addresses. The lock is held. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
 /* Whether a connection has proved which process an address stands for. */
@@ -4196,7 +4190,7 @@ HG_PRIVATE void na_addr_write_reachable(
     const struct na_class *na_class, char name[NA_MAX_ADDR_LEN]);
 
 /* Let peers reach the class by that string, if it does not listen: the slots
- * addr_expose. */
+ * addr_expose. The lock is held. */
 HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class);
 
 /* The number of addresses that the application did not free, and the name of
@@ -4345,7 +4339,8 @@ HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr)
     return NA_FALSE;
 }
 
-/* Unlink the address, release it in the transport, and free it. */
+/* Unlink the address, release it in the transport, and free it. The lock may be
+ * held: see na_addr_drop. */
 static void na_addr_destroy(struct na_addr *addr)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
@@ -4362,22 +4357,45 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_mem_free(addr_core);
 }
 
-HG_PRIVATE void na_addr_unref(struct na_addr *addr)
+/* Whether the reference that is released is the last one. */
+static bool na_addr_is_last(struct na_addr *addr)
 {
     uint32_t before = atomic_fetch_sub_explicit(
         &na_addr_core_of(addr)->refs, 1, memory_order_acq_rel);
 
     HG_ASSERT(before > 0);
-    if (before == 1)
+    return before == 1;
+}
+
+HG_PRIVATE void na_addr_unref_locked(struct na_addr *addr)
+{
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    if (na_addr_is_last(addr))
+        na_addr_destroy(addr);
+}
+
+HG_PRIVATE void na_addr_unref(struct na_addr *addr)
+{
+    struct hg_monitor *lock = na_class_core_of(addr->na_class)->lock;
+
+    if (!na_addr_is_last(addr))
+        return;
+    hg_enter(lock);
+    na_addr_destroy(addr);
+    hg_leave(lock);
+}
+
+HG_PRIVATE void na_addr_drop(struct na_addr *addr)
+{
+    if (na_addr_is_last(addr))
         na_addr_destroy(addr);
 }
 
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     enum na_addr_named *named = &na_addr_core_of(addr)->named;
 
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (!from_peer) {
         *named = NA_ADDR_LOOKED_UP;
         addr->stranger = NA_FALSE;
@@ -4386,7 +4404,6 @@ HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
         *named = NA_ADDR_NAMED_BY_PEER;
         addr->stranger = NA_TRUE;
     }
-    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_addr_give(struct na_addr *addr)
@@ -4431,6 +4448,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
 {
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (!addr->self && !na_addr_is_dead(addr))
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
@@ -4500,6 +4518,7 @@ HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class)
     struct na_class_core *part = na_class_core_of(na_class);
     na_return_t ret = NA_SUCCESS;
 
+    HG_ASSERT(hg_is_inside(part->lock));
     if (na_class->listen)
         return NA_SUCCESS;
     for (; part != NULL && ret == NA_SUCCESS; part = part->next)
@@ -4534,6 +4553,7 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
     struct na_class_core *core = na_class_core_of(na_class);
     unsigned n = 0;
 
+    hg_enter(core->lock);
     for (;;) {
         struct na_link *link;
 
@@ -4541,10 +4561,12 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
         link = core->addrs.next;
         hg_unlock(&core->list_lock);
         if (link == &core->addrs)
-            return n;
+            break;
         na_addr_destroy(&HG_CONTAINER_OF(link, struct na_addr_core, link)->pub);
         n++;
     }
+    hg_leave(core->lock);
+    return n;
 }
 
 HG_PRIVATE na_return_t na_addr_take_back(
@@ -4701,6 +4723,8 @@ NA_EXPORT na_return_t NA_Addr_serialize(
  * that executes a pending operation owns its fields.
  */
 
+/* Below, the lock is held unless a contract says otherwise. */
+
 /* Get an operation, now pending, that completes with `callback` in `lane`,
  * without any references. *op_id gets its public identifier, unless it is
  * NA_OP_ID_IGNORE. NULL: out of memory (logged). */
@@ -4751,18 +4775,17 @@ struct na_result {
 HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op);
 
 /* Add a result: the callback will run for it. Returns whether it is the last
- * one, which it also is if there is no memory for another. The lock is held. */
+ * one, which it also is if there is no memory for another. */
 HG_PRIVATE bool na_op_add_result(struct na_op *op, struct na_result added);
 
-/* The pending operation behind a public identifier, or NULL. The lock is
- * held. */
+/* The pending operation behind a public identifier, or NULL. */
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id);
 
 /* Free the operations; none is pending. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 
-/* The number of pending operations of a context. The lock is held. */
+/* The number of pending operations of a context. */
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
 /* ==== gen/na/op.c ==== */
@@ -4981,11 +5004,10 @@ static void na_result_run(struct na_completion *done)
 
 HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op)
 {
-    na_context_enter(op->home);
+    HG_ASSERT(hg_is_inside(op->home->queue.lock));
     HG_ASSERT(op->spare == NULL && op->running == 0);
     op->last = NULL;
     op->spare = na_result_get(op->home);
-    na_context_leave(op->home);
     if (op->spare != NULL)
         return NA_SUCCESS;
     hg_log_error("op", "no memory for a receive of many messages");
@@ -5036,7 +5058,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     op = core->op_free;
     if (op != NULL)
         core->op_free = op->next_free;
@@ -5044,7 +5066,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         op = na_op_grow(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
-        goto leave;
+        return NULL;
     }
     op->state = NA_OP_PENDING;
     op->done.run = na_op_run;
@@ -5060,8 +5082,6 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     hg_list_init(&op->pub.link);
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
-leave:
-    na_context_leave(core);
     return op;
 }
 
@@ -5085,13 +5105,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
     struct na_context_core *core = op->home;
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     HG_ASSERT(op->state != NA_OP_FREE);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
-        na_addr_unref(op->pub.addr);
+        na_addr_unref_locked(op->pub.addr);
     if (op->pub.result_addr != NULL)
-        na_addr_unref(op->pub.result_addr);
+        na_addr_unref_locked(op->pub.result_addr);
     hg_mem_free(op->segments);
     op->segments = NULL;
     hg_mem_free(op->name);
@@ -5102,7 +5122,6 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->id += NA_OP_NUMBERS + 1;
     op->next_free = core->op_free;
     core->op_free = op;
-    na_context_leave(core);
 }
 
 HG_PRIVATE na_return_t na_op_started(na_return_t ret, na_op_id_t *op_id)
@@ -5156,14 +5175,14 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     struct na_op_core *core = na_op_core_of(op);
     struct na_context_core *context = core->home;
 
-    na_context_enter(context);
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     HG_ASSERT(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
     if (HG_UNLIKELY(ret != NA_SUCCESS) && op->type == NA_CB_LOOKUP)
         na_op_keep_error(core);
     if (ret != NA_SUCCESS && op->result_addr != NULL) {
-        na_addr_unref(op->result_addr);
+        na_addr_unref_locked(op->result_addr);
         op->result_addr = NULL;
     }
     if (core->callback == NULL) {
@@ -5172,7 +5191,6 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
         core->state = NA_OP_DONE;
         na_queue_push(&context->queue, core->lane, &core->done);
     }
-    na_context_leave(context);
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(
@@ -5194,20 +5212,19 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     struct na_result_core *result;
     uint32_t i;
 
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     for (i = 0; i < context->op_count; i++) {
         if (context->ops[i]->state == NA_OP_DONE)
             na_op_put(context->ops[i]); /* its callback does not run */
         hg_mem_free(context->ops[i]);
     }
     hg_mem_free(context->ops);
-    na_context_enter(context);
     while ((result = context->results) != NULL) {
         context->results = result->older;
         if (result->pub.source != NULL) /* its callback does not run */
             na_addr_unuse(result->pub.source);
         hg_mem_free(result);
     }
-    na_context_leave(context);
 }
 
 /* ==== gen/na/msg.h ==== */
@@ -5252,23 +5269,23 @@ HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox);
 /* Drop all queued messages, with their references. */
 HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core);
 
-/* core->msg_arrived. Any thread, with the lock or without. */
+/* core->msg_arrived. The lock is held. */
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
-/* core->msg_last. Any thread, with the lock or without. */
+/* core->msg_last. The lock is held. */
 HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
 /* With `unreached`: the peer could not be reached, fail the receives posted for
  * it. With `parted`: the connection ended, notify the sinks. Both apply to a
- * dead address. Any thread, with the lock held or not. */
+ * dead address. The lock is held. */
 HG_PRIVATE void na_msg_addr_ended(
     struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
 
-/* core->addr_connected. Any thread, with the lock held or not. */
+/* core->addr_connected. The lock is held. */
 HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret);
 
 /* Instead of a number: the first free one. */
@@ -5296,8 +5313,8 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
                               : NA_NOENTRY;
 }
 
-/* The `arg` of the sink with that number; NULL: there is none. Any thread, with
- * the lock held or not. */
+/* The `arg` of the sink with that number; NULL: there is none. The lock is
+ * held. */
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
 /* Check the arguments of a function that sends, and compute the size of the
@@ -5397,7 +5414,7 @@ static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
 
 static void na_msg_free(struct na_msg_kept *kept)
 {
-    na_addr_unref(kept->in.source);
+    na_addr_unref_locked(kept->in.source);
     hg_mem_free(kept);
 }
 
@@ -5745,7 +5762,7 @@ static inline na_return_t na_msg_deliver(struct na_class *na_class,
     na_return_t ret = NA_NOENTRY;
 
     HG_ASSERT(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(core->lock));
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
@@ -5753,7 +5770,6 @@ static inline na_return_t na_msg_deliver(struct na_class *na_class,
 
         ret = na_msg_accept(part, &in, ret);
     }
-    hg_leave(core->lock);
     return ret;
 }
 
@@ -5783,7 +5799,7 @@ HG_PRIVATE void na_msg_addr_ended(
     unsigned i;
 
     HG_ASSERT(ret != NA_SUCCESS);
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(core->lock));
     na_addr_core_of(addr)->connecting = false;
     if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
         core->inbox.has_dead = true;
@@ -5804,7 +5820,6 @@ HG_PRIVATE void na_msg_addr_ended(
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
-    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
@@ -5812,7 +5827,7 @@ HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     bool again;
 
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(core->lock));
     again = na_addr_core_of(addr)->again;
     na_addr_core_of(addr)->again = false;
     na_addr_core_of(addr)->connecting = false;
@@ -5820,19 +5835,14 @@ HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
         na_msg_match_all(core, addr);
     else if (again)
         (void) na_msg_connect(core, addr);
-    hg_leave(core->lock);
 }
 
 /* ---- Sinks ---- */
 
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
 {
-    void *arg;
-
-    hg_enter(core->lock);
-    arg = core->sinks[number].arg;
-    hg_leave(core->lock);
-    return arg;
+    HG_ASSERT(hg_is_inside(core->lock));
+    return core->sinks[number].arg;
 }
 
 /* Deliver queued messages to a new sink. If it has no memory for one, the
@@ -6372,7 +6382,8 @@ HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t from_offset, na_size_t size);
 
 /* Start a put or get that completes in `lane`. NA_Put, NA_Get and the bulk
- * modules call this. Arguments were checked; none is NULL. */
+ * modules call this. Arguments were checked; none is NULL. The lock is held,
+ * and released during a copy that is not small. */
 HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
     struct na_mem_handle *local, na_offset_t local_offset,
@@ -6392,8 +6403,15 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
 HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
     na_size_t size, unsigned long flags, struct na_mem_handle **mem_p);
 
+/* Register a handle in all parts; the lock is held. On error some parts may
+ * have it: deregister it. na_rma_deregister waits for the peers that use the
+ * memory; the lock is not held. */
+HG_PRIVATE na_return_t na_rma_register(struct na_mem_handle *handle);
+HG_PRIVATE void na_rma_deregister(struct na_mem_handle *handle);
+
 /* The two steps of freeing an unused handle: na_rma_forget removes it from its
- * class, na_rma_delete deregisters it if needed and frees it. */
+ * class, na_rma_delete deregisters it if needed and frees it. The lock is not
+ * held, except to delete a handle that is not registered. */
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 
@@ -6856,9 +6874,23 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     return NA_SUCCESS;
 }
 
-/* Deregister a handle in all parts. */
-static void na_rma_deregister(struct na_mem_core *mem)
+HG_PRIVATE na_return_t na_rma_register(struct na_mem_handle *handle)
 {
+    struct na_mem_core *mem = na_mem_core_of(handle);
+    na_return_t ret = NA_SUCCESS;
+
+    HG_ASSERT(hg_is_inside(na_class_core_of(handle->na_class)->lock));
+    for (; mem != NULL && ret == NA_SUCCESS; mem = mem->next) {
+        ret = na_class_ops(mem->pub.na_class)->mem_register(&mem->pub);
+        atomic_store(&mem->registered, ret == NA_SUCCESS);
+    }
+    return ret;
+}
+
+HG_PRIVATE void na_rma_deregister(struct na_mem_handle *handle)
+{
+    struct na_mem_core *mem = na_mem_core_of(handle);
+
     for (; mem != NULL; mem = mem->next) {
         if (atomic_exchange(&mem->registered, false))
             na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
@@ -6868,7 +6900,7 @@ static void na_rma_deregister(struct na_mem_core *mem)
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
-    struct na_mem_core *mem;
+    const struct na_mem_core *mem;
     na_return_t ret = na_rma_check_mem(na_class, mem_handle, "NA_Mem_register");
 
     if (ret != NA_SUCCESS)
@@ -6879,12 +6911,11 @@ NA_EXPORT na_return_t NA_Mem_register(
             mem_handle->remote ? "a peer's" : "registered already");
         return mem_handle->remote ? NA_INVALID_ARG : NA_EXIST;
     }
-    for (; mem != NULL && ret == NA_SUCCESS; mem = mem->next) {
-        ret = na_class_ops(mem->pub.na_class)->mem_register(&mem->pub);
-        atomic_store(&mem->registered, ret == NA_SUCCESS);
-    }
+    hg_enter(na_class_core_of(na_class)->lock);
+    ret = na_rma_register(mem_handle);
+    hg_leave(na_class_core_of(na_class)->lock);
     if (ret != NA_SUCCESS)
-        na_rma_deregister(na_mem_core_of(mem_handle));
+        na_rma_deregister(mem_handle);
     return ret;
 }
 
@@ -6900,7 +6931,7 @@ NA_EXPORT na_return_t NA_Mem_deregister(
         hg_log_error("rma", "NA_Mem_deregister: it is not registered");
         return NA_NOENTRY;
     }
-    na_rma_deregister(na_mem_core_of(mem_handle));
+    na_rma_deregister(mem_handle);
     return NA_SUCCESS;
 }
 
@@ -7205,6 +7236,7 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
         ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
+    HG_ASSERT(hg_is_inside(part->lock));
     op = na_op_get(context, type, lane, callback, arg, op_id);
     if (op == NULL)
         return na_op_started(NA_NOMEM, op_id);
@@ -7268,8 +7300,11 @@ static na_return_t na_rma_call(struct na_class *na_class,
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
-    return na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
+    na_context_enter(na_context_core_of(context));
+    ret = na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
         local_offset, remote, remote_offset, size, addr, op_id);
+    na_context_leave(na_context_core_of(context));
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,
@@ -7507,8 +7542,8 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
  * bytes. */
 HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
-/* The slots of struct na_plugin with the same names. Deregistering waits for
- * frames that the transport still holds. */
+/* The slots of struct na_plugin with the same names. The lock is held, except
+ * for deregistering, which waits for frames that the transport still holds. */
 HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
@@ -7521,29 +7556,30 @@ HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
 
 /* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
  * it already has, when its local memory is not in use. NA_NOENTRY: there is no
- * such operation. */
+ * such operation. The lock is held. */
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
 
-/* core->frame_arrived. Frames of one source arrive one at a time. */
+/* core->frame_arrived. Frames of one source arrive one at a time. The lock is
+ * held. */
 HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size,
     const void *data, size_t size);
 
-/* core->frame_place and frame_unplace. */
+/* core->frame_place and frame_unplace. The lock is held around the first. */
 HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size, size_t size,
     void **place_p);
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
 
 /* The peer died: operations in flight with it end with `ret`. The caller holds
- * a reference. */
+ * a reference and the lock. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Deregister memory of the library that `user` can access, and free its handle,
  * without waiting. False: the memory is not in use, and the caller still owns
  * `buf`, which contains it. True: `buf` is taken, and freed by hg_mem_free when
  * its last frame was sent and the transport no longer moves it. Until then its
- * size is counted for `user`. */
+ * size is counted for `user`. The lock is not held. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *handle, void *buf, struct na_addr *user);
 
@@ -7552,12 +7588,14 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
 
 /* A context is being destroyed: its operations complete with NA_CANCELED (or
  * the result they already have) before this returns, and nothing uses their
- * memory any more. Waits like deregistering. */
+ * memory any more. Waits like deregistering. The lock is held, and released
+ * while it waits. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
 /* The local memory of puts and gets is being freed, and no thread starts one:
  * they complete with NA_CANCELED (or the result they already have), and nothing
- * uses the memory after this returned. Waits like deregistering. */
+ * uses the memory after this returned. Waits like deregistering. The lock is
+ * not held. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
 /* Send frames as windows and the transport allow, a limited number; returns the
@@ -7674,13 +7712,11 @@ static struct hg_monitor *na_emul_lock(const struct na_emul *emul)
     return na_class_core_of(emul->na_class)->lock;
 }
 
-/* Release the lock. Wake progress if it has something to send. */
-static void na_emul_leave(struct na_emul *emul)
+/* Wake progress if it has something to send. */
+static void na_emul_wake_progress(const struct na_emul *emul)
 {
-    bool work = !hg_list_is_empty(&emul->ready);
-
-    hg_leave(na_emul_lock(emul));
-    if (work)
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
+    if (!hg_list_is_empty(&emul->ready))
         emul->na_class->core->wake(emul->na_class);
 }
 
@@ -7728,7 +7764,7 @@ static void na_emul_unref_mem(struct na_mem_core *mem)
     atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
     na_rma_delete(&mem->pub);
     hg_mem_free(buf);
-    na_addr_unref(user);
+    na_addr_unref_locked(user);
 }
 
 /* Release what an ended transfer no longer needs. */
@@ -8150,7 +8186,7 @@ static void na_emul_abandon(struct na_addr *addr, const char *why)
             "rma", "closing the connection to %s: %s", na_emul_name(addr), why);
     na_addr_ref(addr);
     na_addr_abandon(addr);
-    na_addr_unref(addr);
+    na_addr_unref_locked(addr);
 }
 
 /* End matching transfers with `status`; returns whether the transport has
@@ -8198,11 +8234,10 @@ static void na_emul_end_users(struct na_emul *emul,
 
     while (na_emul_end_some(
         emul, context, mem, status, hg_clock_is_past(deadline))) {
-        unsigned depth = hg_leave_all(na_emul_lock(emul));
-
+        hg_leave(na_emul_lock(emul));
         (void) nanosleep(&nap, NULL);
         na_class_ops(emul->na_class)->reclaim(emul->na_class);
-        hg_enter_again(na_emul_lock(emul), depth);
+        hg_enter(na_emul_lock(emul));
         if (nap.tv_nsec < 1000000)
             nap.tv_nsec *= 2;
     }
@@ -8214,13 +8249,10 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
 {
     struct na_emul *emul = na_class_emul(handle->na_class);
     struct na_mem_core *mem = na_mem_core_of(handle);
-    na_return_t ret;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     mem->refs = 1;
-    ret = hg_map_add(&emul->regs, mem, &handle->key);
-    hg_leave(na_emul_lock(emul));
-    return ret;
+    return hg_map_add(&emul->regs, mem, &handle->key);
 }
 
 HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
@@ -8254,7 +8286,8 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
         na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
     HG_ASSERT(mem->refs == 1);
     na_emul_unref_mem(mem);
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
+    hg_leave(na_emul_lock(emul));
     handle->key = 0;
 }
 
@@ -8281,9 +8314,9 @@ HG_PRIVATE bool na_emul_withdraw(
         na_rma_delete(handle); /* deregisters, too */
         return false;
     }
+    hg_enter(na_emul_lock(emul));
     touched = na_emul_shares(handle->na_class) &&
         na_class_ops(handle->na_class)->mem_retract(handle);
-    hg_enter(na_emul_lock(emul));
     na_emul_forget(emul, mem);
     while (mem->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->mem == mem)
@@ -8304,7 +8337,8 @@ HG_PRIVATE bool na_emul_withdraw(
     } else {
         na_emul_unref_mem(mem);
     }
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
+    hg_leave(na_emul_lock(emul));
     if (!used)
         na_rma_delete(handle);
     return used;
@@ -8338,12 +8372,12 @@ static na_return_t na_emul_check_request(const struct na_emul *emul,
 }
 
 /* Execute an operation on memory of this class. A long copy is made without the
- * lock, unless the caller holds it. */
+ * lock. */
 static void na_emul_copy(struct na_emul_xfer *xfer)
 {
     struct hg_monitor *lock = na_emul_lock(xfer->emul);
     const struct na_op *op = xfer->op;
-    bool leaves = lock->depth == 1 && op->size > NA_EMUL_PIECE;
+    bool leaves = op->size > NA_EMUL_PIECE;
     struct na_mem_core *mem = NULL;
     struct na_emul_wire wire;
     na_return_t ret;
@@ -8386,15 +8420,14 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     struct na_emul_xfer *xfer;
     na_return_t ret;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     ret = na_addr_state(op->addr);
     if (ret != NA_SUCCESS)
-        goto leave;
+        return ret;
     xfer = na_emul_xfer_new(emul, op->addr, true);
     if (xfer == NULL) {
         hg_log_error("rma", "no memory for a transfer");
-        ret = NA_NOMEM;
-        goto leave;
+        return NA_NOMEM;
     }
     HG_ASSERT(op->local_offset <= op->local->size &&
         op->size <= op->local->size - op->local_offset);
@@ -8409,9 +8442,8 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     else
         (void) na_emul_send(xfer);
 
-leave:
-    na_emul_leave(emul);
-    return ret;
+    na_emul_wake_progress(emul);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op)
@@ -8431,7 +8463,7 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     na_return_t ret = NA_NOENTRY;
     size_t cursor = 0;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
             na_emul_end(xfer, NA_CANCELED);
@@ -8439,7 +8471,7 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
             break;
         }
     }
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
     return ret;
 }
 
@@ -8447,9 +8479,9 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
 {
     struct na_emul *emul = na_class_emul(context->na_class);
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     na_emul_end_users(emul, context, NULL, NA_CANCELED);
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
 }
 
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
@@ -8468,7 +8500,8 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
         return;
     hg_enter(na_emul_lock(emul));
     na_emul_end_users(emul, NULL, mem, NA_CANCELED);
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
+    hg_leave(na_emul_lock(emul));
 }
 
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
@@ -8477,12 +8510,12 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
     struct na_emul_xfer *xfer;
     size_t cursor = 0;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->addr == addr)
             na_emul_drop(xfer, ret);
     }
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
 }
 
 /* ---- What arrives: each function returns what to count, or NULL ---- */
@@ -8665,12 +8698,11 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_emul_wire wire;
 
     HG_ASSERT(emul != NULL && source->na_class == na_class);
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
         wrong = wire.type == NA_EMUL_WIRE_ANSWER
             ? na_emul_result(emul, source, &wire, data, size)
             : na_emul_requested(emul, source, &wire, data);
-    hg_leave(na_emul_lock(emul));
     if (wrong != NULL)
         na_class->core->count(na_class, wrong, 1);
 }
@@ -8685,7 +8717,8 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     struct na_emul_wire wire;
     char *spot = NULL;
 
-    if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
+    if (size == 0 ||
         na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
         return NULL;
     if (wire.type == NA_EMUL_WIRE_ANSWER) {
@@ -9107,7 +9140,7 @@ HG_PRIVATE void na_notify_steps(
 
 static void na_notify_free(struct na_notify *notify)
 {
-    na_addr_unref(notify->addr);
+    na_addr_unref_locked(notify->addr);
     hg_mem_free(notify);
 }
 
@@ -9276,7 +9309,7 @@ NA_EXPORT na_return_t NA_Put_notify(na_class_t *na_class, na_context_t *context,
  *   returns at once. If that took much longer than `spin_us`, other threads
  *   need the processor, and the window is 0 for a while.
  *
- * Locking: the lock of the class is held once around these functions. It is
+ * Locking: the lock of the class is held around these functions. It is
  * released between two rounds and while the thread sleeps. One thread at a time
  * makes progress in a context, and one at a time polls a class. Other threads
  * sleep. An entry wakes one thread that waits for its lane, a flag wakes the
@@ -9291,8 +9324,8 @@ NA_EXPORT na_return_t NA_Put_notify(na_class_t *na_class, na_context_t *context,
 HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
-/* Make all threads return that are in na_progress of a context. Any thread,
- * with the lock held or not. */
+/* Make all threads return that are in na_progress of a context. The lock is
+ * held. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
 /* As na_progress_poke, from a signal handler: the next round does it. */
@@ -9355,10 +9388,9 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     core->pokes++;
     na_queue_wake_all(&core->queue, NULL);
-    na_context_leave(core);
 }
 
 HG_PRIVATE void na_progress_ask(struct na_context *context)
@@ -9651,7 +9683,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     struct na_progress_goal goal = {lanes, core->pokes, done};
     na_return_t ret;
 
-    HG_ASSERT(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     if (HG_LIKELY(!core->progressing) ||
         na_progress_await_driver(core, &goal, deadline, &ret)) {
         core->progressing = true;
@@ -9880,13 +9912,13 @@ HG_PRIVATE na_return_t na_context_destroy(
     struct na_context *context, unsigned drain_ms);
 
 /* Whether a thread uses the context now. The application must keep other
- * threads out, as with any object that it destroys. */
+ * threads out, as with any object that it destroys. The lock is held. */
 HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 
 /* Cancel all pending operations of a context. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 
-/* Implements NA_Cancel(), also for other modules. */
+/* Implements NA_Cancel(), also for other modules. The lock is held. */
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 
@@ -10033,23 +10065,32 @@ destroy_context:
 remove_context:
     na_context_remove(context);
 fini_queue:
+    na_context_enter(context);
     na_op_table_fini(context);
+    na_context_leave(context);
     na_queue_fini(&context->queue);
 free_context:
     na_context_free(context);
     return ret;
 }
 
+static void na_context_cancel_pending(struct na_context_core *context)
+{
+    uint32_t i;
+
+    for (i = 0; i < context->op_count; i++) {
+        if (context->ops[i]->state == NA_OP_PENDING)
+            (void) na_context_cancel(
+                &context->pub, na_op_public_id(context->ops[i]));
+    }
+}
+
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-    uint32_t i;
 
     na_context_enter(core);
-    for (i = 0; i < core->op_count; i++) {
-        if (core->ops[i]->state == NA_OP_PENDING)
-            (void) na_context_cancel(context, na_op_public_id(core->ops[i]));
-    }
+    na_context_cancel_pending(core);
     na_context_leave(core);
 }
 
@@ -10061,7 +10102,7 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     uint32_t left;
 
     na_context_enter(context);
-    na_context_cancel_all(&context->pub);
+    na_context_cancel_pending(context);
     while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, NULL, hg_clock_after_ms(1));
     for (part = context; part != NULL; part = part->next) {
@@ -10082,14 +10123,11 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
 HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-    bool busy;
 
-    na_context_enter(core);
-    busy = core->progressing || core->flags > 0 ||
+    HG_ASSERT(hg_is_inside(core->queue.lock));
+    return core->progressing || core->flags > 0 ||
         na_queue_is_running(&core->queue) ||
         !hg_list_is_empty(&core->queue.sleepers);
-    na_context_leave(core);
-    return busy;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(
@@ -10097,8 +10135,12 @@ HG_PRIVATE na_return_t na_context_destroy(
 {
     struct na_context_core *core = na_context_core_of(context);
     bool quiet;
+    bool busy;
 
-    if (na_context_is_busy(context)) {
+    na_context_enter(core);
+    busy = na_context_is_busy(context);
+    na_context_leave(core);
+    if (busy) {
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
@@ -10116,8 +10158,10 @@ HG_PRIVATE na_return_t na_context_destroy(
     }
     if (!quiet)
         return NA_SUCCESS;
-    na_queue_fini(&core->queue);
+    na_context_enter(core);
     na_op_table_fini(core);
+    na_context_leave(core);
+    na_queue_fini(&core->queue);
     na_context_free(core);
     return NA_SUCCESS;
 }
@@ -10145,10 +10189,10 @@ HG_PRIVATE na_return_t na_context_cancel(
     na_op_id_t put, send;
     struct na_op_core *op;
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     op = na_op_find(core, op_id);
     if (op == NULL)
-        goto leave;
+        return NA_NOENTRY;
     switch (op->pub.type) {
     case NA_CB_RECV_UNEXPECTED:
     case NA_CB_MULTI_RECV_UNEXPECTED:
@@ -10165,8 +10209,6 @@ HG_PRIVATE na_return_t na_context_cancel(
         ret = na_class_ops(op->pub.context->na_class)
                   ->cancel(&op->pub, na_op_id_of(&op->pub));
     }
-leave:
-    na_context_leave(core);
     return ret;
 }
 
@@ -10248,7 +10290,12 @@ NA_EXPORT na_return_t NA_Cancel(
 {
     na_return_t ret = na_live_check_context(na_class, context, "NA_Cancel");
 
-    return ret == NA_SUCCESS ? na_context_cancel(context, op_id) : ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_context_enter(na_context_core_of(context));
+    ret = na_context_cancel(context, op_id);
+    na_context_leave(na_context_core_of(context));
+    return ret;
 }
 
 /* ==== gen/na/self.h ==== */
@@ -12663,10 +12710,9 @@ HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
 
 HG_PRIVATE void na_sm_yield(const struct na_sm_class *self)
 {
-    unsigned depth = hg_leave_all(na_sm_lock(self));
-
+    na_sm_leave(self);
     (void) sched_yield();
-    hg_enter_again(na_sm_lock(self), depth);
+    na_sm_enter(self);
 }
 
 /* ---- Addresses ---- */
@@ -12724,9 +12770,8 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
     HG_ASSERT(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
     if (self->closed)
         return;
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     na_sm_peer_forget(self, addr);
-    na_sm_leave(self);
 }
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
@@ -13455,7 +13500,7 @@ static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(NA_SM_CONN_HELLO_MS);
     na_sm_peer_hold(self, addr);
-    na_addr_unref(&addr->base);
+    na_addr_unref_locked(&addr->base);
     hg_list_push(&self->dialling, &addr->turn);
     self->callers++;
     ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);
@@ -13903,7 +13948,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     struct na_sm_class *self = na_sm_of(op->addr->na_class);
 
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         na_op_complete(op, NA_SUCCESS);
     } else {
@@ -13915,7 +13960,6 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
             na_sm_peer_want(self, addr);
         }
     }
-    na_sm_leave(self);
     return NA_SUCCESS;
 }
 
@@ -14246,7 +14290,6 @@ struct na_sm_touch {
     struct na_sm_addr *addr;
     struct na_sm_slot_info info; /* from the memory's slot */
     bool leaves;                 /* the lock is released during a copy */
-    unsigned depth;              /* how often the lock was held, meanwhile */
 };
 
 /* ---- Life ---- */
@@ -14347,9 +14390,9 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     struct na_sm_mem *mem = na_sm_mem_of(base);
     bool copied;
 
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (mem->slot >= NA_SM_SLOTS)
         return NA_FALSE;
-    na_sm_enter(self);
     atomic_store(
         &self->public_page->slots[mem->slot].mark, NA_SM_SLOT_WITHDRAWN);
     copied = na_sm_mem_user(self, base->key) != NULL;
@@ -14358,38 +14401,39 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
         self->mems_at = mem->slot;
         mem->slot = NA_SM_SLOTS;
     }
-    na_sm_leave(self);
     return copied ? NA_TRUE : NA_FALSE;
 }
 
-static void na_sm_mem_log_late(struct na_sm_class *self, uint64_t key)
+static void na_sm_mem_log_late(const struct na_sm_class *self, uint64_t key)
 {
-    const struct na_sm_addr *addr;
+    const struct na_sm_addr *addr = na_sm_mem_user(self, key);
 
-    na_sm_enter(self);
-    addr = na_sm_mem_user(self, key);
     if (addr != NULL)
         hg_log_warning("sm",
             "deregistering memory waits for process %ld, which copies it: if "
             "it is stopped, continue or end it",
             (long) addr->user.pid);
-    na_sm_leave(self);
 }
 
 /* There is no time limit: a peer that is stopped during a copy finishes it when
  * it continues. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
+    struct na_sm_class *self = na_sm_of(mem->na_class);
     uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
     struct timespec nap = {0, NA_SM_MEM_POLL_NS};
 
+    na_sm_enter(self);
     while (na_sm_mem_retract(mem)) {
+        na_sm_leave(self);
         (void) nanosleep(&nap, NULL);
+        na_sm_enter(self);
         if (hg_clock_now() >= late) {
-            na_sm_mem_log_late(na_sm_of(mem->na_class), mem->key);
+            na_sm_mem_log_late(self, mem->key);
             late = HG_CLOCK_NEVER;
         }
     }
+    na_sm_leave(self);
     na_emul_mem_deregister(mem);
 }
 
@@ -14455,13 +14499,13 @@ static void na_sm_rma_copy_begins(struct na_sm_touch *touch)
 {
     HG_ASSERT(touch->addr->copies != 0);
     if (touch->leaves)
-        touch->depth = hg_leave_all(na_sm_lock(touch->self));
+        na_sm_leave(touch->self);
 }
 
 static void na_sm_rma_copy_ends(const struct na_sm_touch *touch)
 {
     if (touch->leaves)
-        hg_enter_again(na_sm_lock(touch->self), touch->depth);
+        na_sm_enter(touch->self);
 }
 
 /* The kernel refuses the copy, or the process is not the peer: from now on use
@@ -14894,11 +14938,10 @@ static na_return_t na_sm_rma_find(
     return ret;
 }
 
-/* Move up to a piece of an operation. With `leaves` the lock is released during
- * a copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: the rest is
+/* Move up to a piece of an operation. The lock is released during a copy that
+ * is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: the rest is
  * moved by the emulation, which also handles a peer that is ending. */
-static na_return_t na_sm_rma_piece(
-    struct na_sm_class *self, struct na_op *op, bool leaves)
+static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
@@ -14913,7 +14956,7 @@ static na_return_t na_sm_rma_piece(
     HG_ASSERT(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
     touch.self = self;
     touch.addr = addr;
-    touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;
+    touch.leaves = op->size > NA_SM_RMA_SMALL;
     addr->copies |= 1u << word;
     atomic_store(&na_sm_own_control(addr)->hazard[word], mem->base.key);
     ret = na_sm_rma_find(&touch, op);
@@ -14980,18 +15023,16 @@ static na_return_t na_sm_rma_go_on(
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
-    bool inside = hg_is_inside(na_sm_lock(self));
     na_return_t ret = NA_AGAIN;
 
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (!na_sm_rma_is_direct(self, op))
         ret = NA_OPNOTSUPPORT;
     else if (op->size <= NA_SM_RMA_AT_ONCE)
-        ret = na_sm_rma_piece(self, op, !inside);
+        ret = na_sm_rma_piece(self, op);
     ret = na_sm_rma_go_on(self, op, ret);
     if (!hg_list_is_empty(&self->transfers))
         na_sm_wake(self);
-    na_sm_leave(self);
     return ret;
 }
 
@@ -15002,7 +15043,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     na_return_t ret = NA_AGAIN;
 
     if (op->size <= NA_SM_RMA_AT_ONCE && na_sm_rma_is_direct(self, op))
-        ret = na_sm_rma_piece(self, &copy, true);
+        ret = na_sm_rma_piece(self, &copy);
     /* The part that was moved is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
@@ -15027,7 +15068,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
     na_sm_op_remove(op);
     self->moving = op;
     self->moving_canceled = false;
-    ret = na_sm_rma_piece(self, op, true);
+    ret = na_sm_rma_piece(self, op);
     self->moving = NULL;
     if (ret == NA_SUCCESS && op->size > 0)
         ret = NA_AGAIN;
@@ -15301,14 +15342,12 @@ static na_return_t na_sm_expose(struct na_class *na_class)
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret = NA_SUCCESS;
 
-    HG_ASSERT(!na_class->listen);
-    na_sm_enter(self);
+    HG_ASSERT(!na_class->listen && hg_is_inside(na_sm_lock(self)));
     if (self->listen_fd < 0) {
         ret = na_sm_open_listener(self, own, name);
         if (ret != NA_SUCCESS)
             na_sm_close_fd(&self->listen_fd);
     }
-    na_sm_leave(self);
     return ret;
 }
 
@@ -15437,21 +15476,21 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
 
     if (ready && ask && na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        na_addr_unref(&addr->base); /* the class has another reference */
+        na_addr_unref_locked(&addr->base); /* the class has another reference */
         addr = NULL;
     }
     if (addr != NULL &&
         (addr->dialled || (ready && na_sm_conn_owns_name(self, addr, where))))
         return addr;
     if (addr != NULL)
-        na_addr_unref(&addr->base);
+        na_addr_unref_locked(&addr->base);
     addr = na_sm_peer_new(self, name, NA_FALSE, where);
     if (addr == NULL)
         return NULL;
     addr->from_peer = true;
     if (na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
-    na_addr_unref(&addr->base);
+    na_addr_unref_locked(&addr->base);
     return NULL;
 }
 
@@ -15477,7 +15516,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     addr = na_sm_find(self, name, &where, !from_peer);
     if (addr == NULL) {
         ret = NA_NOMEM;
@@ -15486,12 +15525,12 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         if (op != NULL && addr->state != NA_SM_READY) {
             na_sm_op_push(&addr->lookups, op);
             na_sm_peer_want(self, addr);
-            na_addr_unref(&addr->base); /* the class has its own reference */
+            na_addr_unref_locked(
+                &addr->base); /* the class has its own reference */
         } else {
             *addr_p = &addr->base;
         }
     }
-    na_sm_leave(self);
     return ret;
 }
 
@@ -15557,10 +15596,9 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (addr->state != NA_SM_DIALLING)
         na_sm_peer_give_up(self, addr, NA_DISCONNECT);
-    na_sm_leave(self);
 }
 
 /* ---- Messages ---- */
@@ -16692,9 +16730,12 @@ static na_return_t na_lookup_begin(struct na_context *context,
 
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
+    hg_enter(core->lock);
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
-    if (op == NULL)
-        return na_op_started(NA_NOMEM, op_id);
+    if (op == NULL) {
+        ret = NA_NOMEM;
+        goto leave;
+    }
     op->name = (char *) hg_mem_alloc(strlen(name) + 1 + HG_LOG_TEXT_MAX);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
@@ -16704,7 +16745,6 @@ static na_return_t na_lookup_begin(struct na_context *context,
     _Static_assert(HG_LOG_TEXT_MAX >= NA_MAX_ADDR_LEN, "room for a name");
     wanted = op->name + strlen(name) + 1;
     memcpy(op->name, name, strlen(name) + 1);
-    hg_enter(core->lock);
     part = na_mux_choose(&core->pub, name, wanted);
     if (part != NULL) {
         na_op_set_part(op, part);
@@ -16712,14 +16752,15 @@ static na_return_t na_lookup_begin(struct na_context *context,
         op->pub.quiet = quiet;
         ret = na_class_ops(part)->addr_lookup(&op->pub);
     }
-    hg_leave(core->lock);
     if (part == NULL)
         ret = na_lookup_refuse(&core->pub, name, NA_FALSE);
     if (ret == NA_SUCCESS)
-        return NA_SUCCESS;
+        goto leave;
 
 put_op:
     na_op_put(op);
+leave:
+    hg_leave(core->lock);
     return na_op_started(ret, op_id);
 }
 
@@ -16852,10 +16893,13 @@ static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
 
     if (part == NULL)
         return na_lookup_refuse(na_class, name, from_peer);
+    hg_enter(na_class_core_of(part)->lock);
     ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
+    if (ret == NA_SUCCESS)
+        na_addr_set_named(*addr_p, from_peer);
+    hg_leave(na_class_core_of(part)->lock);
     if (ret != NA_SUCCESS)
         return ret;
-    na_addr_set_named(*addr_p, from_peer);
     if (na_class_core_of(na_class)->next != NULL)
         (void) na_addr_set_label(*addr_p, name);
     return NA_SUCCESS;
@@ -16961,15 +17005,19 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
         ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
+    na_context_enter(na_context_core_of(context));
     op =
         na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return na_op_started(NA_NOMEM, op_id);
-    na_op_set_addr(op, addr);
-    na_op_set_part(op, addr->na_class);
-    ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
-    if (ret != NA_SUCCESS)
-        na_op_put(op);
+    if (op == NULL) {
+        ret = NA_NOMEM;
+    } else {
+        na_op_set_addr(op, addr);
+        na_op_set_part(op, addr->na_class);
+        ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
+        if (ret != NA_SUCCESS)
+            na_op_put(op);
+    }
+    na_context_leave(na_context_core_of(context));
     return na_op_started(ret, op_id);
 }
 
@@ -17031,7 +17079,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
     na_msg_addr_ended(addr, ret, true, true);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
-    na_addr_unref(addr);
+    na_addr_unref_locked(addr);
 }
 
 static void na_class_addr_parted(struct na_addr *addr)
@@ -17050,6 +17098,16 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
         na_emul_addr_dead(addr, ret);
 }
 
+static void na_class_enter(struct na_class *na_class)
+{
+    hg_enter(na_class_core_of(na_class)->lock);
+}
+
+static void na_class_leave(struct na_class *na_class)
+{
+    hg_leave(na_class_core_of(na_class)->lock);
+}
+
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -17059,7 +17117,7 @@ static const struct na_core na_class_core_table = {
     na_addr_create,
     na_addr_set_name,
     na_addr_ref,
-    na_addr_unref,
+    na_addr_drop,
     na_class_addr_dead,
     na_addr_is_dead,
     na_progress_wake,
@@ -17077,6 +17135,8 @@ static const struct na_core na_class_core_table = {
     na_emul_frame_unplace,
     na_msg_addr_connected,
     na_msg_last,
+    na_class_enter,
+    na_class_leave,
 };
 
 HG_PRIVATE const char *na_class_counter_at(
@@ -20107,7 +20167,10 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
 
+/* Release a reference; hg_bulk_unref_locked releases the lock to free the
+ * handle. */
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_unref_locked(struct hg_bulk *bulk);
 
 /* Withdraw local memory from peers and aliases: waits for copies, and ends
  * transfers with this handle as the local side (HG_CANCELED). No effect on
@@ -20352,14 +20415,16 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 /* ---- References ---- */
 
 /* Create an empty handle with one reference, in the layer's list, with space
- * for `count` segments or bytes. NULL: out of memory (logged). */
-static struct hg_bulk *hg_bulk_new(
+ * for `count` segments or bytes. NULL: out of memory (logged). The lock is
+ * held. */
+static struct hg_bulk *hg_bulk_new_locked(
     struct hg_bulk_layer *layer, size_t count, size_t unit)
 {
     struct hg_bulk *bulk = count > (SIZE_MAX - sizeof(*bulk)) / unit
         ? NULL
         : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + count * unit);
 
+    HG_ASSERT(hg_is_inside(layer->lock));
     if (bulk == NULL) {
         hg_log_error("bulk", "no memory for a bulk handle");
         return NULL;
@@ -20369,8 +20434,17 @@ static struct hg_bulk *hg_bulk_new(
     bulk->layer = layer;
     bulk->segments = bulk->space;
     bulk->bytes = (unsigned char *) bulk->space;
-    hg_enter(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
+    return bulk;
+}
+
+static struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t count, size_t unit)
+{
+    struct hg_bulk *bulk;
+
+    hg_enter(layer->lock);
+    bulk = hg_bulk_new_locked(layer, count, unit);
     hg_leave(layer->lock);
     return bulk;
 }
@@ -20415,6 +20489,18 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
     hg_bulk_leave(bulk->layer);
     if (last)
         hg_bulk_delete(bulk);
+}
+
+HG_PRIVATE void hg_bulk_unref_locked(struct hg_bulk *bulk)
+{
+    struct hg_monitor *lock = bulk->layer->lock;
+
+    HG_ASSERT(hg_is_inside(lock) && bulk->refs > 0);
+    if (--bulk->refs > 0)
+        return;
+    hg_leave(lock);
+    hg_bulk_delete(bulk);
+    hg_enter(lock);
 }
 
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
@@ -20572,13 +20658,15 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
-    ret = NA_Mem_register(layer->na_class, bulk->mem);
-    if (ret != HG_SUCCESS)
-        goto unlock;
-    ret = hg_map_add(&layer->ids, bulk, &bulk->id);
+    ret = na_rma_register(bulk->mem);
+    if (ret == HG_SUCCESS)
+        ret = hg_map_add(&layer->ids, bulk, &bulk->id);
     bulk->published = ret == HG_SUCCESS;
-    if (!bulk->published)
-        (void) NA_Mem_deregister(layer->na_class, bulk->mem);
+    if (!bulk->published) {
+        hg_leave(layer->lock);
+        na_rma_deregister(bulk->mem);
+        return ret;
+    }
 unlock:
     hg_leave(layer->lock);
     return ret;
@@ -20634,7 +20722,7 @@ static hg_return_t hg_bulk_make_alias(
     hg_enter(layer->lock);
     original = (struct hg_bulk *) hg_map_get(&layer->ids, id);
     if (original != NULL)
-        bulk = hg_bulk_new(layer, 0, 1);
+        bulk = hg_bulk_new_locked(layer, 0, 1);
     if (bulk != NULL) {
         HG_ASSERT(original->original == NULL && !original->withdrawn);
         original->refs++;
@@ -20662,7 +20750,7 @@ static bool hg_bulk_is_passed(const struct hg_bulk *bulk)
 }
 
 /* Let peers reach the class by an address that descriptions contain, unless
- * that is "". */
+ * that is "". The lock is held. */
 static hg_return_t hg_bulk_expose(
     struct hg_bulk_layer *layer, const char *owner)
 {
@@ -20704,14 +20792,19 @@ static const char *hg_bulk_own_name(struct hg_bulk *bulk)
         : layer->owner;
 }
 
-HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
+static void hg_bulk_set_addr_locked(struct hg_bulk *bulk, struct na_addr *addr)
 {
-    HG_ASSERT(bulk->remote);
-    hg_enter(bulk->layer->lock);
+    HG_ASSERT(bulk->remote && hg_is_inside(bulk->layer->lock));
     if (bulk->addr == NULL) {
         na_addr_ref(addr);
         bulk->addr = addr;
     }
+}
+
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
+{
+    hg_enter(bulk->layer->lock);
+    hg_bulk_set_addr_locked(bulk, addr);
     hg_leave(bulk->layer->lock);
 }
 
@@ -20816,10 +20909,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
 HG_PRIVATE hg_return_t hg_bulk_map(
     struct hg_bulk *bulk, uint64_t segment, void **ptr_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_check_there(bulk);
 
-    hg_enter(bulk->layer->lock);
-    ret = hg_bulk_check_there(bulk);
     if (ret == HG_SUCCESS && bulk->remote) {
         ret = na_shared_map(bulk->mem, NULL, segment, bulk, ptr_p);
     } else if (ret == HG_SUCCESS && bulk->segments[segment].size == 0) {
@@ -20833,7 +20924,6 @@ HG_PRIVATE hg_return_t hg_bulk_map(
     }
     if (ret == HG_SUCCESS)
         hg_bulk_give(bulk);
-    hg_leave(bulk->layer->lock);
     return ret;
 }
 
@@ -20860,7 +20950,7 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
         if (other->addr != NULL &&
             memcmp(other->bytes + HG_BULK_IDS_AT, bulk->bytes + HG_BULK_IDS_AT,
                 HG_BULK_IDS_SIZE) == 0)
-            hg_bulk_set_addr(bulk, other->addr);
+            hg_bulk_set_addr_locked(bulk, other->addr);
     }
     hg_leave(layer->lock);
 }
@@ -20891,8 +20981,11 @@ static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
     size_t mem_size = hg_bulk_mem_size(bulk);
     hg_return_t ret = hg_bulk_check_mute(layer);
 
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS) {
+        hg_enter(layer->lock);
         ret = hg_bulk_expose(layer, layer->owner);
+        hg_leave(layer->lock);
+    }
     if (ret == HG_SUCCESS)
         ret = hg_bulk_publish(bulk);
     if (ret != HG_SUCCESS)
@@ -21050,16 +21143,16 @@ struct hg_transfer_list {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
-    bool left; /* transfers outlived the context and never end */
-    unsigned count;
+    bool left;                /* transfers outlived the context and never end */
+    _Atomic unsigned count;   /* written with the lock held */
     struct na_link transfers; /* each transfer until hg_transfer_fini */
 };
 
 HG_PRIVATE void hg_transfer_list_init(
     struct hg_transfer_list *home, struct hg_bulk_layer *layer);
 
-/* The number of transfers. */
-HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home);
+/* The number of transfers; with the lock or without. */
+HG_PRIVATE unsigned hg_transfer_list_count(const struct hg_transfer_list *home);
 
 /* The context is destroyed: transfers that have not ended never end. */
 HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
@@ -21096,7 +21189,7 @@ struct hg_transfer {
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function);
 
-/* Start a checked transfer; the lock is held once. `callback` runs once, from
+/* Start a checked transfer; the lock is held. `callback` runs once, from
  * the DONE lane of the queue, with the result in `ret`. If `ended_p` is not
  * NULL and *ended_p becomes true, the transfer ended within the call and the
  * callback does not run. hg_transfer_fini follows then, or in the callback. The
@@ -21107,7 +21200,8 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Release its references and remove it from its list. The lock is held. */
+/* Release its references and remove it from its list. The lock is held, and
+ * released to free memory. */
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
 /* Cancel a transfer of this list, started or not: it ends with HG_CANCELED, or
@@ -21131,14 +21225,19 @@ HG_PRIVATE void hg_transfer_list_init(
     home->layer = layer;
 }
 
-HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home)
+HG_PRIVATE unsigned hg_transfer_list_count(const struct hg_transfer_list *home)
 {
-    unsigned count;
+    return atomic_load_explicit(&home->count, memory_order_acquire);
+}
 
-    hg_enter(home->layer->lock);
-    count = home->count;
-    hg_leave(home->layer->lock);
-    return count;
+/* Change the number; the lock is held. */
+static void hg_transfer_list_add(struct hg_transfer_list *home, int change)
+{
+    unsigned count = atomic_load_explicit(&home->count, memory_order_relaxed);
+
+    HG_ASSERT(hg_is_inside(home->layer->lock));
+    atomic_store_explicit(
+        &home->count, count + (unsigned) change, memory_order_release);
 }
 
 HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home)
@@ -21230,19 +21329,23 @@ static void hg_transfer_run(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Queue the callback. The lock is held once. The transfer may be freed on
- * return. */
+/* Queue the callback. The lock is held; the queue may have another, which is
+ * taken instead. The transfer may be freed on return. */
 static void hg_transfer_push(struct hg_transfer *transfer)
 {
     struct hg_transfer_list *home = transfer->home;
     bool apart = home->queue->lock != home->layer->lock;
 
     transfer->done.run = hg_transfer_run;
-    if (apart)
+    if (apart) {
         hg_leave(home->layer->lock);
+        hg_enter(home->queue->lock);
+    }
     na_queue_push(home->queue, NA_LANE_DONE, &transfer->done);
-    if (apart)
+    if (apart) {
+        hg_leave(home->queue->lock);
         hg_enter(home->layer->lock);
+    }
 }
 
 /* Set the result. The lock is held. */
@@ -21279,14 +21382,14 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
 
     HG_ASSERT(hg_is_inside(home->layer->lock) && home->count > 0);
     hg_list_remove(&transfer->link);
-    home->count--;
+    hg_transfer_list_add(home, -1);
     if (transfer->owner != NULL)
-        na_addr_unref(transfer->owner);
-    hg_bulk_unref(args->origin);
-    hg_bulk_unref(args->local);
+        na_addr_unref_locked(transfer->owner);
+    hg_bulk_unref_locked(args->origin);
+    hg_bulk_unref_locked(args->local);
 }
 
-/* ---- Moving: the lock is held once ---- */
+/* ---- Moving: the lock is held ---- */
 
 /* Copy between memory of this process, without the lock. */
 static void hg_transfer_copy(const struct hg_transfer_args *args)
@@ -21423,7 +21526,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->callback = callback;
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);
-    home->count++;
+    hg_transfer_list_add(home, 1);
     ret = hg_transfer_move(transfer);
     ended = transfer->op_id == NA_OP_ID_NULL;
     if (ended)
@@ -21872,7 +21975,8 @@ struct hg_args {
 };
 
 /* Called when a message was sent or could not be sent. An outgoing handle of
- * the callback model may already have another call, with another number. */
+ * the callback model may already have another call, with another number. The
+ * lock is held. */
 typedef void (*hg_handle_left_t)(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
 
@@ -21907,7 +22011,7 @@ struct hg_handle {
     bool held; /* target: a large output waits to be fetched; class's lock */
     bool canceled; /* the fetch was canceled; class's lock */
     bool indexed;  /* target: entered in by_call; class's lock */
-    /* Target: the thread that runs its handler, as in hg_monitor; or NULL. */
+    /* Target: the thread that runs its handler (hg_monitor_self), or NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: the origin no longer waits */
     enum hg_limit_kind counted_as; /* if `counted` */
@@ -22072,8 +22176,10 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
  * last reference was released. */
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
 /* Release a reference. The last one returns the handle to the pool: at once if
- * the lock is held. The lock is released while application data is freed. */
+ * the lock is held. hg_handle_unref_locked releases the lock to free data, or
+ * to answer a call. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_unref_locked(struct hg_handle *handle);
 
 /* Move handles that were released without the lock into the pool. The lock is
  * held. */
@@ -22148,18 +22254,21 @@ HG_PRIVATE void hg_handle_seal(
  * this process. A send that must wait holds a reference until it completes. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message);
+HG_PRIVATE hg_return_t hg_handle_send_locked(
+    struct hg_handle *handle, const struct hg_handle_message *message);
 
-/* Call `left`, if it is set: the message was sent or could not be sent. */
+/* Call `left`, if it is set: the message was sent or could not be sent. The
+ * lock is held. */
 HG_PRIVATE void hg_handle_notify_left(
     struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: a cancellation, or an answer without
  * output. If there is no memory to send it, the connection is ended. Failures
- * are logged. */
+ * are logged. The lock is held. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
 
-/* Withdraw a queued message. True: it will not be sent. */
+/* Withdraw a queued message. True: it will not be sent. The lock is held. */
 HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
@@ -22235,6 +22344,7 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 /* Target: the answer was sent, so the peer has one call less. No effect if the
  * call is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_discount_locked(struct hg_handle *handle);
 
 /* ==== gen/hg/handle.c ==== */
 /* handle: see handle.h. */
@@ -22474,18 +22584,14 @@ static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 /* Free what the application has set and decoded. */
 static HG_NOINLINE void hg_handle_free_values(struct hg_handle *handle)
 {
-    struct hg_monitor *lock = handle->context->lock;
-    unsigned depth = hg_is_inside(lock) ? hg_leave_all(lock) : 0;
-
     if (handle->call.data != NULL && handle->call.free_data != NULL)
         handle->call.free_data(handle->call.data);
     handle->call.data = NULL;
     hg_proc_record_settle(
         atomic_exchange(&handle->decoded, NULL), HG_PROC_RELEASE);
-    if (depth > 0)
-        hg_enter_again(lock, depth);
 }
 
+/* The lock is not held. */
 static void hg_handle_free_data(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -22516,7 +22622,7 @@ static HG_HOT void hg_handle_take_in(struct hg_handle *handle)
     struct na_addr *addr = handle->addr;
     struct hg_handle *excess;
 
-    hg_handle_discount(handle);
+    hg_handle_discount_locked(handle);
     hg_handle_clear(handle);
     excess = hg_handle_put(handle);
     hg_handle_leave_addr(addr);
@@ -22539,8 +22645,6 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     }
 }
 
-static void hg_handle_end(struct hg_handle *handle);
-
 /* Park an abandoned handle without references. The one that was parked for the
  * longest time goes to the pool. */
 static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
@@ -22552,7 +22656,7 @@ static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     hg_enter(context->lock);
-    hg_handle_discount(handle);
+    hg_handle_discount_locked(handle);
     if (handle->indexed)
         hg_handle_leave_index(handle);
     handle->indexed = false;
@@ -22564,7 +22668,7 @@ static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
     if (context->parked_count == HG_HANDLE_PARKED) {
         oldest = HG_CONTAINER_OF(context->parked.next, struct hg_handle, link);
         atomic_store(&oldest->state, HG_HANDLE_IDLE);
-        hg_handle_end(oldest); /* `live` counts it for this one */
+        hg_handle_take_in(oldest); /* `live` counts it for this one */
     } else {
         context->parked_count++;
         context->live--;
@@ -22579,13 +22683,9 @@ static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
 static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    unsigned depth =
-        hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
 
     atomic_store(&handle->refs, 1);
     context->abandon(handle);
-    if (depth > 0)
-        hg_enter_again(context->lock, depth);
     return hg_handle_is_last(handle);
 }
 
@@ -22602,7 +22702,7 @@ static HG_NOINLINE bool hg_handle_end_unanswered(struct hg_handle *handle)
     return true;
 }
 
-/* The last reference was released. */
+/* The last reference was released. The lock is not held. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -22615,7 +22715,7 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
     light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
         hg_handle_free_data(handle);
-    if (!light || hg_is_inside(context->lock)) {
+    if (!light) {
         hg_enter(context->lock);
         hg_handle_take_in(handle);
         /* From here on the context and the class may be freed. */
@@ -22633,6 +22733,24 @@ HG_PRIVATE HG_HOT void hg_handle_unref(struct hg_handle *handle)
 {
     if (hg_handle_is_last(handle))
         hg_handle_end(handle);
+}
+
+HG_PRIVATE void hg_handle_unref_locked(struct hg_handle *handle)
+{
+    struct hg_monitor *lock = handle->context->lock;
+
+    HG_ASSERT(hg_is_inside(lock));
+    if (!hg_handle_is_last(handle))
+        return;
+    if (HG_LIKELY(atomic_load_explicit(&handle->state, memory_order_relaxed) <
+                HG_HANDLE_ARRIVED &&
+            hg_handle_is_light(handle))) {
+        hg_handle_take_in(handle);
+        return;
+    }
+    hg_leave(lock);
+    hg_handle_end(handle);
+    hg_enter(lock);
 }
 
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded)
@@ -22872,34 +22990,42 @@ HG_PRIVATE HG_HOT bool hg_handle_is_over(struct hg_handle *handle)
         (!handle->one_way && na_addr_is_dead(handle->addr));
 }
 
-HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
+HG_PRIVATE HG_HOT void hg_handle_discount_locked(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     if (!handle->counted)
         return;
     handle->counted = false;
-    hg_enter(context->lock);
     hg_limit_give(
         context->hg_class->limits, handle->addr, handle->counted_as, 1);
-    hg_leave(context->lock);
+}
+
+HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
+{
+    if (!handle->counted)
+        return;
+    hg_enter(handle->context->lock);
+    hg_handle_discount_locked(handle);
+    hg_leave(handle->context->lock);
 }
 
 /* Count a refusal that cannot be sent yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (!handle->target || !handle->refused || handle->counted)
         return;
     handle->counted_as = HG_LIMIT_REFUSALS;
-    hg_enter(handle->context->lock);
     hg_limit_add(
         handle->context->hg_class->limits, handle->addr, HG_LIMIT_REFUSALS, 1);
-    hg_leave(handle->context->lock);
     handle->counted = true;
 }
 
 /* ---- Sending ---- */
 
+/* The lock is held. */
 static void hg_handle_end_sending(struct hg_handle *handle)
 {
     uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
@@ -22908,13 +23034,14 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     HG_ASSERT(before > 0 && sends > 0);
     (void) before;
     (void) sends;
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
 {
     hg_handle_left_t left = handle->left;
 
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (HG_LIKELY(left == NULL))
         return;
     handle->left = NULL;
@@ -22922,11 +23049,11 @@ HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
 }
 
 /* A message of the handle was sent. The notice that the input of a one-way call
- * was fetched is not its answer: the call still counts. */
+ * was fetched is not its answer: the call still counts. The lock is held. */
 static void hg_handle_discount_sent(struct hg_handle *handle)
 {
     if (handle->target && (!handle->one_way || handle->refused))
-        hg_handle_discount(handle);
+        hg_handle_discount_locked(handle);
 }
 
 /* A send that could not complete at once. Its data is not read from the handle
@@ -22986,15 +23113,13 @@ static void hg_handle_free_taken(
     hg_buf_fini(&late->taken);
 }
 
-/* The send completed or failed. */
+/* The send completed or failed. The lock is held. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
     struct hg_handle *handle = late->handle;
-    struct hg_monitor *lock = handle->context->lock;
 
     hg_handle_free_taken(handle, late);
-    hg_leave(lock);
     /* Another message that is queued by now cannot be withdrawn any more. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
     /* Either callback may end an outgoing call, and the next call may start. */
@@ -23005,7 +23130,6 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     hg_mem_free(late);
     hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
-    hg_enter(lock);
     return NA_SUCCESS;
 }
 
@@ -23114,6 +23238,7 @@ static HG_HOT hg_return_t hg_handle_hand_to_self(
 {
     struct hg_context *context = handle->context;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     if (HG_LIKELY(message->header != NULL))
         return context->file(
             context, handle->addr, message->header, HG_SUCCESS);
@@ -23134,7 +23259,7 @@ static hg_return_t hg_handle_send_self(
     hg_handle_ref(handle);
     hg_handle_notify_left(handle, HG_SUCCESS);
     (void) hg_handle_hand_to_self(handle, message);
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
     return HG_SUCCESS;
 }
 
@@ -23173,16 +23298,23 @@ static hg_return_t hg_handle_send_away(
     return ret;
 }
 
+HG_PRIVATE hg_return_t hg_handle_send_locked(
+    struct hg_handle *handle, const struct hg_handle_message *message)
+{
+    HG_ASSERT(hg_is_inside(handle->context->lock));
+    return handle->addr->self ? hg_handle_send_self(handle, message)
+                              : hg_handle_send_away(handle, message);
+}
+
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
-    struct hg_context *context = handle->context;
+    struct hg_monitor *lock = handle->context->lock;
     hg_return_t ret;
 
-    hg_enter(context->lock);
-    ret = handle->addr->self ? hg_handle_send_self(handle, message)
-                             : hg_handle_send_away(handle, message);
-    hg_leave(context->lock);
+    hg_enter(lock);
+    ret = hg_handle_send_locked(handle, message);
+    hg_leave(lock);
     return ret;
 }
 
@@ -23194,7 +23326,7 @@ HG_PRIVATE void hg_handle_send_control(
     hg_return_t ret;
 
     hg_handle_seal(handle, &message);
-    ret = hg_handle_send(handle, &message);
+    ret = hg_handle_send_locked(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
     hg_log_warning("rpc", "cannot send a control message to %s: %s%s",
@@ -23786,7 +23918,7 @@ HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
 
 /* Withdraw and free the arguments, if any. A fetch must have ended. Memory that
  * a slow peer still reads is freed later, along with the buffer that the handle
- * encoded into; see na_emul_withdraw. */
+ * encoded into; see na_emul_withdraw. The lock is not held. */
 HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large);
 static inline void hg_overflow_end(
@@ -23796,12 +23928,12 @@ static inline void hg_overflow_end(
         hg_overflow_end_large(handle, large);
 }
 
-/* Cancel a fetch; its handle is marked as canceled. */
+/* Cancel a fetch; its handle is marked as canceled. The lock is held. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
 
 /* The timer of a target's handle expired: release its output, or cancel a fetch
- * that still waits for the same piece. */
+ * that still waits for the same piece. The lock is held. */
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 /* ==== gen/hg/overflow.c ==== */
@@ -24017,7 +24149,7 @@ static void hg_overflow_unsent(
 {
     (void) sequence;
     (void) ret;
-    hg_overflow_take_back(handle);
+    hg_overflow_release(handle);
 }
 
 HG_PRIVATE hg_return_t hg_overflow_hold(
@@ -24211,33 +24343,29 @@ HG_PRIVATE void hg_overflow_cancel(
 {
     struct hg_context *context = handle->context;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     if (large->op_id != NA_OP_ID_NULL)
         (void) na_context_cancel(context->na_context, large->op_id);
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
+    bool held = handle->held;
     bool late;
-    bool held;
 
-    hg_enter(context->lock);
-    held = hg_overflow_take_held(handle);
+    HG_ASSERT(hg_is_inside(context->lock));
+    hg_overflow_release(handle);
     /* If the timer runs again, it belongs to the next piece. */
     late = handle->in_large.op_id != NA_OP_ID_NULL && handle->timer.index == 0;
     if (late) {
         handle->canceled = true;
         (void) na_context_cancel(context->na_context, handle->in_large.op_id);
     }
-    hg_leave(context->lock);
     if (held || late)
         hg_log_warning("rpc", "the %s of \"%s\" was not %s %s in time",
             held ? "output" : "input", hg_handle_function(handle),
             held ? "fetched by" : "received from", hg_handle_peer(handle));
-    if (held)
-        hg_overflow_release_held(handle);
 }
 
 /* ==== gen/hg/forward.h ==== */
@@ -24292,7 +24420,7 @@ HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
  * lock is held. */
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
-/* The call has ended or did not start: the handle is idle. */
+/* The call has ended or did not start: the handle is idle. The lock is held. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Send the encoded arguments, in_args.size bytes behind the space for the
@@ -24308,11 +24436,11 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle,
     struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
     void *arg);
 
-/* The timer of an outgoing call expired. */
+/* The timer of an outgoing call expired. The lock is held. */
 HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);
 
 /* Cancel a call: its callback runs with HG_CANCELED, or with a result that
- * arrived first. HG_NOENTRY: it has ended. */
+ * arrived first. HG_NOENTRY: it has ended. The lock is held. */
 HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle);
 
 /* An answer arrived; `header` is borrowed. `damaged` is the error code if the
@@ -24322,7 +24450,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_return_t damaged);
 
 /* End every call to `addr`, which is dead or was disconnected, with `ret`.
- * NULL: end all calls. */
+ * NULL: end all calls. The lock is held. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 
@@ -24481,7 +24609,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_create(struct hg_context *context,
     if (HG_LIKELY(ret == HG_SUCCESS))
         *handle_p = handle;
     else if (handle != NULL)
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     return hg_forward_refuse(context, ret);
 }
 
@@ -24523,7 +24651,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     if (handle->in_flight) { /* the call was not sent */
         hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
@@ -24531,7 +24659,6 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     if (handle->number != 0)
         handle->number = hg_slots_renew(&context->sequences, handle->number);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
-    hg_leave(context->lock);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -24588,20 +24715,19 @@ static const char *hg_forward_reason(hg_return_t ret)
     }
 }
 
-/* Deliver the final result of a call that was taken out. */
+/* Deliver the final result of a call that was taken out. The lock is held. */
 static void hg_forward_deliver(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     handle->ret = ret;
-    hg_enter(context->lock);
     /* No application code runs, so the result need not be queued. */
     if (HG_LIKELY(!context->callbacks && !handle->large &&
             !hg_watch_is_on(context->hg_class)))
         handle->callback(handle, handle->arg);
     else
         hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
-    hg_leave(context->lock);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
@@ -24617,12 +24743,8 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 static bool hg_forward_take_numbered(
     struct hg_handle *handle, uint64_t sequence)
 {
-    bool taken;
-
-    hg_enter(handle->context->lock);
-    taken = handle->sequence == sequence && hg_forward_take(handle);
-    hg_leave(handle->context->lock);
-    return taken;
+    HG_ASSERT(hg_is_inside(handle->context->lock));
+    return handle->sequence == sequence && hg_forward_take(handle);
 }
 
 /* A one-way call ends when it has been sent. If it could not be sent,
@@ -24765,7 +24887,7 @@ static hg_return_t hg_forward_launch(
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_handle_send(handle, message);
+    ret = hg_handle_send_locked(handle, message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return HG_SUCCESS;
     if (handle->context->callbacks) {
@@ -24816,15 +24938,18 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
     ret = hg_forward_launch(handle, &message);
-    if (ret != HG_SUCCESS)
+    if (HG_UNLIKELY(ret != HG_SUCCESS && handle->large)) {
+        hg_leave(handle->context->lock);
         hg_overflow_end(handle, &handle->in_large);
+        hg_enter(handle->context->lock);
+    }
     return ret;
 }
 
 /* ---- Ending ---- */
 
 /* Send CANCEL for a call that was taken out and belongs to this side, or
- * withdraw its message if that was not sent. */
+ * withdraw its message if that was not sent. The lock is held. */
 static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
@@ -24849,11 +24974,10 @@ static bool hg_forward_is_late(const struct hg_handle *handle)
  * passed. False: there is none, or it has ended. */
 static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
 {
-    struct hg_context *context = handle->context;
     bool fetching = false;
     bool taken = false;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (ret != HG_TIMEOUT || hg_forward_is_late(handle)) {
         fetching = handle->state == HG_HANDLE_FETCHING;
         if (fetching && !handle->canceled) {
@@ -24862,7 +24986,6 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
         }
         taken = hg_forward_take(handle);
     }
-    hg_leave(context->lock);
     if (fetching)
         hg_overflow_cancel(handle, &handle->out_large);
     if (taken) {
@@ -24894,8 +25017,8 @@ HG_PRIVATE void hg_forward_end_all(
     struct na_link ended;
     struct na_link *link;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_list_init(&ended);
-    hg_enter(context->lock);
     if (addr != NULL)
         left = *hg_limit_of(addr, HG_LIMIT_IN_FLIGHT);
     link = context->origins.prev;
@@ -24914,14 +25037,11 @@ HG_PRIVATE void hg_forward_end_all(
             hg_list_push(ended.next, &handle->link); /* oldest first */
         }
     }
-    hg_leave(context->lock);
     while ((link = hg_list_pop(&ended)) != NULL) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        hg_enter(context->lock);
         hg_list_push(&context->origins, link);
-        hg_leave(context->lock);
         (void) hg_handle_withdraw(handle);
         handle->text = hg_forward_reason(ret);
         hg_forward_finish(handle, ret);
@@ -24945,8 +25065,8 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         ret = handle->why;
         text = hg_forward_reason(ret);
     }
-    hg_leave(context->lock);
     hg_forward_revoke(handle); /* the target may release the output */
+    hg_leave(context->lock);
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
@@ -24955,7 +25075,9 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         hg_overflow_end(handle, &handle->out_large); /* it may have arrived */
         handle->text = text;
     }
+    hg_enter(context->lock);
     hg_forward_deliver(handle, ret);
+    hg_leave(context->lock);
 }
 
 /* Step of the internal lane: the sink must not start a transfer. */
@@ -25194,11 +25316,11 @@ HG_PRIVATE void hg_forward_explain_failure(
  * handle->cancel. Callbacks and transports are called without the lock.
  */
 
-/* A CANCEL message arrived; the call may be unknown here. */
+/* A CANCEL message arrived; the call may be unknown here. The lock is held. */
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header);
 
-/* A peer died: cancel all its calls. */
+/* A peer died: cancel all its calls. The lock is held. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr);
 
@@ -25235,14 +25357,11 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
 static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
-    struct hg_monitor *lock = handle->context->lock;
 
     HG_ASSERT(handle->cancel.queued && handle->canceled);
-    hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
-    hg_enter(lock);
     handle->cancel.queued = false;
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 /* Whether the application has the call and has not answered it. */
@@ -25339,7 +25458,7 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_cancel_index(context);
     handle = (struct hg_handle *) hg_map_get(&context->by_call,
         hg_handle_key(
@@ -25347,7 +25466,6 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     if (handle != NULL && hg_cancel_is_meant(handle, source, header) &&
         hg_cancel_is_there(handle))
         hg_cancel_mark(handle);
-    hg_leave(context->lock);
 }
 
 /* The scan starts at the newest call and stops when it has found all calls that
@@ -25362,7 +25480,7 @@ HG_PRIVATE void hg_cancel_peer(
     struct na_link *link;
     uint64_t left;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     left =
         *hg_limit_of(addr, HG_LIMIT_CALLS) + *hg_limit_of(addr, HG_LIMIT_HELD);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
@@ -25379,7 +25497,6 @@ HG_PRIVATE void hg_cancel_peer(
         if (!handle->one_way)
             hg_cancel_mark(handle);
     }
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)
@@ -25493,7 +25610,7 @@ HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle);
 HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
 
 /* Whether there is a call that was not refused on arrival and is unanswered, or
- * whose answer is not sent, or whose handle is not freed. */
+ * whose answer is not sent, or whose handle is not freed. The lock is held. */
 HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
 
 /* Free all handles that the application did not free. */
@@ -25602,7 +25719,9 @@ static void hg_serve_send_code(
     if (text != NULL && hg_serve_send_text(handle, &header, text))
         return;
     header.payload_size = 0;
+    hg_enter(handle->context->lock);
     hg_handle_send_control(handle, &header);
+    hg_leave(handle->context->lock);
 }
 
 /* The error text of a call that was not executed; NULL: the code is enough. */
@@ -25885,6 +26004,7 @@ static void hg_serve_push(struct hg_handle *handle)
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
 
+/* The lock is not held. */
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -25893,14 +26013,16 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (handle->one_way && ret == HG_SUCCESS)
         hg_serve_send_code(handle, HG_SUCCESS, NULL);
+    hg_enter(context->lock);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
-        return;
+    } else {
+        handle->in_args.data = handle->in_large.data;
+        handle->in_args.size = handle->in_large.size;
+        hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
+        hg_serve_push(handle);
     }
-    handle->in_args.data = handle->in_large.data;
-    handle->in_args.size = handle->in_large.size;
-    hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
-    hg_serve_push(handle);
+    hg_leave(context->lock);
 }
 
 static void hg_serve_fetch(struct na_completion *done)
@@ -25972,7 +26094,7 @@ static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
         "connection ends",
         hg_handle_peer(handle));
     na_addr_abandon(handle->addr);
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 /* Create a handle for a request, on the list of incoming calls, with two
@@ -26101,8 +26223,10 @@ static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 static hg_return_t hg_serve_send_nothing(
     struct hg_handle *handle, hg_return_t ret)
 {
-    hg_handle_discount(handle);
+    hg_enter(handle->context->lock);
+    hg_handle_discount_locked(handle);
     hg_handle_notify_left(handle, ret);
+    hg_leave(handle->context->lock);
     return HG_SUCCESS;
 }
 
@@ -26332,13 +26456,12 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
 {
     const struct na_link *link;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
         HG_CONTAINER_OF(link, struct hg_handle, link)->refused_early)
         link = link->next;
-    hg_leave(context->lock);
     return link != &context->targets;
 }
 
@@ -26389,7 +26512,7 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
 /* Describe in `text` what keeps a context from being destroyed: the number of
  * handles, sends and transfers, and of the first handle the function, the peer
- * and what is missing. */
+ * and what is missing. The lock is held. */
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 
@@ -26409,7 +26532,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 /* Make progress until one of `lanes` of the context's queue has an entry or
  * *done is set (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0: one turn) or a
  * signal arrives (HG_INTR). `done` may be NULL. With a flag, it also returns
- * when na_progress_poke is called. The lock is held, once. */
+ * when na_progress_poke is called. The lock is held. */
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 
@@ -26512,29 +26635,22 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
-    uint64_t next;
+    struct hg_timer *timer;
 
-    for (;;) {
-        struct hg_handle *handle = NULL;
-        struct hg_timer *timer = NULL;
+    HG_ASSERT(hg_is_inside(context->lock));
+    while (context->deadline.count > 0 &&
+        (timer = hg_deadline_pop(&context->deadline, hg_clock_now())) != NULL) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(timer, struct hg_handle, timer);
 
-        hg_enter(context->lock);
-        if (context->deadline.count > 0)
-            timer = hg_deadline_pop(&context->deadline, hg_clock_now());
-        if (timer != NULL) {
-            handle = HG_CONTAINER_OF(timer, struct hg_handle, timer);
-            hg_handle_ref(handle);
-        }
-        next = hg_deadline_next(&context->deadline);
-        hg_leave(context->lock);
-        if (handle == NULL)
-            return next;
+        hg_handle_ref(handle);
         if (!handle->target)
             hg_forward_expired(handle);
         else
             hg_overflow_expired(handle);
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     }
+    return hg_deadline_next(&context->deadline);
 }
 
 /* Run expired timers. Returns when the next timer expires. The lock is held. */
@@ -26732,12 +26848,11 @@ static void hg_context_add_counts(
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_handle_collect(context);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
     sum->unanswered += hg_handle_count_targets(context, false);
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_sum(
@@ -26964,7 +27079,7 @@ HG_PRIVATE void hg_context_describe(
     unsigned others = 0;
     unsigned i;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_handle_collect(context);
     lists[0] = &context->origins;
     lists[1] = &context->targets;
@@ -26992,7 +27107,6 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? hg_handle_peer(first) : "", same, others,
         context->sending, hg_transfer_list_count(&context->transfers),
         first != NULL ? hg_context_why_left(first) : "");
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
@@ -27004,7 +27118,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 
     hg_serve_log_unanswered(context);
     hg_context_refuse(context);
+    hg_enter(context->lock);
     hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_leave(context->lock);
     hg_serve_end_all(context);
     /* First wait for sends that can still complete, then cancel the rest. */
     quiet = hg_context_drain(context, drain_ms);
@@ -27020,7 +27136,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         hg_transfer_list_leave(&context->transfers);
+        hg_enter(context->lock);
         hg_context_describe(context, left, sizeof(left));
+        hg_leave(context->lock);
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is leaked (%s)",
@@ -27204,7 +27322,8 @@ static void hg_inspect_print_context(
     struct hg_inspect_text *text, struct hg_context *context)
 {
     struct hg_monitor *bulk_lock = context->transfers.layer->lock;
-    bool looked = hg_enter_try(bulk_lock);
+    bool apart = bulk_lock != context->lock;
+    bool looked = !apart || hg_enter_try(bulk_lock);
 
     (void) hg_inspect_print(text,
         "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
@@ -27221,7 +27340,8 @@ static void hg_inspect_print_context(
     hg_inspect_print_calls(text, &context->targets);
     if (looked) {
         hg_inspect_print_transfers(text, context);
-        hg_leave(bulk_lock);
+        if (apart)
+            hg_leave(bulk_lock);
     } else {
         text->ret = HG_AGAIN;
     }
@@ -27761,7 +27881,9 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->call.target_context = 0;
     handle->deadline = 0; /* the deadline of the last call */
     hg_handle_set_info(handle);
+    hg_enter(handle->context->lock);
     hg_forward_forget(handle);
+    hg_leave(handle->context->lock);
     return HG_SUCCESS;
 }
 
@@ -28174,6 +28296,7 @@ hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
     const struct hg_rpc *rpc;
+    struct hg_monitor *lock;
     hg_return_t ret = hg_check_side(handle, false, "HG_Forward");
 
     if (ret != HG_SUCCESS)
@@ -28190,19 +28313,20 @@ hg_return_t HG_Forward2(
     ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
+    lock = handle->context->lock;
     hg_call_prepare(handle, rpc, callback, arg);
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
-    hg_enter(handle->context->lock);
+    hg_enter(lock);
     if (ret == HG_SUCCESS)
         ret = hg_forward_number(handle);
     if (ret == HG_SUCCESS)
         ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
-    hg_leave(handle->context->lock);
     if (ret != HG_SUCCESS) { /* otherwise the handle may have its next call */
         hg_forward_forget(handle);
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     }
+    hg_leave(lock);
     return ret;
 }
 
@@ -28257,9 +28381,12 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 {
     hg_return_t ret = hg_check_handle(handle, "HG_Cancel");
 
-    if (ret == HG_SUCCESS && !handle->target)
-        (void) hg_forward_cancel(handle);
-    return ret;
+    if (ret != HG_SUCCESS || handle->target)
+        return ret;
+    hg_enter(handle->context->lock);
+    (void) hg_forward_cancel(handle);
+    hg_leave(handle->context->lock);
+    return HG_SUCCESS;
 }
 
 /* ==== gen/callback/endpoint.c ==== */
@@ -28828,12 +28955,14 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
         return HG_BUSY;
     }
     hg_context_refuse(context);
+    hg_enter(context->lock);
     hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_leave(context->lock);
     if (!hg_context_drain(context, HG_ENDPOINT_DRAIN_MS)) {
         hg_enter(context->lock);
         context->ending = false;
-        hg_leave(context->lock);
         hg_context_describe(context, left, sizeof(left));
+        hg_leave(context->lock);
         hg_log_error(
             "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);
         return HG_BUSY;
@@ -29182,9 +29311,12 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
     hg_return_t ret =
         hg_endpoint_check_addr(hg_class, addr, "HG_Addr_set_remove");
 
-    if (ret == HG_SUCCESS)
-        na_addr_abandon(addr);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_enter(hg_class->lock);
+    na_addr_abandon(addr);
+    hg_leave(hg_class->lock);
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
@@ -29505,7 +29637,7 @@ HG_PRIVATE hg_return_t hg_layer_refuse(const char *function, const char *what)
 #define HG_WAIT_DEPTH_MAX 16
 
 /* Set a flag and wake the thread that waits for it. That thread may free the
- * flag as soon as it is set. */
+ * flag when the lock, which is held, is released. */
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
 /* When a wait ends. A wait of `timeout` ms reads the clock when it first finds
@@ -29588,10 +29720,9 @@ HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
 HG_PRIVATE HG_HOT void hg_wait_raise(
     struct hg_context *context, _Atomic bool *done)
 {
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     atomic_store_explicit(&context->raised, true, memory_order_relaxed);
     na_queue_raise(context->queue, done);
-    hg_leave(context->lock);
 }
 
 /* A call is queued, but too many handlers are nested in this thread to run it.
@@ -29825,7 +29956,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     (void) arg;
     if (hg_request_state(handle) == HG_REQUEST_ABANDONED)
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     else
         hg_wait_raise(handle->context, &handle->request.ended);
 }
@@ -29870,7 +30001,7 @@ static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
         return ret;
     hg_request_set(handle, HG_REQUEST_NONE);
     hg_forward_forget(handle);
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
     return ret;
 }
 
@@ -30154,7 +30285,7 @@ static void hg_request_abandon(struct hg_handle *handle)
 {
     if (hg_request_is_ended(handle)) {
         hg_request_set(handle, HG_REQUEST_NONE);
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     } else {
         hg_request_set(handle, HG_REQUEST_ABANDONED);
         (void) hg_forward_cancel(handle);
@@ -30739,10 +30870,10 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
     struct hg_context *context = request->context;
     struct hg_monitor *bulk_lock = transfer->home->layer->lock;
 
-    hg_enter(context->lock);
     hg_enter(bulk_lock);
     hg_transfer_fini(transfer);
     hg_leave(bulk_lock);
+    hg_enter(context->lock);
     if (request->abandoned)
         hg_mem_free(request);
     else
@@ -30820,10 +30951,10 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         return HG_FAULT;
     bulk_lock = context->transfers.layer->lock;
     hg_enter(context->lock);
-    hg_enter(bulk_lock);
+    hg_enter_also(bulk_lock, context->lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
-    hg_leave(bulk_lock);
+    hg_leave_also(bulk_lock, context->lock);
     if (found == NULL) {
         wrong = request == HG_BULK_REQUEST_NULL
             ? "request is NULL"
@@ -30846,13 +30977,13 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
             ret = found->transfer.ret;
             if (ret != HG_SUCCESS)
                 hg_log_keep_text("HG_Bulk_wait: %s", HG_Error_to_string(ret));
-            hg_enter(bulk_lock);
+            hg_enter_also(bulk_lock, context->lock);
             (void) hg_ticket_take(&hg_bulk_request_tickets, found->ticket);
             hg_mem_free(hg_bulk_request_spare);
             memset(found, 0, sizeof(*found));
             found->context = context;
             hg_bulk_request_spare = found;
-            hg_leave(bulk_lock);
+            hg_leave_also(bulk_lock, context->lock);
         }
     }
     hg_leave(context->lock);
@@ -30869,7 +31000,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     struct hg_bulk_request *request;
 
     hg_enter(context->lock);
-    hg_enter(bulk_lock);
+    hg_enter_also(bulk_lock, context->lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
@@ -30878,7 +31009,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     }
     hg_mem_free(hg_bulk_request_spare);
     hg_bulk_request_spare = NULL;
-    hg_leave(bulk_lock);
+    hg_leave_also(bulk_lock, context->lock);
     hg_leave(context->lock);
 }
 
@@ -31511,7 +31642,7 @@ static bool hg_extras_has_calls(const struct hg_class *hg_class)
 
 /* Refuse calls that the transport has received already, until none arrives for
  * HG_EXTRAS_QUIET_MS. Without a refusal the caller would not know that its call
- * was not executed. The lock is held. */
+ * was not executed. The lock is not held. */
 static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
 {
     uint64_t end = hg_clock_after_ms(HG_EXTRAS_REST_MS);
@@ -31522,7 +31653,9 @@ static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
     hg_context_sum(hg_class, &before);
     while (!hg_clock_is_past(quiet) && !hg_clock_is_past(end) &&
         !hg_clock_is_past(deadline)) {
+        hg_enter(hg_class->lock);
         hg_extras_progress(hg_class, deadline);
+        hg_leave(hg_class->lock);
         hg_context_sum(hg_class, &now);
         if (now.turned_away != before.turned_away)
             quiet = hg_clock_after_ms(HG_EXTRAS_QUIET_MS);
@@ -31542,9 +31675,9 @@ static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
         else
             hg_extras_progress(hg_class, deadline);
     }
+    hg_leave(hg_class->lock);
     if (ret == HG_SUCCESS && deadline != 0)
         hg_extras_refuse_rest(hg_class, deadline);
-    hg_leave(hg_class->lock);
     return ret;
 }
 
@@ -31840,7 +31973,9 @@ static void hg_blocking_moved(struct hg_transfer *transfer)
     hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
     hg_leave(transfer->home->layer->lock);
+    hg_enter(moved->context->lock);
     hg_wait_raise(moved->context, &moved->ended);
+    hg_leave(moved->context->lock);
 }
 
 /* Start a transfer with arguments that were checked. */
@@ -32274,9 +32409,12 @@ struct hg_stub_forward {
 static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
 {
     struct hg_stub_forward *forward = (struct hg_stub_forward *) info->arg;
+    struct hg_context *context = forward->context;
 
     forward->ret = info->ret;
-    hg_wait_raise(forward->context, &forward->ended);
+    hg_enter(context->lock);
+    hg_wait_raise(context, &forward->ended);
+    hg_leave(context->lock);
     return HG_SUCCESS;
 }
 

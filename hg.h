@@ -8632,17 +8632,25 @@ HG_SEED_INLINE hg_return_t bds_block_handle_free(
  *
  * Rules for every slot, unless its contract says otherwise:
  *
- * - It does not block, and is called from any thread. The thread may hold the
- *   lock of the class. A transport guards its own state with its own lock,
- *   which it takes after that one.
- * - The lock of the class is held around addr_lookup, msg_send, frame_send,
- *   cancel, poll, poll_fd, wait_begin and wait_end.
+ * - It does not block, and is called from any thread.
+ * - The lock of the class is held, except around open, close, context_create,
+ *   context_destroy, list_devices, mem_deregister, mem_serialize_size,
+ *   mem_serialize, mem_deserialize, mem_alloc, mem_map, mem_end_local and
+ *   reclaim. It may be held around addr_release, addr_cmp, addr_identity and
+ *   mem_release. A transport that is entered without it guards its own state
+ *   with its own lock, which it takes after that one.
  * - It logs the cause of an error that it detects, and returns the code.
  * - A slot that starts an operation either returns an error and never completes
  *   it, or returns NA_SUCCESS and completes it exactly once with
- *   core->complete, from any thread, perhaps before the slot returns.
+ *   core->complete, perhaps before the slot returns.
  * - A slot that is NULL gets a default, which its contract names, or else
  *   returns NA_OPNOTSUPPORT.
+ * - Functions of the core need the lock of the class, which is not recursive:
+ *   they are called inside a slot that has it, mostly in `poll`, or between
+ *   core->enter and core->leave. These may be called by any thread, with the
+ *   lock or without: addr_create, addr_set_name, addr_ref, addr_try_ref,
+ *   addr_unref, addr_is_dead, frame_unplace, op_id, wake, count, log, alloc,
+ *   realloc, free, now_ns, random.
  * - Functions of the core are called without a lock that a slot takes: the core
  *   may call any slot from inside them.
  *
@@ -8863,7 +8871,7 @@ struct na_plugin {
      * `release` is called: exactly once, from any thread, also inside a slot
      * and with locks of the transport held; never after an error. The release
      * must not depend on a later poll: deregistration waits for it, and calls
-     * `reclaim`. The lock of the class is held, as around `poll`.
+     * `reclaim`.
      *
      * Frames between two addresses keep their order and are delivered one at a
      * time. Results come from the address object that was asked. NA_AGAIN: not
@@ -8911,8 +8919,7 @@ struct na_plugin {
     void (*wait_end)(struct na_context *context);
     /** Cancel a started operation. NA_SUCCESS: the slot completes it with
      * NA_CANCELED, now or later. NA_NOENTRY: it cannot be canceled. The
-     * operation may end meanwhile: compare `op_id` with core->op_id under the
-     * lock that completing takes. */
+     * operation may have ended: compare `op_id` with core->op_id. */
     na_return_t (*cancel)(struct na_op *op, uint64_t op_id);
     /** Release the borrowed frames of dead peers. A thread that waits for them
      * calls it now and then, whether or not `poll` runs. It completes and
@@ -8948,8 +8955,8 @@ struct na_plugin {
      * `op` only describes it: it has no part of the transport, and must not be
      * completed or kept. NA_AGAIN: it cannot be done at once, or only a part
      * was done; the core starts it again from the beginning. Other codes are
-     * its result. Called from any thread with the lock of the class held, which
-     * is released during a large copy. It never waits for a peer, and takes no
+     * its result. The lock of the class is released during a large copy. It
+     * never waits for a peer, and takes no
      * longer than a copy of some 256 KiB. Default: NA_AGAIN. */
     na_return_t (*rma_now)(const struct na_op *op);
     /** Return the identity of the peer that the transport has proved, such as
@@ -9086,6 +9093,11 @@ struct na_core {
     na_return_t (*msg_last)(struct na_class *na_class, struct na_addr *source,
         uint8_t plane, uint8_t target, na_tag_t tag, const void *data,
         na_size_t size);
+    /** Take the lock of the class, in a thread that does not have it, such as
+     * one of the transport, and with no lock of the transport held. It is not
+     * recursive. */
+    void (*enter)(struct na_class *na_class);
+    void (*leave)(struct na_class *na_class); /**< release that lock */
 };
 
 /**

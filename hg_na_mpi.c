@@ -4510,7 +4510,9 @@ static void na_mpi_close(struct na_class *na_class, unsigned linger_ms)
 
     HG_ASSERT(self->channel.bytes != NULL && !self->closing);
     self->closing = true;
+    na_class->core->enter(na_class); /* for messages that still arrive */
     na_mpi_linger(self, linger_ms);
+    na_class->core->leave(na_class);
     na_mpi_end_init(&end);
     for (;;) {
         struct na_mpi_addr *addr;

@@ -4805,18 +4805,21 @@ static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
 static void na_ofi_rma_end_of(
     struct na_ofi_end *end, const void *owner, uint64_t patience)
 {
-    const struct na_core *core = end->na_class->base.core;
+    struct na_class *na_class = &end->na_class->base;
+    const struct na_core *core = na_class->core;
     uint64_t start = core->now_ns();
 
+    core->enter(na_class);
     while (na_ofi_rma_cancel_of(end, owner)) {
         uint64_t waited = core->now_ns() - start;
         bool shared = end->rma == end->ep;
+        bool idle;
 
         if (waited > 5 * NA_OFI_RMA_STUCK) {
             core->log(HG_LOG_LEVEL_ERROR, "ofi",
                 "puts and gets that were canceled do not end: their memory "
                 "stays in use");
-            return;
+            break;
         }
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
@@ -4827,10 +4830,15 @@ static void na_ofi_rma_end_of(
             continue;
         }
         na_ofi_lock(&end->poll_lock);
-        if (na_ofi_poll_end(end) + na_ofi_rma_flush(end) == 0)
-            (void) sched_yield();
+        idle = na_ofi_poll_end(end) + na_ofi_rma_flush(end) == 0;
         na_ofi_unlock(&end->poll_lock);
+        if (idle) {
+            core->leave(na_class);
+            (void) sched_yield();
+            core->enter(na_class);
+        }
     }
+    core->leave(na_class);
 }
 
 /* The slot. */
@@ -5769,8 +5777,7 @@ static ssize_t na_ofi_post_msg(
         msg->segments, msg->segment_count, (size_t) msg->size);
 }
 
-/* Set in the clock threads. They do not hold the core's lock, which must be
- * taken before this transport's, and leave messages to the threads that make
+/* Set in the clock threads, which leave messages to the threads that make
  * progress. */
 static _Thread_local bool na_ofi_in_clock;
 
@@ -6683,6 +6690,7 @@ static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
     uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
     struct na_link *link;
 
+    self->base.core->enter(&self->base); /* for messages that still arrive */
     na_ofi_wait_sent(self, end_at);
     na_ofi_lock(&self->lock);
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
@@ -6694,6 +6702,7 @@ static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
     }
     na_ofi_unlock(&self->lock);
     na_ofi_wait_sent(self, end_at);
+    self->base.core->leave(&self->base);
 }
 
 /* ==== gen/ofi/recv.c ==== */
@@ -7603,6 +7612,13 @@ static void *na_ofi_clock(void *arg)
             (void) pthread_cond_timedwait(&self->alarm, &self->lock, &when);
         if (self->stopping)
             break;
+        na_ofi_unlock(&self->lock);
+        core->enter(&self->base);
+        na_ofi_lock(&self->lock);
+        if (self->stopping) {
+            core->leave(&self->base);
+            break;
+        }
         turn = core->now_ns() >= next;
         if (turn) {
             na_ofi_tick(self);
@@ -7627,6 +7643,7 @@ static void *na_ofi_clock(void *arg)
             if (na_ofi_is_due(self))
                 atomic_store(&self->hurry, true);
         }
+        core->leave(&self->base);
         na_ofi_lock(&self->lock);
     }
     na_ofi_unlock(&self->lock);

@@ -40,9 +40,7 @@ _Thread_local unsigned hg_monitor_entered;
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 {
-    atomic_init(&monitor->owner, NULL);
-    atomic_init(&monitor->wanted, 0);
-    monitor->depth = 0;
+    memset(monitor, 0, sizeof(*monitor));
     return hg_lock_init(&monitor->mutex);
 }
 
@@ -68,14 +66,9 @@ HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
 {
-    if (!hg_is_inside(monitor)) {
-        if (!hg_lock_try(&monitor->mutex))
-            return false;
-        atomic_store_explicit(
-            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
-    }
-    hg_monitor_note(1);
-    monitor->depth++;
+    if (!hg_lock_try(&monitor->mutex))
+        return false;
+    hg_monitor_own(monitor, true);
     return true;
 }
 
@@ -92,7 +85,7 @@ HG_PRIVATE void hg_reenter(struct hg_monitor *monitor)
 
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 {
-    HG_ASSERT(monitor->depth == 1);
+    HG_ASSERT(hg_is_inside(monitor));
     hg_clock_relax();
     if (HG_LIKELY(
             atomic_load_explicit(&monitor->wanted, memory_order_relaxed) == 0))
@@ -103,10 +96,11 @@ HG_PRIVATE void hg_pass(struct hg_monitor *monitor)
 
 HG_PRIVATE bool hg_pause(struct hg_monitor *monitor)
 {
-    unsigned depth = hg_leave_all(monitor);
-    int rc = poll(NULL, 0, 1);
+    int rc;
 
-    hg_enter_again(monitor, depth);
+    hg_leave(monitor);
+    rc = poll(NULL, 0, 1);
+    hg_enter(monitor);
     return rc == 0;
 }
 

@@ -47,18 +47,19 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 
 /* ---- The lock of a class ---- */
 
-/* A recursive mutex. */
+/* Not recursive. A function that needs it held says so and asserts it. */
 struct hg_monitor {
     pthread_mutex_t mutex;
+    _Atomic unsigned wanted; /* threads waiting to enter */
+#if HG_DEBUG
     _Atomic(const void *) owner; /* the thread that holds it, or NULL */
-    unsigned depth;              /* number of times that it has entered */
-    _Atomic unsigned wanted;     /* threads waiting to enter */
+#endif
 };
 
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* How often a thread has entered monitors without leaving them, for assertions;
+/* How many monitors a thread holds, for assertions;
  * its address identifies the thread where nothing cheaper does. It is 0 while
  * the thread runs application code or sleeps. */
 #if HG_SPLIT
@@ -67,15 +68,6 @@ extern __attribute__((
 #else
 static __attribute__((unused)) _Thread_local unsigned hg_monitor_entered;
 #endif
-
-static inline void hg_monitor_note(int change)
-{
-#if HG_DEBUG /* used by assertions only */
-    hg_monitor_entered += (unsigned) change;
-#else
-    (void) change;
-#endif
-}
 
 /* What identifies this thread among those that live. In a shared library the
  * address of a thread's variable takes a call, and the thread's pointer an
@@ -94,11 +86,27 @@ static inline const void *hg_monitor_self(void)
 #endif
 }
 
+#if HG_DEBUG
 /* Whether this thread holds the monitor. */
 static inline bool hg_is_inside(const struct hg_monitor *monitor)
 {
     return atomic_load_explicit(&monitor->owner, memory_order_relaxed) ==
         hg_monitor_self();
+}
+#endif
+
+/* For assertions: this thread has taken the lock, or is about to release it. */
+static inline void hg_monitor_own(struct hg_monitor *monitor, bool owned)
+{
+#if HG_DEBUG
+    HG_ASSERT(hg_is_inside(monitor) != owned);
+    hg_monitor_entered += owned ? 1u : -1u;
+    atomic_store_explicit(&monitor->owner, owned ? hg_monitor_self() : NULL,
+        memory_order_relaxed);
+#else
+    (void) monitor;
+    (void) owned;
+#endif
 }
 
 /* Another thread holds the monitor: wait for it. */
@@ -106,24 +114,32 @@ HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 
 static inline void hg_enter(struct hg_monitor *monitor)
 {
-    hg_monitor_note(1);
-    if (!hg_is_inside(monitor)) {
-        if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
-            hg_monitor_await(monitor);
-        atomic_store_explicit(
-            &monitor->owner, hg_monitor_self(), memory_order_relaxed);
-    }
-    monitor->depth++;
+    HG_ASSERT(!hg_is_inside(monitor));
+    if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
+        hg_monitor_await(monitor);
+    hg_monitor_own(monitor, true);
 }
 
 static inline void hg_leave(struct hg_monitor *monitor)
 {
-    HG_ASSERT(hg_is_inside(monitor) && hg_monitor_entered > 0);
-    hg_monitor_note(-1);
-    if (--monitor->depth > 0)
-        return;
-    atomic_store_explicit(&monitor->owner, NULL, memory_order_relaxed);
+    hg_monitor_own(monitor, false);
     hg_unlock(&monitor->mutex);
+}
+
+/* Enter or leave a second lock, which may be the same as the first one, which
+ * is held. */
+static inline void hg_enter_also(
+    struct hg_monitor *monitor, const struct hg_monitor *held)
+{
+    if (monitor != held)
+        hg_enter(monitor);
+}
+
+static inline void hg_leave_also(
+    struct hg_monitor *monitor, const struct hg_monitor *held)
+{
+    if (monitor != held)
+        hg_leave(monitor);
 }
 
 /* Enter; false: it takes too long. */
@@ -133,29 +149,8 @@ HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor);
  * entered: a thread that re-entered at once would starve them. */
 HG_PRIVATE void hg_reenter(struct hg_monitor *monitor);
 
-/* Let waiting threads enter. For a thread that loops, inside once. */
+/* Let waiting threads enter. For a thread that loops. */
 HG_PRIVATE void hg_pass(struct hg_monitor *monitor);
-
-/* hg_leave_all: leave as often as this thread has entered. hg_enter_again:
- * enter that often again. */
-static inline unsigned hg_leave_all(struct hg_monitor *monitor)
-{
-    unsigned depth = monitor->depth;
-
-    HG_ASSERT(hg_is_inside(monitor));
-    hg_monitor_note(1 - (int) depth);
-    monitor->depth = 1;
-    hg_leave(monitor);
-    return depth;
-}
-
-static inline void hg_enter_again(struct hg_monitor *monitor, unsigned depth)
-{
-    hg_enter(monitor);
-    HG_ASSERT(monitor->depth == 1 && depth > 0);
-    hg_monitor_note((int) depth - 1);
-    monitor->depth = depth;
-}
 
 /* Leave, sleep for a millisecond and enter again, for events that are too rare
  * to be signalled. False: a signal arrived. */

@@ -155,7 +155,9 @@ static void hg_blocking_moved(struct hg_transfer *transfer)
     hg_enter(transfer->home->layer->lock);
     hg_transfer_fini(transfer);
     hg_leave(transfer->home->layer->lock);
+    hg_enter(moved->context->lock);
     hg_wait_raise(moved->context, &moved->ended);
+    hg_leave(moved->context->lock);
 }
 
 /* Start a transfer with arguments that were checked. */

@@ -151,14 +151,16 @@ HG_PRIVATE void hg_bulk_layer_destroy(struct hg_bulk_layer *layer)
 /* ---- References ---- */
 
 /* Create an empty handle with one reference, in the layer's list, with space
- * for `count` segments or bytes. NULL: out of memory (logged). */
-static struct hg_bulk *hg_bulk_new(
+ * for `count` segments or bytes. NULL: out of memory (logged). The lock is
+ * held. */
+static struct hg_bulk *hg_bulk_new_locked(
     struct hg_bulk_layer *layer, size_t count, size_t unit)
 {
     struct hg_bulk *bulk = count > (SIZE_MAX - sizeof(*bulk)) / unit
         ? NULL
         : (struct hg_bulk *) hg_mem_calloc(1, sizeof(*bulk) + count * unit);
 
+    HG_ASSERT(hg_is_inside(layer->lock));
     if (bulk == NULL) {
         hg_log_error("bulk", "no memory for a bulk handle");
         return NULL;
@@ -168,8 +170,17 @@ static struct hg_bulk *hg_bulk_new(
     bulk->layer = layer;
     bulk->segments = bulk->space;
     bulk->bytes = (unsigned char *) bulk->space;
-    hg_enter(layer->lock);
     hg_list_push(&layer->handles, &bulk->link);
+    return bulk;
+}
+
+static struct hg_bulk *hg_bulk_new(
+    struct hg_bulk_layer *layer, size_t count, size_t unit)
+{
+    struct hg_bulk *bulk;
+
+    hg_enter(layer->lock);
+    bulk = hg_bulk_new_locked(layer, count, unit);
     hg_leave(layer->lock);
     return bulk;
 }
@@ -214,6 +225,18 @@ HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk)
     hg_bulk_leave(bulk->layer);
     if (last)
         hg_bulk_delete(bulk);
+}
+
+HG_PRIVATE void hg_bulk_unref_locked(struct hg_bulk *bulk)
+{
+    struct hg_monitor *lock = bulk->layer->lock;
+
+    HG_ASSERT(hg_is_inside(lock) && bulk->refs > 0);
+    if (--bulk->refs > 0)
+        return;
+    hg_leave(lock);
+    hg_bulk_delete(bulk);
+    hg_enter(lock);
 }
 
 HG_PRIVATE void hg_bulk_give(struct hg_bulk *bulk)
@@ -371,13 +394,15 @@ static hg_return_t hg_bulk_publish(struct hg_bulk *bulk)
     ret = hg_bulk_check_there(bulk);
     if (ret != HG_SUCCESS || bulk->published)
         goto unlock;
-    ret = NA_Mem_register(layer->na_class, bulk->mem);
-    if (ret != HG_SUCCESS)
-        goto unlock;
-    ret = hg_map_add(&layer->ids, bulk, &bulk->id);
+    ret = na_rma_register(bulk->mem);
+    if (ret == HG_SUCCESS)
+        ret = hg_map_add(&layer->ids, bulk, &bulk->id);
     bulk->published = ret == HG_SUCCESS;
-    if (!bulk->published)
-        (void) NA_Mem_deregister(layer->na_class, bulk->mem);
+    if (!bulk->published) {
+        hg_leave(layer->lock);
+        na_rma_deregister(bulk->mem);
+        return ret;
+    }
 unlock:
     hg_leave(layer->lock);
     return ret;
@@ -433,7 +458,7 @@ static hg_return_t hg_bulk_make_alias(
     hg_enter(layer->lock);
     original = (struct hg_bulk *) hg_map_get(&layer->ids, id);
     if (original != NULL)
-        bulk = hg_bulk_new(layer, 0, 1);
+        bulk = hg_bulk_new_locked(layer, 0, 1);
     if (bulk != NULL) {
         HG_ASSERT(original->original == NULL && !original->withdrawn);
         original->refs++;
@@ -461,7 +486,7 @@ static bool hg_bulk_is_passed(const struct hg_bulk *bulk)
 }
 
 /* Let peers reach the class by an address that descriptions contain, unless
- * that is "". */
+ * that is "". The lock is held. */
 static hg_return_t hg_bulk_expose(
     struct hg_bulk_layer *layer, const char *owner)
 {
@@ -503,14 +528,19 @@ static const char *hg_bulk_own_name(struct hg_bulk *bulk)
         : layer->owner;
 }
 
-HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
+static void hg_bulk_set_addr_locked(struct hg_bulk *bulk, struct na_addr *addr)
 {
-    HG_ASSERT(bulk->remote);
-    hg_enter(bulk->layer->lock);
+    HG_ASSERT(bulk->remote && hg_is_inside(bulk->layer->lock));
     if (bulk->addr == NULL) {
         na_addr_ref(addr);
         bulk->addr = addr;
     }
+}
+
+HG_PRIVATE void hg_bulk_set_addr(struct hg_bulk *bulk, struct na_addr *addr)
+{
+    hg_enter(bulk->layer->lock);
+    hg_bulk_set_addr_locked(bulk, addr);
     hg_leave(bulk->layer->lock);
 }
 
@@ -615,10 +645,8 @@ HG_PRIVATE hg_return_t hg_bulk_check_access(
 HG_PRIVATE hg_return_t hg_bulk_map(
     struct hg_bulk *bulk, uint64_t segment, void **ptr_p)
 {
-    hg_return_t ret;
+    hg_return_t ret = hg_bulk_check_there(bulk);
 
-    hg_enter(bulk->layer->lock);
-    ret = hg_bulk_check_there(bulk);
     if (ret == HG_SUCCESS && bulk->remote) {
         ret = na_shared_map(bulk->mem, NULL, segment, bulk, ptr_p);
     } else if (ret == HG_SUCCESS && bulk->segments[segment].size == 0) {
@@ -632,7 +660,6 @@ HG_PRIVATE hg_return_t hg_bulk_map(
     }
     if (ret == HG_SUCCESS)
         hg_bulk_give(bulk);
-    hg_leave(bulk->layer->lock);
     return ret;
 }
 
@@ -659,7 +686,7 @@ static void hg_bulk_recognise(struct hg_bulk *bulk)
         if (other->addr != NULL &&
             memcmp(other->bytes + HG_BULK_IDS_AT, bulk->bytes + HG_BULK_IDS_AT,
                 HG_BULK_IDS_SIZE) == 0)
-            hg_bulk_set_addr(bulk, other->addr);
+            hg_bulk_set_addr_locked(bulk, other->addr);
     }
     hg_leave(layer->lock);
 }
@@ -690,8 +717,11 @@ static hg_return_t hg_bulk_write_own(struct hg_bulk *bulk, struct hg_wire *wire)
     size_t mem_size = hg_bulk_mem_size(bulk);
     hg_return_t ret = hg_bulk_check_mute(layer);
 
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS) {
+        hg_enter(layer->lock);
         ret = hg_bulk_expose(layer, layer->owner);
+        hg_leave(layer->lock);
+    }
     if (ret == HG_SUCCESS)
         ret = hg_bulk_publish(bulk);
     if (ret != HG_SUCCESS)

@@ -144,7 +144,10 @@ HG_PRIVATE hg_return_t hg_bulk_create(struct hg_bulk_layer *layer, size_t count,
     void *const *buf_ptrs, const size_t *buf_sizes, unsigned long flags,
     struct hg_bulk **bulk_p);
 
+/* Release a reference; hg_bulk_unref_locked releases the lock to free the
+ * handle. */
 HG_PRIVATE void hg_bulk_unref(struct hg_bulk *bulk);
+HG_PRIVATE void hg_bulk_unref_locked(struct hg_bulk *bulk);
 
 /* Withdraw local memory from peers and aliases: waits for copies, and ends
  * transfers with this handle as the local side (HG_CANCELED). No effect on

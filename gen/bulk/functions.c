@@ -507,10 +507,10 @@ static void hg_bulk_request_ended(struct hg_transfer *transfer)
     struct hg_context *context = request->context;
     struct hg_monitor *bulk_lock = transfer->home->layer->lock;
 
-    hg_enter(context->lock);
     hg_enter(bulk_lock);
     hg_transfer_fini(transfer);
     hg_leave(bulk_lock);
+    hg_enter(context->lock);
     if (request->abandoned)
         hg_mem_free(request);
     else
@@ -588,10 +588,10 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
         return HG_FAULT;
     bulk_lock = context->transfers.layer->lock;
     hg_enter(context->lock);
-    hg_enter(bulk_lock);
+    hg_enter_also(bulk_lock, context->lock);
     found = (struct hg_bulk_request *) hg_ticket_get(
         &hg_bulk_request_tickets, (uintptr_t) request);
-    hg_leave(bulk_lock);
+    hg_leave_also(bulk_lock, context->lock);
     if (found == NULL) {
         wrong = request == HG_BULK_REQUEST_NULL
             ? "request is NULL"
@@ -614,13 +614,13 @@ HG_EXPORT hg_return_t HG_Bulk_wait(
             ret = found->transfer.ret;
             if (ret != HG_SUCCESS)
                 hg_log_keep_text("HG_Bulk_wait: %s", HG_Error_to_string(ret));
-            hg_enter(bulk_lock);
+            hg_enter_also(bulk_lock, context->lock);
             (void) hg_ticket_take(&hg_bulk_request_tickets, found->ticket);
             hg_mem_free(hg_bulk_request_spare);
             memset(found, 0, sizeof(*found));
             found->context = context;
             hg_bulk_request_spare = found;
-            hg_leave(bulk_lock);
+            hg_leave_also(bulk_lock, context->lock);
         }
     }
     hg_leave(context->lock);
@@ -637,7 +637,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     struct hg_bulk_request *request;
 
     hg_enter(context->lock);
-    hg_enter(bulk_lock);
+    hg_enter_also(bulk_lock, context->lock);
     while ((request = (struct hg_bulk_request *) hg_ticket_take_any(
                 &hg_bulk_request_tickets)) != NULL) {
         request->abandoned = true;
@@ -646,7 +646,7 @@ HG_PRIVATE void hg_bulk_request_abandon_all(struct hg_context *context)
     }
     hg_mem_free(hg_bulk_request_spare);
     hg_bulk_request_spare = NULL;
-    hg_leave(bulk_lock);
+    hg_leave_also(bulk_lock, context->lock);
     hg_leave(context->lock);
 }
 

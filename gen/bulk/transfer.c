@@ -18,14 +18,19 @@ HG_PRIVATE void hg_transfer_list_init(
     home->layer = layer;
 }
 
-HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home)
+HG_PRIVATE unsigned hg_transfer_list_count(const struct hg_transfer_list *home)
 {
-    unsigned count;
+    return atomic_load_explicit(&home->count, memory_order_acquire);
+}
 
-    hg_enter(home->layer->lock);
-    count = home->count;
-    hg_leave(home->layer->lock);
-    return count;
+/* Change the number; the lock is held. */
+static void hg_transfer_list_add(struct hg_transfer_list *home, int change)
+{
+    unsigned count = atomic_load_explicit(&home->count, memory_order_relaxed);
+
+    HG_ASSERT(hg_is_inside(home->layer->lock));
+    atomic_store_explicit(
+        &home->count, count + (unsigned) change, memory_order_release);
 }
 
 HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home)
@@ -117,19 +122,23 @@ static void hg_transfer_run(struct na_completion *done)
     hg_enter(lock);
 }
 
-/* Queue the callback. The lock is held once. The transfer may be freed on
- * return. */
+/* Queue the callback. The lock is held; the queue may have another, which is
+ * taken instead. The transfer may be freed on return. */
 static void hg_transfer_push(struct hg_transfer *transfer)
 {
     struct hg_transfer_list *home = transfer->home;
     bool apart = home->queue->lock != home->layer->lock;
 
     transfer->done.run = hg_transfer_run;
-    if (apart)
+    if (apart) {
         hg_leave(home->layer->lock);
+        hg_enter(home->queue->lock);
+    }
     na_queue_push(home->queue, NA_LANE_DONE, &transfer->done);
-    if (apart)
+    if (apart) {
+        hg_leave(home->queue->lock);
         hg_enter(home->layer->lock);
+    }
 }
 
 /* Set the result. The lock is held. */
@@ -166,14 +175,14 @@ HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer)
 
     HG_ASSERT(hg_is_inside(home->layer->lock) && home->count > 0);
     hg_list_remove(&transfer->link);
-    home->count--;
+    hg_transfer_list_add(home, -1);
     if (transfer->owner != NULL)
-        na_addr_unref(transfer->owner);
-    hg_bulk_unref(args->origin);
-    hg_bulk_unref(args->local);
+        na_addr_unref_locked(transfer->owner);
+    hg_bulk_unref_locked(args->origin);
+    hg_bulk_unref_locked(args->local);
 }
 
-/* ---- Moving: the lock is held once ---- */
+/* ---- Moving: the lock is held ---- */
 
 /* Copy between memory of this process, without the lock. */
 static void hg_transfer_copy(const struct hg_transfer_args *args)
@@ -310,7 +319,7 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     transfer->callback = callback;
     transfer->began = hg_clock_ticks();
     hg_list_push(&home->transfers, &transfer->link);
-    home->count++;
+    hg_transfer_list_add(home, 1);
     ret = hg_transfer_move(transfer);
     ended = transfer->op_id == NA_OP_ID_NULL;
     if (ended)

@@ -28,16 +28,16 @@ struct hg_transfer_list {
     struct na_context *context; /* on the bulk layer's class */
     struct na_queue *queue;     /* for callbacks */
     struct hg_bulk_layer *layer;
-    bool left; /* transfers outlived the context and never end */
-    unsigned count;
+    bool left;                /* transfers outlived the context and never end */
+    _Atomic unsigned count;   /* written with the lock held */
     struct na_link transfers; /* each transfer until hg_transfer_fini */
 };
 
 HG_PRIVATE void hg_transfer_list_init(
     struct hg_transfer_list *home, struct hg_bulk_layer *layer);
 
-/* The number of transfers. */
-HG_PRIVATE unsigned hg_transfer_list_count(struct hg_transfer_list *home);
+/* The number of transfers; with the lock or without. */
+HG_PRIVATE unsigned hg_transfer_list_count(const struct hg_transfer_list *home);
 
 /* The context is destroyed: transfers that have not ended never end. */
 HG_PRIVATE void hg_transfer_list_leave(struct hg_transfer_list *home);
@@ -74,7 +74,7 @@ struct hg_transfer {
 HG_PRIVATE hg_return_t hg_transfer_check(const struct hg_transfer_list *home,
     const struct hg_transfer_args *args, const char *function);
 
-/* Start a checked transfer; the lock is held once. `callback` runs once, from
+/* Start a checked transfer; the lock is held. `callback` runs once, from
  * the DONE lane of the queue, with the result in `ret`. If `ended_p` is not
  * NULL and *ended_p becomes true, the transfer ended within the call and the
  * callback does not run. hg_transfer_fini follows then, or in the callback. The
@@ -85,7 +85,8 @@ HG_PRIVATE hg_return_t hg_transfer_start(struct hg_transfer *transfer,
     struct hg_transfer_list *home, const struct hg_transfer_args *args,
     void (*callback)(struct hg_transfer *transfer), bool *ended_p);
 
-/* Release its references and remove it from its list. The lock is held. */
+/* Release its references and remove it from its list. The lock is held, and
+ * released to free memory. */
 HG_PRIVATE void hg_transfer_fini(struct hg_transfer *transfer);
 
 /* Cancel a transfer of this list, started or not: it ends with HG_CANCELED, or

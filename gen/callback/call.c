@@ -142,7 +142,9 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     handle->call.target_context = 0;
     handle->deadline = 0; /* the deadline of the last call */
     hg_handle_set_info(handle);
+    hg_enter(handle->context->lock);
     hg_forward_forget(handle);
+    hg_leave(handle->context->lock);
     return HG_SUCCESS;
 }
 
@@ -555,6 +557,7 @@ hg_return_t HG_Forward2(
     hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
     const struct hg_rpc *rpc;
+    struct hg_monitor *lock;
     hg_return_t ret = hg_check_side(handle, false, "HG_Forward");
 
     if (ret != HG_SUCCESS)
@@ -571,19 +574,20 @@ hg_return_t HG_Forward2(
     ret = hg_forward_claim(handle, "HG_Forward");
     if (ret != HG_SUCCESS)
         return ret;
+    lock = handle->context->lock;
     hg_call_prepare(handle, rpc, callback, arg);
     hg_handle_ref(handle);
     ret = hg_handle_encode(handle, in_struct);
-    hg_enter(handle->context->lock);
+    hg_enter(lock);
     if (ret == HG_SUCCESS)
         ret = hg_forward_number(handle);
     if (ret == HG_SUCCESS)
         ret = hg_forward_start(handle, &handle->in, hg_call_ended, NULL);
-    hg_leave(handle->context->lock);
     if (ret != HG_SUCCESS) { /* otherwise the handle may have its next call */
         hg_forward_forget(handle);
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     }
+    hg_leave(lock);
     return ret;
 }
 
@@ -638,7 +642,10 @@ hg_return_t HG_Cancel(hg_handle_t handle)
 {
     hg_return_t ret = hg_check_handle(handle, "HG_Cancel");
 
-    if (ret == HG_SUCCESS && !handle->target)
-        (void) hg_forward_cancel(handle);
-    return ret;
+    if (ret != HG_SUCCESS || handle->target)
+        return ret;
+    hg_enter(handle->context->lock);
+    (void) hg_forward_cancel(handle);
+    hg_leave(handle->context->lock);
+    return HG_SUCCESS;
 }

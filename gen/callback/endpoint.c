@@ -580,12 +580,14 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
         return HG_BUSY;
     }
     hg_context_refuse(context);
+    hg_enter(context->lock);
     hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_leave(context->lock);
     if (!hg_context_drain(context, HG_ENDPOINT_DRAIN_MS)) {
         hg_enter(context->lock);
         context->ending = false;
-        hg_leave(context->lock);
         hg_context_describe(context, left, sizeof(left));
+        hg_leave(context->lock);
         hg_log_error(
             "ctx", "HG_Context_destroy: handles, or sends, are left: %s", left);
         return HG_BUSY;
@@ -934,9 +936,12 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
     hg_return_t ret =
         hg_endpoint_check_addr(hg_class, addr, "HG_Addr_set_remove");
 
-    if (ret == HG_SUCCESS)
-        na_addr_abandon(addr);
-    return ret;
+    if (ret != HG_SUCCESS)
+        return ret;
+    hg_enter(hg_class->lock);
+    na_addr_abandon(addr);
+    hg_leave(hg_class->lock);
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)

@@ -110,13 +110,11 @@ static struct hg_monitor *na_emul_lock(const struct na_emul *emul)
     return na_class_core_of(emul->na_class)->lock;
 }
 
-/* Release the lock. Wake progress if it has something to send. */
-static void na_emul_leave(struct na_emul *emul)
+/* Wake progress if it has something to send. */
+static void na_emul_wake_progress(const struct na_emul *emul)
 {
-    bool work = !hg_list_is_empty(&emul->ready);
-
-    hg_leave(na_emul_lock(emul));
-    if (work)
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
+    if (!hg_list_is_empty(&emul->ready))
         emul->na_class->core->wake(emul->na_class);
 }
 
@@ -164,7 +162,7 @@ static void na_emul_unref_mem(struct na_mem_core *mem)
     atomic_fetch_sub(&na_addr_core_of(user)->lingering, mem->pub.size);
     na_rma_delete(&mem->pub);
     hg_mem_free(buf);
-    na_addr_unref(user);
+    na_addr_unref_locked(user);
 }
 
 /* Release what an ended transfer no longer needs. */
@@ -586,7 +584,7 @@ static void na_emul_abandon(struct na_addr *addr, const char *why)
             "rma", "closing the connection to %s: %s", na_emul_name(addr), why);
     na_addr_ref(addr);
     na_addr_abandon(addr);
-    na_addr_unref(addr);
+    na_addr_unref_locked(addr);
 }
 
 /* End matching transfers with `status`; returns whether the transport has
@@ -634,11 +632,10 @@ static void na_emul_end_users(struct na_emul *emul,
 
     while (na_emul_end_some(
         emul, context, mem, status, hg_clock_is_past(deadline))) {
-        unsigned depth = hg_leave_all(na_emul_lock(emul));
-
+        hg_leave(na_emul_lock(emul));
         (void) nanosleep(&nap, NULL);
         na_class_ops(emul->na_class)->reclaim(emul->na_class);
-        hg_enter_again(na_emul_lock(emul), depth);
+        hg_enter(na_emul_lock(emul));
         if (nap.tv_nsec < 1000000)
             nap.tv_nsec *= 2;
     }
@@ -650,13 +647,10 @@ HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle)
 {
     struct na_emul *emul = na_class_emul(handle->na_class);
     struct na_mem_core *mem = na_mem_core_of(handle);
-    na_return_t ret;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     mem->refs = 1;
-    ret = hg_map_add(&emul->regs, mem, &handle->key);
-    hg_leave(na_emul_lock(emul));
-    return ret;
+    return hg_map_add(&emul->regs, mem, &handle->key);
 }
 
 HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
@@ -690,7 +684,8 @@ HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle)
         na_emul_end_users(emul, NULL, handle, NA_NOENTRY);
     HG_ASSERT(mem->refs == 1);
     na_emul_unref_mem(mem);
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
+    hg_leave(na_emul_lock(emul));
     handle->key = 0;
 }
 
@@ -717,9 +712,9 @@ HG_PRIVATE bool na_emul_withdraw(
         na_rma_delete(handle); /* deregisters, too */
         return false;
     }
+    hg_enter(na_emul_lock(emul));
     touched = na_emul_shares(handle->na_class) &&
         na_class_ops(handle->na_class)->mem_retract(handle);
-    hg_enter(na_emul_lock(emul));
     na_emul_forget(emul, mem);
     while (mem->refs > 1 && (xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->mem == mem)
@@ -740,7 +735,8 @@ HG_PRIVATE bool na_emul_withdraw(
     } else {
         na_emul_unref_mem(mem);
     }
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
+    hg_leave(na_emul_lock(emul));
     if (!used)
         na_rma_delete(handle);
     return used;
@@ -774,12 +770,12 @@ static na_return_t na_emul_check_request(const struct na_emul *emul,
 }
 
 /* Execute an operation on memory of this class. A long copy is made without the
- * lock, unless the caller holds it. */
+ * lock. */
 static void na_emul_copy(struct na_emul_xfer *xfer)
 {
     struct hg_monitor *lock = na_emul_lock(xfer->emul);
     const struct na_op *op = xfer->op;
-    bool leaves = lock->depth == 1 && op->size > NA_EMUL_PIECE;
+    bool leaves = op->size > NA_EMUL_PIECE;
     struct na_mem_core *mem = NULL;
     struct na_emul_wire wire;
     na_return_t ret;
@@ -822,15 +818,14 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     struct na_emul_xfer *xfer;
     na_return_t ret;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     ret = na_addr_state(op->addr);
     if (ret != NA_SUCCESS)
-        goto leave;
+        return ret;
     xfer = na_emul_xfer_new(emul, op->addr, true);
     if (xfer == NULL) {
         hg_log_error("rma", "no memory for a transfer");
-        ret = NA_NOMEM;
-        goto leave;
+        return NA_NOMEM;
     }
     HG_ASSERT(op->local_offset <= op->local->size &&
         op->size <= op->local->size - op->local_offset);
@@ -845,9 +840,8 @@ static na_return_t na_emul_start(struct na_op *op, bool sends)
     else
         (void) na_emul_send(xfer);
 
-leave:
-    na_emul_leave(emul);
-    return ret;
+    na_emul_wake_progress(emul);
+    return NA_SUCCESS;
 }
 
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op)
@@ -867,7 +861,7 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
     na_return_t ret = NA_NOENTRY;
     size_t cursor = 0;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->op == op && !xfer->ended && na_op_id_of(op) == op_id) {
             na_emul_end(xfer, NA_CANCELED);
@@ -875,7 +869,7 @@ HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id)
             break;
         }
     }
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
     return ret;
 }
 
@@ -883,9 +877,9 @@ HG_PRIVATE void na_emul_context_gone(struct na_context *context)
 {
     struct na_emul *emul = na_class_emul(context->na_class);
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     na_emul_end_users(emul, context, NULL, NA_CANCELED);
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
 }
 
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
@@ -904,7 +898,8 @@ HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem)
         return;
     hg_enter(na_emul_lock(emul));
     na_emul_end_users(emul, NULL, mem, NA_CANCELED);
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
+    hg_leave(na_emul_lock(emul));
 }
 
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
@@ -913,12 +908,12 @@ HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret)
     struct na_emul_xfer *xfer;
     size_t cursor = 0;
 
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     while ((xfer = na_emul_next(emul, &cursor)) != NULL) {
         if (xfer->addr == addr)
             na_emul_drop(xfer, ret);
     }
-    na_emul_leave(emul);
+    na_emul_wake_progress(emul);
 }
 
 /* ---- What arrives: each function returns what to count, or NULL ---- */
@@ -1101,12 +1096,11 @@ HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_emul_wire wire;
 
     HG_ASSERT(emul != NULL && source->na_class == na_class);
-    hg_enter(na_emul_lock(emul));
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
     if (na_emul_wire_decode(header, header_size, size, &wire) == NA_SUCCESS)
         wrong = wire.type == NA_EMUL_WIRE_ANSWER
             ? na_emul_result(emul, source, &wire, data, size)
             : na_emul_requested(emul, source, &wire, data);
-    hg_leave(na_emul_lock(emul));
     if (wrong != NULL)
         na_class->core->count(na_class, wrong, 1);
 }
@@ -1121,7 +1115,8 @@ HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     struct na_emul_wire wire;
     char *spot = NULL;
 
-    if (size == 0 || !hg_is_inside(na_emul_lock(emul)) || /* it is closing */
+    HG_ASSERT(hg_is_inside(na_emul_lock(emul)));
+    if (size == 0 ||
         na_emul_wire_decode(header, header_size, size, &wire) != NA_SUCCESS)
         return NULL;
     if (wire.type == NA_EMUL_WIRE_ANSWER) {

@@ -70,8 +70,8 @@ HG_PRIVATE void na_emul_destroy(struct na_emul *emul);
  * bytes. */
 HG_PRIVATE na_return_t na_emul_sum_frames(struct na_class *na_class, bool on);
 
-/* The slots of struct na_plugin with the same names. Deregistering waits for
- * frames that the transport still holds. */
+/* The slots of struct na_plugin with the same names. The lock is held, except
+ * for deregistering, which waits for frames that the transport still holds. */
 HG_PRIVATE na_return_t na_emul_mem_register(struct na_mem_handle *handle);
 HG_PRIVATE void na_emul_mem_deregister(struct na_mem_handle *handle);
 HG_PRIVATE na_return_t na_emul_put(struct na_op *op);
@@ -84,29 +84,30 @@ HG_PRIVATE const struct na_mem_handle *na_emul_mem_find(
 
 /* Cancel a put or get. NA_SUCCESS: it completes with NA_CANCELED, or the result
  * it already has, when its local memory is not in use. NA_NOENTRY: there is no
- * such operation. */
+ * such operation. The lock is held. */
 HG_PRIVATE na_return_t na_emul_cancel(struct na_op *op, uint64_t op_id);
 
-/* core->frame_arrived. Frames of one source arrive one at a time. */
+/* core->frame_arrived. Frames of one source arrive one at a time. The lock is
+ * held. */
 HG_PRIVATE void na_emul_frame_arrived(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size,
     const void *data, size_t size);
 
-/* core->frame_place and frame_unplace. */
+/* core->frame_place and frame_unplace. The lock is held around the first. */
 HG_PRIVATE void *na_emul_frame_place(struct na_class *na_class,
     struct na_addr *source, const void *header, size_t header_size, size_t size,
     void **place_p);
 HG_PRIVATE void na_emul_frame_unplace(struct na_class *na_class, void *place);
 
 /* The peer died: operations in flight with it end with `ret`. The caller holds
- * a reference. */
+ * a reference and the lock. */
 HG_PRIVATE void na_emul_addr_dead(struct na_addr *addr, na_return_t ret);
 
 /* Deregister memory of the library that `user` can access, and free its handle,
  * without waiting. False: the memory is not in use, and the caller still owns
  * `buf`, which contains it. True: `buf` is taken, and freed by hg_mem_free when
  * its last frame was sent and the transport no longer moves it. Until then its
- * size is counted for `user`. */
+ * size is counted for `user`. The lock is not held. */
 HG_PRIVATE bool na_emul_withdraw(
     struct na_mem_handle *handle, void *buf, struct na_addr *user);
 
@@ -115,12 +116,14 @@ HG_PRIVATE uint64_t na_emul_lingering(const struct na_addr *user);
 
 /* A context is being destroyed: its operations complete with NA_CANCELED (or
  * the result they already have) before this returns, and nothing uses their
- * memory any more. Waits like deregistering. */
+ * memory any more. Waits like deregistering. The lock is held, and released
+ * while it waits. */
 HG_PRIVATE void na_emul_context_gone(struct na_context *context);
 
 /* The local memory of puts and gets is being freed, and no thread starts one:
  * they complete with NA_CANCELED (or the result they already have), and nothing
- * uses the memory after this returned. Waits like deregistering. */
+ * uses the memory after this returned. Waits like deregistering. The lock is
+ * not held. */
 HG_PRIVATE void na_emul_end_local(const struct na_mem_handle *mem);
 
 /* Send frames as windows and the transport allow, a limited number; returns the

@@ -28,14 +28,11 @@ static void hg_cancel_push(struct hg_handle *handle, enum na_lane lane,
 static void hg_cancel_run_fetch(struct na_completion *notice)
 {
     struct hg_handle *handle = hg_cancel_of(notice);
-    struct hg_monitor *lock = handle->context->lock;
 
     HG_ASSERT(handle->cancel.queued && handle->canceled);
-    hg_leave(lock);
     hg_overflow_cancel(handle, &handle->in_large);
-    hg_enter(lock);
     handle->cancel.queued = false;
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 /* Whether the application has the call and has not answered it. */
@@ -132,7 +129,7 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
 {
     struct hg_handle *handle;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_cancel_index(context);
     handle = (struct hg_handle *) hg_map_get(&context->by_call,
         hg_handle_key(
@@ -140,7 +137,6 @@ HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     if (handle != NULL && hg_cancel_is_meant(handle, source, header) &&
         hg_cancel_is_there(handle))
         hg_cancel_mark(handle);
-    hg_leave(context->lock);
 }
 
 /* The scan starts at the newest call and stops when it has found all calls that
@@ -155,7 +151,7 @@ HG_PRIVATE void hg_cancel_peer(
     struct na_link *link;
     uint64_t left;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     left =
         *hg_limit_of(addr, HG_LIMIT_CALLS) + *hg_limit_of(addr, HG_LIMIT_HELD);
     for (link = context->targets.prev; left > 0 && link != &context->targets;
@@ -172,7 +168,6 @@ HG_PRIVATE void hg_cancel_peer(
         if (!handle->one_way)
             hg_cancel_mark(handle);
     }
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_cancel_reopen(struct hg_handle *handle)

@@ -30,11 +30,11 @@
 
 #include "hg/handle.h"
 
-/* A CANCEL message arrived; the call may be unknown here. */
+/* A CANCEL message arrived; the call may be unknown here. The lock is held. */
 HG_PRIVATE void hg_cancel_arrived(struct hg_context *context,
     const struct na_addr *source, const struct hg_header *header);
 
-/* A peer died: cancel all its calls. */
+/* A peer died: cancel all its calls. The lock is held. */
 HG_PRIVATE void hg_cancel_peer(
     struct hg_context *context, const struct na_addr *addr);
 

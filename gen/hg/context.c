@@ -93,29 +93,22 @@ static void hg_context_end_input(struct hg_handle *handle)
 
 static uint64_t hg_context_run_some_timers(struct hg_context *context)
 {
-    uint64_t next;
+    struct hg_timer *timer;
 
-    for (;;) {
-        struct hg_handle *handle = NULL;
-        struct hg_timer *timer = NULL;
+    HG_ASSERT(hg_is_inside(context->lock));
+    while (context->deadline.count > 0 &&
+        (timer = hg_deadline_pop(&context->deadline, hg_clock_now())) != NULL) {
+        struct hg_handle *handle =
+            HG_CONTAINER_OF(timer, struct hg_handle, timer);
 
-        hg_enter(context->lock);
-        if (context->deadline.count > 0)
-            timer = hg_deadline_pop(&context->deadline, hg_clock_now());
-        if (timer != NULL) {
-            handle = HG_CONTAINER_OF(timer, struct hg_handle, timer);
-            hg_handle_ref(handle);
-        }
-        next = hg_deadline_next(&context->deadline);
-        hg_leave(context->lock);
-        if (handle == NULL)
-            return next;
+        hg_handle_ref(handle);
         if (!handle->target)
             hg_forward_expired(handle);
         else
             hg_overflow_expired(handle);
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     }
+    return hg_deadline_next(&context->deadline);
 }
 
 /* Run expired timers. Returns when the next timer expires. The lock is held. */
@@ -313,12 +306,11 @@ static void hg_context_add_counts(
 static void hg_context_add_now(struct hg_context *context,
     uint64_t counts[HG_COUNTS], struct hg_counters *sum)
 {
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_handle_collect(context);
     hg_context_add_counts(context, counts);
     counts[HG_COUNT_RESPONSES_SENT] += hg_handle_count_targets(context, true);
     sum->unanswered += hg_handle_count_targets(context, false);
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_sum(
@@ -545,7 +537,7 @@ HG_PRIVATE void hg_context_describe(
     unsigned others = 0;
     unsigned i;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_handle_collect(context);
     lists[0] = &context->origins;
     lists[1] = &context->targets;
@@ -573,7 +565,6 @@ HG_PRIVATE void hg_context_describe(
         first != NULL ? hg_handle_peer(first) : "", same, others,
         context->sending, hg_transfer_list_count(&context->transfers),
         first != NULL ? hg_context_why_left(first) : "");
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_context_destroy(struct hg_context *context)
@@ -585,7 +576,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
 
     hg_serve_log_unanswered(context);
     hg_context_refuse(context);
+    hg_enter(context->lock);
     hg_forward_end_all(context, NULL, HG_CANCELED);
+    hg_leave(context->lock);
     hg_serve_end_all(context);
     /* First wait for sends that can still complete, then cancel the rest. */
     quiet = hg_context_drain(context, drain_ms);
@@ -601,7 +594,9 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
     quiet = hg_context_is_quiet(context);
     if (!quiet) {
         hg_transfer_list_leave(&context->transfers);
+        hg_enter(context->lock);
         hg_context_describe(context, left, sizeof(left));
+        hg_leave(context->lock);
         hg_log_error("ctx",
             "%" PRIu32 " calls, %" PRIu32 " sends and %" PRIu32
             " transfers did not end: their memory is leaked (%s)",

@@ -39,7 +39,7 @@ HG_PRIVATE void hg_context_refuse(struct hg_context *context);
 
 /* Describe in `text` what keeps a context from being destroyed: the number of
  * handles, sends and transfers, and of the first handle the function, the peer
- * and what is missing. */
+ * and what is missing. The lock is held. */
 HG_PRIVATE void hg_context_describe(
     struct hg_context *context, char *text, size_t size);
 
@@ -59,7 +59,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context);
 /* Make progress until one of `lanes` of the context's queue has an entry or
  * *done is set (HG_SUCCESS), `deadline` passes (HG_TIMEOUT; 0: one turn) or a
  * signal arrives (HG_INTR). `done` may be NULL. With a flag, it also returns
- * when na_progress_poke is called. The lock is held, once. */
+ * when na_progress_poke is called. The lock is held. */
 HG_PRIVATE hg_return_t hg_context_progress(struct hg_context *context,
     unsigned lanes, const _Atomic bool *done, uint64_t deadline);
 

@@ -232,7 +232,7 @@ static bool hg_extras_has_calls(const struct hg_class *hg_class)
 
 /* Refuse calls that the transport has received already, until none arrives for
  * HG_EXTRAS_QUIET_MS. Without a refusal the caller would not know that its call
- * was not executed. The lock is held. */
+ * was not executed. The lock is not held. */
 static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
 {
     uint64_t end = hg_clock_after_ms(HG_EXTRAS_REST_MS);
@@ -243,7 +243,9 @@ static void hg_extras_refuse_rest(struct hg_class *hg_class, uint64_t deadline)
     hg_context_sum(hg_class, &before);
     while (!hg_clock_is_past(quiet) && !hg_clock_is_past(end) &&
         !hg_clock_is_past(deadline)) {
+        hg_enter(hg_class->lock);
         hg_extras_progress(hg_class, deadline);
+        hg_leave(hg_class->lock);
         hg_context_sum(hg_class, &now);
         if (now.turned_away != before.turned_away)
             quiet = hg_clock_after_ms(HG_EXTRAS_QUIET_MS);
@@ -263,9 +265,9 @@ static hg_return_t hg_extras_drain(struct hg_class *hg_class, uint64_t deadline)
         else
             hg_extras_progress(hg_class, deadline);
     }
+    hg_leave(hg_class->lock);
     if (ret == HG_SUCCESS && deadline != 0)
         hg_extras_refuse_rest(hg_class, deadline);
-    hg_leave(hg_class->lock);
     return ret;
 }
 

@@ -137,7 +137,7 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_create(struct hg_context *context,
     if (HG_LIKELY(ret == HG_SUCCESS))
         *handle_p = handle;
     else if (handle != NULL)
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     return hg_forward_refuse(context, ret);
 }
 
@@ -179,7 +179,7 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     if (handle->in_flight) { /* the call was not sent */
         hg_forward_leave(handle);
         hg_handle_count_locked(context, HG_COUNT_REQUESTS_SENT, -1);
@@ -187,7 +187,6 @@ HG_PRIVATE void hg_forward_forget(struct hg_handle *handle)
     if (handle->number != 0)
         handle->number = hg_slots_renew(&context->sequences, handle->number);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
-    hg_leave(context->lock);
 }
 
 /* ---- The table of calls in flight ---- */
@@ -244,20 +243,19 @@ static const char *hg_forward_reason(hg_return_t ret)
     }
 }
 
-/* Deliver the final result of a call that was taken out. */
+/* Deliver the final result of a call that was taken out. The lock is held. */
 static void hg_forward_deliver(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     handle->ret = ret;
-    hg_enter(context->lock);
     /* No application code runs, so the result need not be queued. */
     if (HG_LIKELY(!context->callbacks && !handle->large &&
             !hg_watch_is_on(context->hg_class)))
         handle->callback(handle, handle->arg);
     else
         hg_handle_push(handle, NA_LANE_DONE, hg_forward_run);
-    hg_leave(context->lock);
 }
 
 static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
@@ -273,12 +271,8 @@ static void hg_forward_finish(struct hg_handle *handle, hg_return_t ret)
 static bool hg_forward_take_numbered(
     struct hg_handle *handle, uint64_t sequence)
 {
-    bool taken;
-
-    hg_enter(handle->context->lock);
-    taken = handle->sequence == sequence && hg_forward_take(handle);
-    hg_leave(handle->context->lock);
-    return taken;
+    HG_ASSERT(hg_is_inside(handle->context->lock));
+    return handle->sequence == sequence && hg_forward_take(handle);
 }
 
 /* A one-way call ends when it has been sent. If it could not be sent,
@@ -421,7 +415,7 @@ static hg_return_t hg_forward_launch(
 
     if (ret != HG_SUCCESS)
         return ret;
-    ret = hg_handle_send(handle, message);
+    ret = hg_handle_send_locked(handle, message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return HG_SUCCESS;
     if (handle->context->callbacks) {
@@ -472,15 +466,18 @@ HG_PRIVATE HG_HOT hg_return_t hg_forward_start(struct hg_handle *handle,
     handle->arg = arg;
     handle->unsent = hg_forward_unsent;
     ret = hg_forward_launch(handle, &message);
-    if (ret != HG_SUCCESS)
+    if (HG_UNLIKELY(ret != HG_SUCCESS && handle->large)) {
+        hg_leave(handle->context->lock);
         hg_overflow_end(handle, &handle->in_large);
+        hg_enter(handle->context->lock);
+    }
     return ret;
 }
 
 /* ---- Ending ---- */
 
 /* Send CANCEL for a call that was taken out and belongs to this side, or
- * withdraw its message if that was not sent. */
+ * withdraw its message if that was not sent. The lock is held. */
 static void hg_forward_revoke(struct hg_handle *handle)
 {
     struct hg_header header;
@@ -505,11 +502,10 @@ static bool hg_forward_is_late(const struct hg_handle *handle)
  * passed. False: there is none, or it has ended. */
 static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
 {
-    struct hg_context *context = handle->context;
     bool fetching = false;
     bool taken = false;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (ret != HG_TIMEOUT || hg_forward_is_late(handle)) {
         fetching = handle->state == HG_HANDLE_FETCHING;
         if (fetching && !handle->canceled) {
@@ -518,7 +514,6 @@ static bool hg_forward_give_up(struct hg_handle *handle, hg_return_t ret)
         }
         taken = hg_forward_take(handle);
     }
-    hg_leave(context->lock);
     if (fetching)
         hg_overflow_cancel(handle, &handle->out_large);
     if (taken) {
@@ -550,8 +545,8 @@ HG_PRIVATE void hg_forward_end_all(
     struct na_link ended;
     struct na_link *link;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_list_init(&ended);
-    hg_enter(context->lock);
     if (addr != NULL)
         left = *hg_limit_of(addr, HG_LIMIT_IN_FLIGHT);
     link = context->origins.prev;
@@ -570,14 +565,11 @@ HG_PRIVATE void hg_forward_end_all(
             hg_list_push(ended.next, &handle->link); /* oldest first */
         }
     }
-    hg_leave(context->lock);
     while ((link = hg_list_pop(&ended)) != NULL) {
         struct hg_handle *handle =
             HG_CONTAINER_OF(link, struct hg_handle, link);
 
-        hg_enter(context->lock);
         hg_list_push(&context->origins, link);
-        hg_leave(context->lock);
         (void) hg_handle_withdraw(handle);
         handle->text = hg_forward_reason(ret);
         hg_forward_finish(handle, ret);
@@ -601,8 +593,8 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         ret = handle->why;
         text = hg_forward_reason(ret);
     }
-    hg_leave(context->lock);
     hg_forward_revoke(handle); /* the target may release the output */
+    hg_leave(context->lock);
     if (ret == HG_SUCCESS) {
         handle->out_args.data = handle->out_large.data;
         handle->out_args.size = handle->out_large.size;
@@ -611,7 +603,9 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         hg_overflow_end(handle, &handle->out_large); /* it may have arrived */
         handle->text = text;
     }
+    hg_enter(context->lock);
     hg_forward_deliver(handle, ret);
+    hg_leave(context->lock);
 }
 
 /* Step of the internal lane: the sink must not start a transfer. */

@@ -54,7 +54,7 @@ HG_PRIVATE bool hg_forward_is_under_way(struct hg_handle *handle);
  * lock is held. */
 HG_PRIVATE hg_return_t hg_forward_number(struct hg_handle *handle);
 
-/* The call has ended or did not start: the handle is idle. */
+/* The call has ended or did not start: the handle is idle. The lock is held. */
 HG_PRIVATE void hg_forward_forget(struct hg_handle *handle);
 
 /* Send the encoded arguments, in_args.size bytes behind the space for the
@@ -70,11 +70,11 @@ HG_PRIVATE hg_return_t hg_forward_start(struct hg_handle *handle,
     struct hg_buf *buf, void (*callback)(struct hg_handle *handle, void *arg),
     void *arg);
 
-/* The timer of an outgoing call expired. */
+/* The timer of an outgoing call expired. The lock is held. */
 HG_PRIVATE void hg_forward_expired(struct hg_handle *handle);
 
 /* Cancel a call: its callback runs with HG_CANCELED, or with a result that
- * arrived first. HG_NOENTRY: it has ended. */
+ * arrived first. HG_NOENTRY: it has ended. The lock is held. */
 HG_PRIVATE hg_return_t hg_forward_cancel(struct hg_handle *handle);
 
 /* An answer arrived; `header` is borrowed. `damaged` is the error code if the
@@ -84,7 +84,7 @@ HG_PRIVATE void hg_forward_answer(struct hg_context *context,
     hg_return_t damaged);
 
 /* End every call to `addr`, which is dead or was disconnected, with `ret`.
- * NULL: end all calls. */
+ * NULL: end all calls. The lock is held. */
 HG_PRIVATE void hg_forward_end_all(
     struct hg_context *context, const struct na_addr *addr, hg_return_t ret);
 

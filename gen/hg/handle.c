@@ -245,18 +245,14 @@ static HG_HOT bool hg_handle_is_light(const struct hg_handle *handle)
 /* Free what the application has set and decoded. */
 static HG_NOINLINE void hg_handle_free_values(struct hg_handle *handle)
 {
-    struct hg_monitor *lock = handle->context->lock;
-    unsigned depth = hg_is_inside(lock) ? hg_leave_all(lock) : 0;
-
     if (handle->call.data != NULL && handle->call.free_data != NULL)
         handle->call.free_data(handle->call.data);
     handle->call.data = NULL;
     hg_proc_record_settle(
         atomic_exchange(&handle->decoded, NULL), HG_PROC_RELEASE);
-    if (depth > 0)
-        hg_enter_again(lock, depth);
 }
 
+/* The lock is not held. */
 static void hg_handle_free_data(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -287,7 +283,7 @@ static HG_HOT void hg_handle_take_in(struct hg_handle *handle)
     struct na_addr *addr = handle->addr;
     struct hg_handle *excess;
 
-    hg_handle_discount(handle);
+    hg_handle_discount_locked(handle);
     hg_handle_clear(handle);
     excess = hg_handle_put(handle);
     hg_handle_leave_addr(addr);
@@ -310,8 +306,6 @@ HG_PRIVATE HG_HOT void hg_handle_collect_some(struct hg_context *context)
     }
 }
 
-static void hg_handle_end(struct hg_handle *handle);
-
 /* Park an abandoned handle without references. The one that was parked for the
  * longest time goes to the pool. */
 static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
@@ -323,7 +317,7 @@ static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
     hg_handle_trim(&handle->in);
     hg_handle_trim(&handle->out);
     hg_enter(context->lock);
-    hg_handle_discount(handle);
+    hg_handle_discount_locked(handle);
     if (handle->indexed)
         hg_handle_leave_index(handle);
     handle->indexed = false;
@@ -335,7 +329,7 @@ static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
     if (context->parked_count == HG_HANDLE_PARKED) {
         oldest = HG_CONTAINER_OF(context->parked.next, struct hg_handle, link);
         atomic_store(&oldest->state, HG_HANDLE_IDLE);
-        hg_handle_end(oldest); /* `live` counts it for this one */
+        hg_handle_take_in(oldest); /* `live` counts it for this one */
     } else {
         context->parked_count++;
         context->live--;
@@ -350,13 +344,9 @@ static HG_NOINLINE HG_COLD void hg_handle_park(struct hg_handle *handle)
 static HG_NOINLINE bool hg_handle_abandon(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
-    unsigned depth =
-        hg_is_inside(context->lock) ? hg_leave_all(context->lock) : 0;
 
     atomic_store(&handle->refs, 1);
     context->abandon(handle);
-    if (depth > 0)
-        hg_enter_again(context->lock, depth);
     return hg_handle_is_last(handle);
 }
 
@@ -373,7 +363,7 @@ static HG_NOINLINE bool hg_handle_end_unanswered(struct hg_handle *handle)
     return true;
 }
 
-/* The last reference was released. */
+/* The last reference was released. The lock is not held. */
 static HG_HOT void hg_handle_end(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
@@ -386,7 +376,7 @@ static HG_HOT void hg_handle_end(struct hg_handle *handle)
     light = hg_handle_is_light(handle) && !handle->counted;
     if (HG_UNLIKELY(!light))
         hg_handle_free_data(handle);
-    if (!light || hg_is_inside(context->lock)) {
+    if (!light) {
         hg_enter(context->lock);
         hg_handle_take_in(handle);
         /* From here on the context and the class may be freed. */
@@ -404,6 +394,24 @@ HG_PRIVATE HG_HOT void hg_handle_unref(struct hg_handle *handle)
 {
     if (hg_handle_is_last(handle))
         hg_handle_end(handle);
+}
+
+HG_PRIVATE void hg_handle_unref_locked(struct hg_handle *handle)
+{
+    struct hg_monitor *lock = handle->context->lock;
+
+    HG_ASSERT(hg_is_inside(lock));
+    if (!hg_handle_is_last(handle))
+        return;
+    if (HG_LIKELY(atomic_load_explicit(&handle->state, memory_order_relaxed) <
+                HG_HANDLE_ARRIVED &&
+            hg_handle_is_light(handle))) {
+        hg_handle_take_in(handle);
+        return;
+    }
+    hg_leave(lock);
+    hg_handle_end(handle);
+    hg_enter(lock);
 }
 
 HG_PRIVATE void hg_handle_give(struct hg_handle *handle, bool decoded)
@@ -643,34 +651,42 @@ HG_PRIVATE HG_HOT bool hg_handle_is_over(struct hg_handle *handle)
         (!handle->one_way && na_addr_is_dead(handle->addr));
 }
 
-HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
+HG_PRIVATE HG_HOT void hg_handle_discount_locked(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     if (!handle->counted)
         return;
     handle->counted = false;
-    hg_enter(context->lock);
     hg_limit_give(
         context->hg_class->limits, handle->addr, handle->counted_as, 1);
-    hg_leave(context->lock);
+}
+
+HG_PRIVATE HG_HOT void hg_handle_discount(struct hg_handle *handle)
+{
+    if (!handle->counted)
+        return;
+    hg_enter(handle->context->lock);
+    hg_handle_discount_locked(handle);
+    hg_leave(handle->context->lock);
 }
 
 /* Count a refusal that cannot be sent yet. */
 static void hg_handle_count_stuck(struct hg_handle *handle)
 {
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (!handle->target || !handle->refused || handle->counted)
         return;
     handle->counted_as = HG_LIMIT_REFUSALS;
-    hg_enter(handle->context->lock);
     hg_limit_add(
         handle->context->hg_class->limits, handle->addr, HG_LIMIT_REFUSALS, 1);
-    hg_leave(handle->context->lock);
     handle->counted = true;
 }
 
 /* ---- Sending ---- */
 
+/* The lock is held. */
 static void hg_handle_end_sending(struct hg_handle *handle)
 {
     uint32_t before = atomic_fetch_sub(&handle->context->sending, 1);
@@ -679,13 +695,14 @@ static void hg_handle_end_sending(struct hg_handle *handle)
     HG_ASSERT(before > 0 && sends > 0);
     (void) before;
     (void) sends;
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
 {
     hg_handle_left_t left = handle->left;
 
+    HG_ASSERT(hg_is_inside(handle->context->lock));
     if (HG_LIKELY(left == NULL))
         return;
     handle->left = NULL;
@@ -693,11 +710,11 @@ HG_PRIVATE void hg_handle_notify_left(struct hg_handle *handle, hg_return_t ret)
 }
 
 /* A message of the handle was sent. The notice that the input of a one-way call
- * was fetched is not its answer: the call still counts. */
+ * was fetched is not its answer: the call still counts. The lock is held. */
 static void hg_handle_discount_sent(struct hg_handle *handle)
 {
     if (handle->target && (!handle->one_way || handle->refused))
-        hg_handle_discount(handle);
+        hg_handle_discount_locked(handle);
 }
 
 /* A send that could not complete at once. Its data is not read from the handle
@@ -757,15 +774,13 @@ static void hg_handle_free_taken(
     hg_buf_fini(&late->taken);
 }
 
-/* The send completed or failed. */
+/* The send completed or failed. The lock is held. */
 static na_return_t hg_handle_sent(const struct na_cb_info *info)
 {
     struct hg_handle_late *late = (struct hg_handle_late *) info->arg;
     struct hg_handle *handle = late->handle;
-    struct hg_monitor *lock = handle->context->lock;
 
     hg_handle_free_taken(handle, late);
-    hg_leave(lock);
     /* Another message that is queued by now cannot be withdrawn any more. */
     atomic_store(&handle->late, NA_OP_ID_NULL);
     /* Either callback may end an outgoing call, and the next call may start. */
@@ -776,7 +791,6 @@ static na_return_t hg_handle_sent(const struct na_cb_info *info)
     hg_mem_free(late);
     hg_handle_discount_sent(handle);
     hg_handle_end_sending(handle);
-    hg_enter(lock);
     return NA_SUCCESS;
 }
 
@@ -885,6 +899,7 @@ static HG_HOT hg_return_t hg_handle_hand_to_self(
 {
     struct hg_context *context = handle->context;
 
+    HG_ASSERT(hg_is_inside(context->lock));
     if (HG_LIKELY(message->header != NULL))
         return context->file(
             context, handle->addr, message->header, HG_SUCCESS);
@@ -905,7 +920,7 @@ static hg_return_t hg_handle_send_self(
     hg_handle_ref(handle);
     hg_handle_notify_left(handle, HG_SUCCESS);
     (void) hg_handle_hand_to_self(handle, message);
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
     return HG_SUCCESS;
 }
 
@@ -944,16 +959,23 @@ static hg_return_t hg_handle_send_away(
     return ret;
 }
 
+HG_PRIVATE hg_return_t hg_handle_send_locked(
+    struct hg_handle *handle, const struct hg_handle_message *message)
+{
+    HG_ASSERT(hg_is_inside(handle->context->lock));
+    return handle->addr->self ? hg_handle_send_self(handle, message)
+                              : hg_handle_send_away(handle, message);
+}
+
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message)
 {
-    struct hg_context *context = handle->context;
+    struct hg_monitor *lock = handle->context->lock;
     hg_return_t ret;
 
-    hg_enter(context->lock);
-    ret = handle->addr->self ? hg_handle_send_self(handle, message)
-                             : hg_handle_send_away(handle, message);
-    hg_leave(context->lock);
+    hg_enter(lock);
+    ret = hg_handle_send_locked(handle, message);
+    hg_leave(lock);
     return ret;
 }
 
@@ -965,7 +987,7 @@ HG_PRIVATE void hg_handle_send_control(
     hg_return_t ret;
 
     hg_handle_seal(handle, &message);
-    ret = hg_handle_send(handle, &message);
+    ret = hg_handle_send_locked(handle, &message);
     if (HG_LIKELY(ret == HG_SUCCESS))
         return;
     hg_log_warning("rpc", "cannot send a control message to %s: %s%s",

@@ -157,7 +157,8 @@ struct hg_args {
 };
 
 /* Called when a message was sent or could not be sent. An outgoing handle of
- * the callback model may already have another call, with another number. */
+ * the callback model may already have another call, with another number. The
+ * lock is held. */
 typedef void (*hg_handle_left_t)(
     struct hg_handle *handle, uint64_t sequence, hg_return_t ret);
 
@@ -192,7 +193,7 @@ struct hg_handle {
     bool held; /* target: a large output waits to be fetched; class's lock */
     bool canceled; /* the fetch was canceled; class's lock */
     bool indexed;  /* target: entered in by_call; class's lock */
-    /* Target: the thread that runs its handler, as in hg_monitor; or NULL. */
+    /* Target: the thread that runs its handler (hg_monitor_self), or NULL. */
     _Atomic(const void *) executed;
     _Atomic bool unwanted;         /* target: the origin no longer waits */
     enum hg_limit_kind counted_as; /* if `counted` */
@@ -357,8 +358,10 @@ HG_PRIVATE void hg_handle_ref(struct hg_handle *handle);
  * last reference was released. */
 HG_PRIVATE bool hg_handle_try_ref(struct hg_handle *handle);
 /* Release a reference. The last one returns the handle to the pool: at once if
- * the lock is held. The lock is released while application data is freed. */
+ * the lock is held. hg_handle_unref_locked releases the lock to free data, or
+ * to answer a call. */
 HG_PRIVATE void hg_handle_unref(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_unref_locked(struct hg_handle *handle);
 
 /* Move handles that were released without the lock into the pool. The lock is
  * held. */
@@ -433,18 +436,21 @@ HG_PRIVATE void hg_handle_seal(
  * this process. A send that must wait holds a reference until it completes. */
 HG_PRIVATE hg_return_t hg_handle_send(
     struct hg_handle *handle, const struct hg_handle_message *message);
+HG_PRIVATE hg_return_t hg_handle_send_locked(
+    struct hg_handle *handle, const struct hg_handle_message *message);
 
-/* Call `left`, if it is set: the message was sent or could not be sent. */
+/* Call `left`, if it is set: the message was sent or could not be sent. The
+ * lock is held. */
 HG_PRIVATE void hg_handle_notify_left(
     struct hg_handle *handle, hg_return_t ret);
 
 /* Send a message without arguments: a cancellation, or an answer without
  * output. If there is no memory to send it, the connection is ended. Failures
- * are logged. */
+ * are logged. The lock is held. */
 HG_PRIVATE void hg_handle_send_control(
     struct hg_handle *handle, struct hg_header *header);
 
-/* Withdraw a queued message. True: it will not be sent. */
+/* Withdraw a queued message. True: it will not be sent. The lock is held. */
 HG_PRIVATE bool hg_handle_withdraw(struct hg_handle *handle);
 
 /* Queue a step or callback of the handle: `run` gets its completion. */
@@ -520,5 +526,6 @@ HG_PRIVATE hg_return_t hg_handle_result(hg_return_t ret);
 /* Target: the answer was sent, so the peer has one call less. No effect if the
  * call is not counted. */
 HG_PRIVATE void hg_handle_discount(struct hg_handle *handle);
+HG_PRIVATE void hg_handle_discount_locked(struct hg_handle *handle);
 
 #endif

@@ -151,7 +151,8 @@ static void hg_inspect_print_context(
     struct hg_inspect_text *text, struct hg_context *context)
 {
     struct hg_monitor *bulk_lock = context->transfers.layer->lock;
-    bool looked = hg_enter_try(bulk_lock);
+    bool apart = bulk_lock != context->lock;
+    bool looked = !apart || hg_enter_try(bulk_lock);
 
     (void) hg_inspect_print(text,
         "  context %u: %u calls, %u transfers, %u sends, %u lookups%s%s\n",
@@ -168,7 +169,8 @@ static void hg_inspect_print_context(
     hg_inspect_print_calls(text, &context->targets);
     if (looked) {
         hg_inspect_print_transfers(text, context);
-        hg_leave(bulk_lock);
+        if (apart)
+            hg_leave(bulk_lock);
     } else {
         text->ret = HG_AGAIN;
     }

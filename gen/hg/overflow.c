@@ -221,7 +221,7 @@ static void hg_overflow_unsent(
 {
     (void) sequence;
     (void) ret;
-    hg_overflow_take_back(handle);
+    hg_overflow_release(handle);
 }
 
 HG_PRIVATE hg_return_t hg_overflow_hold(
@@ -415,31 +415,27 @@ HG_PRIVATE void hg_overflow_cancel(
 {
     struct hg_context *context = handle->context;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     if (large->op_id != NA_OP_ID_NULL)
         (void) na_context_cancel(context->na_context, large->op_id);
-    hg_leave(context->lock);
 }
 
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle)
 {
     struct hg_context *context = handle->context;
+    bool held = handle->held;
     bool late;
-    bool held;
 
-    hg_enter(context->lock);
-    held = hg_overflow_take_held(handle);
+    HG_ASSERT(hg_is_inside(context->lock));
+    hg_overflow_release(handle);
     /* If the timer runs again, it belongs to the next piece. */
     late = handle->in_large.op_id != NA_OP_ID_NULL && handle->timer.index == 0;
     if (late) {
         handle->canceled = true;
         (void) na_context_cancel(context->na_context, handle->in_large.op_id);
     }
-    hg_leave(context->lock);
     if (held || late)
         hg_log_warning("rpc", "the %s of \"%s\" was not %s %s in time",
             held ? "output" : "input", hg_handle_function(handle),
             held ? "fetched by" : "received from", hg_handle_peer(handle));
-    if (held)
-        hg_overflow_release_held(handle);
 }

@@ -60,7 +60,7 @@ HG_PRIVATE void hg_overflow_fetch(struct hg_handle *handle,
 
 /* Withdraw and free the arguments, if any. A fetch must have ended. Memory that
  * a slow peer still reads is freed later, along with the buffer that the handle
- * encoded into; see na_emul_withdraw. */
+ * encoded into; see na_emul_withdraw. The lock is not held. */
 HG_PRIVATE void hg_overflow_end_large(
     struct hg_handle *handle, struct hg_overflow *large);
 static inline void hg_overflow_end(
@@ -70,12 +70,12 @@ static inline void hg_overflow_end(
         hg_overflow_end_large(handle, large);
 }
 
-/* Cancel a fetch; its handle is marked as canceled. */
+/* Cancel a fetch; its handle is marked as canceled. The lock is held. */
 HG_PRIVATE void hg_overflow_cancel(
     struct hg_handle *handle, struct hg_overflow *large);
 
 /* The timer of a target's handle expired: release its output, or cancel a fetch
- * that still waits for the same piece. */
+ * that still waits for the same piece. The lock is held. */
 HG_PRIVATE void hg_overflow_expired(struct hg_handle *handle);
 
 #endif

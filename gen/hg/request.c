@@ -48,7 +48,7 @@ static void hg_request_ended(struct hg_handle *handle, void *arg)
 {
     (void) arg;
     if (hg_request_state(handle) == HG_REQUEST_ABANDONED)
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     else
         hg_wait_raise(handle->context, &handle->request.ended);
 }
@@ -93,7 +93,7 @@ static HG_HOT hg_return_t hg_request_send(struct hg_context *context,
         return ret;
     hg_request_set(handle, HG_REQUEST_NONE);
     hg_forward_forget(handle);
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
     return ret;
 }
 
@@ -377,7 +377,7 @@ static void hg_request_abandon(struct hg_handle *handle)
 {
     if (hg_request_is_ended(handle)) {
         hg_request_set(handle, HG_REQUEST_NONE);
-        hg_handle_unref(handle);
+        hg_handle_unref_locked(handle);
     } else {
         hg_request_set(handle, HG_REQUEST_ABANDONED);
         (void) hg_forward_cancel(handle);

@@ -110,7 +110,9 @@ static void hg_serve_send_code(
     if (text != NULL && hg_serve_send_text(handle, &header, text))
         return;
     header.payload_size = 0;
+    hg_enter(handle->context->lock);
     hg_handle_send_control(handle, &header);
+    hg_leave(handle->context->lock);
 }
 
 /* The error text of a call that was not executed; NULL: the code is enough. */
@@ -393,6 +395,7 @@ static void hg_serve_push(struct hg_handle *handle)
         hg_handle_push(handle, NA_LANE_CALL, hg_serve_run);
 }
 
+/* The lock is not held. */
 static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
 {
     struct hg_context *context = handle->context;
@@ -401,14 +404,16 @@ static void hg_serve_fetched(struct hg_handle *handle, hg_return_t ret)
     atomic_store(&handle->state, HG_HANDLE_QUEUED);
     if (handle->one_way && ret == HG_SUCCESS)
         hg_serve_send_code(handle, HG_SUCCESS, NULL);
+    hg_enter(context->lock);
     if (ret != HG_SUCCESS) {
         hg_serve_push_refusal(handle, ret);
-        return;
+    } else {
+        handle->in_args.data = handle->in_large.data;
+        handle->in_args.size = handle->in_large.size;
+        hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
+        hg_serve_push(handle);
     }
-    handle->in_args.data = handle->in_large.data;
-    handle->in_args.size = handle->in_large.size;
-    hg_handle_count(context, HG_COUNT_INPUTS_FETCHED);
-    hg_serve_push(handle);
+    hg_leave(context->lock);
 }
 
 static void hg_serve_fetch(struct na_completion *done)
@@ -480,7 +485,7 @@ static HG_NOINLINE void hg_serve_end_peer(struct hg_handle *handle)
         "connection ends",
         hg_handle_peer(handle));
     na_addr_abandon(handle->addr);
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 /* Create a handle for a request, on the list of incoming calls, with two
@@ -609,8 +614,10 @@ static hg_return_t hg_serve_take(struct hg_handle *handle, hg_return_t code)
 static hg_return_t hg_serve_send_nothing(
     struct hg_handle *handle, hg_return_t ret)
 {
-    hg_handle_discount(handle);
+    hg_enter(handle->context->lock);
+    hg_handle_discount_locked(handle);
     hg_handle_notify_left(handle, ret);
+    hg_leave(handle->context->lock);
     return HG_SUCCESS;
 }
 
@@ -840,13 +847,12 @@ HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context)
 {
     const struct na_link *link;
 
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     hg_handle_collect(context);
     link = context->targets.next;
     while (link != &context->targets &&
         HG_CONTAINER_OF(link, struct hg_handle, link)->refused_early)
         link = link->next;
-    hg_leave(context->lock);
     return link != &context->targets;
 }
 

@@ -86,7 +86,7 @@ HG_PRIVATE void hg_serve_abandon(struct hg_handle *handle);
 HG_PRIVATE void hg_serve_log_unanswered(struct hg_context *context);
 
 /* Whether there is a call that was not refused on arrival and is unanswered, or
- * whose answer is not sent, or whose handle is not freed. */
+ * whose answer is not sent, or whose handle is not freed. The lock is held. */
 HG_PRIVATE bool hg_serve_has_calls(struct hg_context *context);
 
 /* Free all handles that the application did not free. */

@@ -52,9 +52,12 @@ struct hg_stub_forward {
 static hg_return_t hg_stub_forwarded(const struct hg_cb_info *info)
 {
     struct hg_stub_forward *forward = (struct hg_stub_forward *) info->arg;
+    struct hg_context *context = forward->context;
 
     forward->ret = info->ret;
-    hg_wait_raise(forward->context, &forward->ended);
+    hg_enter(context->lock);
+    hg_wait_raise(context, &forward->ended);
+    hg_leave(context->lock);
     return HG_SUCCESS;
 }
 

@@ -37,10 +37,9 @@ HG_PRIVATE uint64_t hg_wait_deadline(unsigned timeout)
 HG_PRIVATE HG_HOT void hg_wait_raise(
     struct hg_context *context, _Atomic bool *done)
 {
-    hg_enter(context->lock);
+    HG_ASSERT(hg_is_inside(context->lock));
     atomic_store_explicit(&context->raised, true, memory_order_relaxed);
     na_queue_raise(context->queue, done);
-    hg_leave(context->lock);
 }
 
 /* A call is queued, but too many handlers are nested in this thread to run it.

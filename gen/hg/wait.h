@@ -26,7 +26,7 @@
 #define HG_WAIT_DEPTH_MAX 16
 
 /* Set a flag and wake the thread that waits for it. That thread may free the
- * flag as soon as it is set. */
+ * flag when the lock, which is held, is released. */
 HG_PRIVATE void hg_wait_raise(struct hg_context *context, _Atomic bool *done);
 
 /* When a wait ends. A wait of `timeout` ms reads the clock when it first finds

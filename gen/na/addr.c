@@ -141,7 +141,8 @@ HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr)
     return NA_FALSE;
 }
 
-/* Unlink the address, release it in the transport, and free it. */
+/* Unlink the address, release it in the transport, and free it. The lock may be
+ * held: see na_addr_drop. */
 static void na_addr_destroy(struct na_addr *addr)
 {
     struct na_class_core *core = na_class_core_of(addr->na_class);
@@ -158,22 +159,45 @@ static void na_addr_destroy(struct na_addr *addr)
     hg_mem_free(addr_core);
 }
 
-HG_PRIVATE void na_addr_unref(struct na_addr *addr)
+/* Whether the reference that is released is the last one. */
+static bool na_addr_is_last(struct na_addr *addr)
 {
     uint32_t before = atomic_fetch_sub_explicit(
         &na_addr_core_of(addr)->refs, 1, memory_order_acq_rel);
 
     HG_ASSERT(before > 0);
-    if (before == 1)
+    return before == 1;
+}
+
+HG_PRIVATE void na_addr_unref_locked(struct na_addr *addr)
+{
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
+    if (na_addr_is_last(addr))
+        na_addr_destroy(addr);
+}
+
+HG_PRIVATE void na_addr_unref(struct na_addr *addr)
+{
+    struct hg_monitor *lock = na_class_core_of(addr->na_class)->lock;
+
+    if (!na_addr_is_last(addr))
+        return;
+    hg_enter(lock);
+    na_addr_destroy(addr);
+    hg_leave(lock);
+}
+
+HG_PRIVATE void na_addr_drop(struct na_addr *addr)
+{
+    if (na_addr_is_last(addr))
         na_addr_destroy(addr);
 }
 
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
 {
-    struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     enum na_addr_named *named = &na_addr_core_of(addr)->named;
 
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (!from_peer) {
         *named = NA_ADDR_LOOKED_UP;
         addr->stranger = NA_FALSE;
@@ -182,7 +206,6 @@ HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer)
         *named = NA_ADDR_NAMED_BY_PEER;
         addr->stranger = NA_TRUE;
     }
-    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_addr_give(struct na_addr *addr)
@@ -227,6 +250,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
 
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr)
 {
+    HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     if (!addr->self && !na_addr_is_dead(addr))
         na_class_ops(addr->na_class)->addr_abandon(addr);
 }
@@ -296,6 +320,7 @@ HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class)
     struct na_class_core *part = na_class_core_of(na_class);
     na_return_t ret = NA_SUCCESS;
 
+    HG_ASSERT(hg_is_inside(part->lock));
     if (na_class->listen)
         return NA_SUCCESS;
     for (; part != NULL && ret == NA_SUCCESS; part = part->next)
@@ -330,6 +355,7 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
     struct na_class_core *core = na_class_core_of(na_class);
     unsigned n = 0;
 
+    hg_enter(core->lock);
     for (;;) {
         struct na_link *link;
 
@@ -337,10 +363,12 @@ HG_PRIVATE unsigned na_addr_release_all(struct na_class *na_class)
         link = core->addrs.next;
         hg_unlock(&core->list_lock);
         if (link == &core->addrs)
-            return n;
+            break;
         na_addr_destroy(&HG_CONTAINER_OF(link, struct na_addr_core, link)->pub);
         n++;
     }
+    hg_leave(core->lock);
+    return n;
 }
 
 HG_PRIVATE na_return_t na_addr_take_back(

@@ -32,7 +32,13 @@ HG_PRIVATE bool na_addr_is_called(const struct na_addr *addr, const char *name);
 
 HG_PRIVATE void na_addr_ref(struct na_addr *addr);
 HG_PRIVATE na_bool_t na_addr_try_ref(struct na_addr *addr);
+/* Release a reference. The slot addr_release is called with the lock held;
+ * na_addr_unref takes it for the last reference. */
 HG_PRIVATE void na_addr_unref(struct na_addr *addr);
+HG_PRIVATE void na_addr_unref_locked(struct na_addr *addr);
+/* core->addr_unref: a transport releases a reference of its own address, with
+ * the lock or without. */
+HG_PRIVATE void na_addr_drop(struct na_addr *addr);
 
 /* A reference that is taken and released only with the class's lock held. It is
  * cheap while others of this kind exist: a transport inside hg.c holds one for
@@ -49,13 +55,14 @@ static inline void na_addr_unuse(struct na_addr *addr)
     HG_ASSERT(hg_is_inside(na_class_core_of(addr->na_class)->lock));
     HG_ASSERT(na_addr_core_of(addr)->uses > 0);
     if (--na_addr_core_of(addr)->uses == 0)
-        na_addr_unref(addr);
+        na_addr_unref_locked(addr);
 }
 
 HG_PRIVATE na_bool_t na_addr_is_dead(const struct na_addr *addr);
 
 /* A name has led to the address. `from_peer`: as in na_lookup_resolve. If only
- * peers have named it and the class does not listen, it is a stranger. */
+ * peers have named it and the class does not listen, it is a stranger. The lock
+ * is held. */
 HG_PRIVATE void na_addr_set_named(struct na_addr *addr, na_bool_t from_peer);
 
 /* Pass a reference to the application, which releases it with
@@ -86,7 +93,7 @@ HG_PRIVATE na_return_t na_addr_check_alive(
     const struct na_addr *addr, const char *function);
 
 /* End the connection to a peer: operations in flight end with NA_DISCONNECT. No
- * effect on the own address and on dead addresses. */
+ * effect on the own address and on dead addresses. The lock is held. */
 HG_PRIVATE void na_addr_abandon(struct na_addr *addr);
 
 /* Whether a connection has proved which process an address stands for. */
@@ -124,7 +131,7 @@ HG_PRIVATE void na_addr_write_reachable(
     const struct na_class *na_class, char name[NA_MAX_ADDR_LEN]);
 
 /* Let peers reach the class by that string, if it does not listen: the slots
- * addr_expose. */
+ * addr_expose. The lock is held. */
 HG_PRIVATE na_return_t na_addr_expose(struct na_class *na_class);
 
 /* The number of addresses that the application did not free, and the name of

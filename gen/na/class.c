@@ -72,7 +72,7 @@ static void na_class_addr_dead(struct na_addr *addr, na_return_t ret)
     na_msg_addr_ended(addr, ret, true, true);
     if (core->emul != NULL)
         na_emul_addr_dead(addr, ret);
-    na_addr_unref(addr);
+    na_addr_unref_locked(addr);
 }
 
 static void na_class_addr_parted(struct na_addr *addr)
@@ -91,6 +91,16 @@ static void na_class_addr_unreached(struct na_addr *addr, na_return_t ret)
         na_emul_addr_dead(addr, ret);
 }
 
+static void na_class_enter(struct na_class *na_class)
+{
+    hg_enter(na_class_core_of(na_class)->lock);
+}
+
+static void na_class_leave(struct na_class *na_class)
+{
+    hg_leave(na_class_core_of(na_class)->lock);
+}
+
 static const struct na_core na_class_core_table = {
     sizeof(struct na_core),
     na_op_complete,
@@ -100,7 +110,7 @@ static const struct na_core na_class_core_table = {
     na_addr_create,
     na_addr_set_name,
     na_addr_ref,
-    na_addr_unref,
+    na_addr_drop,
     na_class_addr_dead,
     na_addr_is_dead,
     na_progress_wake,
@@ -118,6 +128,8 @@ static const struct na_core na_class_core_table = {
     na_emul_frame_unplace,
     na_msg_addr_connected,
     na_msg_last,
+    na_class_enter,
+    na_class_leave,
 };
 
 HG_PRIVATE const char *na_class_counter_at(

@@ -153,23 +153,32 @@ destroy_context:
 remove_context:
     na_context_remove(context);
 fini_queue:
+    na_context_enter(context);
     na_op_table_fini(context);
+    na_context_leave(context);
     na_queue_fini(&context->queue);
 free_context:
     na_context_free(context);
     return ret;
 }
 
+static void na_context_cancel_pending(struct na_context_core *context)
+{
+    uint32_t i;
+
+    for (i = 0; i < context->op_count; i++) {
+        if (context->ops[i]->state == NA_OP_PENDING)
+            (void) na_context_cancel(
+                &context->pub, na_op_public_id(context->ops[i]));
+    }
+}
+
 HG_PRIVATE void na_context_cancel_all(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-    uint32_t i;
 
     na_context_enter(core);
-    for (i = 0; i < core->op_count; i++) {
-        if (core->ops[i]->state == NA_OP_PENDING)
-            (void) na_context_cancel(context, na_op_public_id(core->ops[i]));
-    }
+    na_context_cancel_pending(core);
     na_context_leave(core);
 }
 
@@ -181,7 +190,7 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
     uint32_t left;
 
     na_context_enter(context);
-    na_context_cancel_all(&context->pub);
+    na_context_cancel_pending(context);
     while (na_op_table_pending(context) > 0 && hg_clock_now() < deadline)
         (void) na_progress(&context->pub, 0, NULL, hg_clock_after_ms(1));
     for (part = context; part != NULL; part = part->next) {
@@ -202,14 +211,11 @@ static bool na_context_drain(struct na_context_core *context, unsigned ms)
 HG_PRIVATE bool na_context_is_busy(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
-    bool busy;
 
-    na_context_enter(core);
-    busy = core->progressing || core->flags > 0 ||
+    HG_ASSERT(hg_is_inside(core->queue.lock));
+    return core->progressing || core->flags > 0 ||
         na_queue_is_running(&core->queue) ||
         !hg_list_is_empty(&core->queue.sleepers);
-    na_context_leave(core);
-    return busy;
 }
 
 HG_PRIVATE na_return_t na_context_destroy(
@@ -217,8 +223,12 @@ HG_PRIVATE na_return_t na_context_destroy(
 {
     struct na_context_core *core = na_context_core_of(context);
     bool quiet;
+    bool busy;
 
-    if (na_context_is_busy(context)) {
+    na_context_enter(core);
+    busy = na_context_is_busy(context);
+    na_context_leave(core);
+    if (busy) {
         hg_log_error("ctx", "the context is in use by a thread or a callback");
         return NA_BUSY;
     }
@@ -236,8 +246,10 @@ HG_PRIVATE na_return_t na_context_destroy(
     }
     if (!quiet)
         return NA_SUCCESS;
-    na_queue_fini(&core->queue);
+    na_context_enter(core);
     na_op_table_fini(core);
+    na_context_leave(core);
+    na_queue_fini(&core->queue);
     na_context_free(core);
     return NA_SUCCESS;
 }
@@ -265,10 +277,10 @@ HG_PRIVATE na_return_t na_context_cancel(
     na_op_id_t put, send;
     struct na_op_core *op;
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     op = na_op_find(core, op_id);
     if (op == NULL)
-        goto leave;
+        return NA_NOENTRY;
     switch (op->pub.type) {
     case NA_CB_RECV_UNEXPECTED:
     case NA_CB_MULTI_RECV_UNEXPECTED:
@@ -285,8 +297,6 @@ HG_PRIVATE na_return_t na_context_cancel(
         ret = na_class_ops(op->pub.context->na_class)
                   ->cancel(&op->pub, na_op_id_of(&op->pub));
     }
-leave:
-    na_context_leave(core);
     return ret;
 }
 
@@ -368,5 +378,10 @@ NA_EXPORT na_return_t NA_Cancel(
 {
     na_return_t ret = na_live_check_context(na_class, context, "NA_Cancel");
 
-    return ret == NA_SUCCESS ? na_context_cancel(context, op_id) : ret;
+    if (ret != NA_SUCCESS)
+        return ret;
+    na_context_enter(na_context_core_of(context));
+    ret = na_context_cancel(context, op_id);
+    na_context_leave(na_context_core_of(context));
+    return ret;
 }

@@ -34,13 +34,13 @@ HG_PRIVATE na_return_t na_context_destroy(
     struct na_context *context, unsigned drain_ms);
 
 /* Whether a thread uses the context now. The application must keep other
- * threads out, as with any object that it destroys. */
+ * threads out, as with any object that it destroys. The lock is held. */
 HG_PRIVATE bool na_context_is_busy(struct na_context *context);
 
 /* Cancel all pending operations of a context. */
 HG_PRIVATE void na_context_cancel_all(struct na_context *context);
 
-/* Implements NA_Cancel(), also for other modules. */
+/* Implements NA_Cancel(), also for other modules. The lock is held. */
 HG_PRIVATE na_return_t na_context_cancel(
     struct na_context *context, na_op_id_t op_id);
 

@@ -19,12 +19,11 @@
  * reaches the peer, and so selects the part that an operation uses.
  *
  * The lock of the class guards everything that is not atomic: contexts,
- * operations, addresses and handles. It is held around the transport's slots
- * that send, poll and wait. It is released around the application's callbacks,
- * handlers and procs, and while a thread sleeps. It is recursive. A second lock
- * guards the lists of addresses, handles and contexts. No lock is taken inside
- * it, so a transport may call functions that take it while it holds its own
- * lock.
+ * operations, addresses and handles. It is held around most slots of the
+ * transport: see plugin.h. It is released around the application's callbacks,
+ * handlers and procs, and while a thread sleeps. A second lock guards the lists
+ * of addresses, handles and contexts. No lock is taken inside it, so a
+ * transport may call functions that take it while it holds its own lock.
  */
 #ifndef HG_GEN_NA_CORE_H
 #define HG_GEN_NA_CORE_H

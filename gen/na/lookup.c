@@ -56,9 +56,12 @@ static na_return_t na_lookup_begin(struct na_context *context,
 
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
+    hg_enter(core->lock);
     op = na_op_get(context, NA_CB_LOOKUP, lane, callback, arg, op_id);
-    if (op == NULL)
-        return na_op_started(NA_NOMEM, op_id);
+    if (op == NULL) {
+        ret = NA_NOMEM;
+        goto leave;
+    }
     op->name = (char *) hg_mem_alloc(strlen(name) + 1 + HG_LOG_TEXT_MAX);
     if (op->name == NULL) {
         hg_log_error("addr", "no memory for the name '%s'", name);
@@ -68,7 +71,6 @@ static na_return_t na_lookup_begin(struct na_context *context,
     _Static_assert(HG_LOG_TEXT_MAX >= NA_MAX_ADDR_LEN, "room for a name");
     wanted = op->name + strlen(name) + 1;
     memcpy(op->name, name, strlen(name) + 1);
-    hg_enter(core->lock);
     part = na_mux_choose(&core->pub, name, wanted);
     if (part != NULL) {
         na_op_set_part(op, part);
@@ -76,14 +78,15 @@ static na_return_t na_lookup_begin(struct na_context *context,
         op->pub.quiet = quiet;
         ret = na_class_ops(part)->addr_lookup(&op->pub);
     }
-    hg_leave(core->lock);
     if (part == NULL)
         ret = na_lookup_refuse(&core->pub, name, NA_FALSE);
     if (ret == NA_SUCCESS)
-        return NA_SUCCESS;
+        goto leave;
 
 put_op:
     na_op_put(op);
+leave:
+    hg_leave(core->lock);
     return na_op_started(ret, op_id);
 }
 
@@ -216,10 +219,13 @@ static na_return_t na_lookup_find(struct na_class *na_class, const char *name,
 
     if (part == NULL)
         return na_lookup_refuse(na_class, name, from_peer);
+    hg_enter(na_class_core_of(part)->lock);
     ret = na_class_ops(part)->addr_resolve(part, wanted, from_peer, addr_p);
+    if (ret == NA_SUCCESS)
+        na_addr_set_named(*addr_p, from_peer);
+    hg_leave(na_class_core_of(part)->lock);
     if (ret != NA_SUCCESS)
         return ret;
-    na_addr_set_named(*addr_p, from_peer);
     if (na_class_core_of(na_class)->next != NULL)
         (void) na_addr_set_label(*addr_p, name);
     return NA_SUCCESS;
@@ -325,14 +331,18 @@ NA_EXPORT na_return_t NA_Addr_terminate(na_class_t *na_class,
         ret = na_addr_check(na_class, addr, "NA_Addr_terminate");
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
+    na_context_enter(na_context_core_of(context));
     op =
         na_op_get(context, NA_CB_TERMINATE, NA_LANE_DONE, callback, arg, op_id);
-    if (op == NULL)
-        return na_op_started(NA_NOMEM, op_id);
-    na_op_set_addr(op, addr);
-    na_op_set_part(op, addr->na_class);
-    ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
-    if (ret != NA_SUCCESS)
-        na_op_put(op);
+    if (op == NULL) {
+        ret = NA_NOMEM;
+    } else {
+        na_op_set_addr(op, addr);
+        na_op_set_part(op, addr->na_class);
+        ret = na_class_ops(addr->na_class)->addr_terminate(&op->pub);
+        if (ret != NA_SUCCESS)
+            na_op_put(op);
+    }
+    na_context_leave(na_context_core_of(context));
     return na_op_started(ret, op_id);
 }

@@ -82,7 +82,7 @@ static void na_msg_take(struct na_inbox *inbox, struct na_msg_kept *kept)
 
 static void na_msg_free(struct na_msg_kept *kept)
 {
-    na_addr_unref(kept->in.source);
+    na_addr_unref_locked(kept->in.source);
     hg_mem_free(kept);
 }
 
@@ -430,7 +430,7 @@ static inline na_return_t na_msg_deliver(struct na_class *na_class,
     na_return_t ret = NA_NOENTRY;
 
     HG_ASSERT(plane < NA_MSG_PLANE_MAX && source->na_class == na_class);
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(core->lock));
     if (plane == NA_MSG_RPC)
         ret = na_sink_deliver(core, source, target, tag, data, size);
     if (HG_UNLIKELY(ret != NA_SUCCESS)) {
@@ -438,7 +438,6 @@ static inline na_return_t na_msg_deliver(struct na_class *na_class,
 
         ret = na_msg_accept(part, &in, ret);
     }
-    hg_leave(core->lock);
     return ret;
 }
 
@@ -468,7 +467,7 @@ HG_PRIVATE void na_msg_addr_ended(
     unsigned i;
 
     HG_ASSERT(ret != NA_SUCCESS);
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(core->lock));
     na_addr_core_of(addr)->connecting = false;
     if (na_addr_is_dead(addr) && na_addr_core_of(addr)->queued_bytes > 0)
         core->inbox.has_dead = true;
@@ -489,7 +488,6 @@ HG_PRIVATE void na_msg_addr_ended(
         if (core->sinks[i].dead != NULL)
             core->sinks[i].dead(core->sinks[i].arg, addr, ret);
     }
-    hg_leave(core->lock);
 }
 
 HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
@@ -497,7 +495,7 @@ HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
     struct na_class_core *core = na_class_core_of(addr->na_class)->head;
     bool again;
 
-    hg_enter(core->lock);
+    HG_ASSERT(hg_is_inside(core->lock));
     again = na_addr_core_of(addr)->again;
     na_addr_core_of(addr)->again = false;
     na_addr_core_of(addr)->connecting = false;
@@ -505,19 +503,14 @@ HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret)
         na_msg_match_all(core, addr);
     else if (again)
         (void) na_msg_connect(core, addr);
-    hg_leave(core->lock);
 }
 
 /* ---- Sinks ---- */
 
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number)
 {
-    void *arg;
-
-    hg_enter(core->lock);
-    arg = core->sinks[number].arg;
-    hg_leave(core->lock);
-    return arg;
+    HG_ASSERT(hg_is_inside(core->lock));
+    return core->sinks[number].arg;
 }
 
 /* Deliver queued messages to a new sink. If it has no memory for one, the

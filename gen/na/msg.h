@@ -45,23 +45,23 @@ HG_PRIVATE void na_msg_inbox_init(struct na_inbox *inbox);
 /* Drop all queued messages, with their references. */
 HG_PRIVATE void na_msg_inbox_drop(struct na_class_core *core);
 
-/* core->msg_arrived. Any thread, with the lock or without. */
+/* core->msg_arrived. The lock is held. */
 HG_PRIVATE na_return_t na_msg_arrived(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
-/* core->msg_last. Any thread, with the lock or without. */
+/* core->msg_last. The lock is held. */
 HG_PRIVATE na_return_t na_msg_last(struct na_class *na_class,
     struct na_addr *source, uint8_t plane, uint8_t target, na_tag_t tag,
     const void *data, na_size_t size);
 
 /* With `unreached`: the peer could not be reached, fail the receives posted for
  * it. With `parted`: the connection ended, notify the sinks. Both apply to a
- * dead address. Any thread, with the lock held or not. */
+ * dead address. The lock is held. */
 HG_PRIVATE void na_msg_addr_ended(
     struct na_addr *addr, na_return_t ret, bool unreached, bool parted);
 
-/* core->addr_connected. Any thread, with the lock held or not. */
+/* core->addr_connected. The lock is held. */
 HG_PRIVATE void na_msg_addr_connected(struct na_addr *addr, na_return_t ret);
 
 /* Instead of a number: the first free one. */
@@ -89,8 +89,8 @@ static inline na_return_t na_sink_deliver(struct na_class_core *core,
                               : NA_NOENTRY;
 }
 
-/* The `arg` of the sink with that number; NULL: there is none. Any thread, with
- * the lock held or not. */
+/* The `arg` of the sink with that number; NULL: there is none. The lock is
+ * held. */
 HG_PRIVATE void *na_sink_arg(const struct na_class_core *core, unsigned number);
 
 /* Check the arguments of a function that sends, and compute the size of the

@@ -34,7 +34,7 @@ HG_PRIVATE void na_notify_steps(
 
 static void na_notify_free(struct na_notify *notify)
 {
-    na_addr_unref(notify->addr);
+    na_addr_unref_locked(notify->addr);
     hg_mem_free(notify);
 }
 

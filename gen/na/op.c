@@ -220,11 +220,10 @@ static void na_result_run(struct na_completion *done)
 
 HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op)
 {
-    na_context_enter(op->home);
+    HG_ASSERT(hg_is_inside(op->home->queue.lock));
     HG_ASSERT(op->spare == NULL && op->running == 0);
     op->last = NULL;
     op->spare = na_result_get(op->home);
-    na_context_leave(op->home);
     if (op->spare != NULL)
         return NA_SUCCESS;
     hg_log_error("op", "no memory for a receive of many messages");
@@ -275,7 +274,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     struct na_context_core *core = na_context_core_of(context);
     struct na_op_core *op;
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     op = core->op_free;
     if (op != NULL)
         core->op_free = op->next_free;
@@ -283,7 +282,7 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
         op = na_op_grow(core);
     if (op == NULL) {
         hg_log_error("op", "no memory for an operation");
-        goto leave;
+        return NULL;
     }
     op->state = NA_OP_PENDING;
     op->done.run = na_op_run;
@@ -299,8 +298,6 @@ HG_PRIVATE struct na_op_core *na_op_get(struct na_context *context,
     hg_list_init(&op->pub.link);
     if (op_id != NA_OP_ID_IGNORE)
         *op_id = na_op_public_id(op);
-leave:
-    na_context_leave(core);
     return op;
 }
 
@@ -324,13 +321,13 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
 {
     struct na_context_core *core = op->home;
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     HG_ASSERT(op->state != NA_OP_FREE);
     na_op_drop_mems(&op->pub);
     if (op->pub.addr != NULL)
-        na_addr_unref(op->pub.addr);
+        na_addr_unref_locked(op->pub.addr);
     if (op->pub.result_addr != NULL)
-        na_addr_unref(op->pub.result_addr);
+        na_addr_unref_locked(op->pub.result_addr);
     hg_mem_free(op->segments);
     op->segments = NULL;
     hg_mem_free(op->name);
@@ -341,7 +338,6 @@ HG_PRIVATE void na_op_put(struct na_op_core *op)
     op->id += NA_OP_NUMBERS + 1;
     op->next_free = core->op_free;
     core->op_free = op;
-    na_context_leave(core);
 }
 
 HG_PRIVATE na_return_t na_op_started(na_return_t ret, na_op_id_t *op_id)
@@ -395,14 +391,14 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
     struct na_op_core *core = na_op_core_of(op);
     struct na_context_core *context = core->home;
 
-    na_context_enter(context);
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     HG_ASSERT(core->state == NA_OP_PENDING);
     core->ret = ret;
     na_op_drop_mems(op);
     if (HG_UNLIKELY(ret != NA_SUCCESS) && op->type == NA_CB_LOOKUP)
         na_op_keep_error(core);
     if (ret != NA_SUCCESS && op->result_addr != NULL) {
-        na_addr_unref(op->result_addr);
+        na_addr_unref_locked(op->result_addr);
         op->result_addr = NULL;
     }
     if (core->callback == NULL) {
@@ -411,7 +407,6 @@ HG_PRIVATE void na_op_complete(struct na_op *op, na_return_t ret)
         core->state = NA_OP_DONE;
         na_queue_push(&context->queue, core->lane, &core->done);
     }
-    na_context_leave(context);
 }
 
 HG_PRIVATE struct na_op_core *na_op_find(
@@ -433,18 +428,17 @@ HG_PRIVATE void na_op_table_fini(struct na_context_core *context)
     struct na_result_core *result;
     uint32_t i;
 
+    HG_ASSERT(hg_is_inside(context->queue.lock));
     for (i = 0; i < context->op_count; i++) {
         if (context->ops[i]->state == NA_OP_DONE)
             na_op_put(context->ops[i]); /* its callback does not run */
         hg_mem_free(context->ops[i]);
     }
     hg_mem_free(context->ops);
-    na_context_enter(context);
     while ((result = context->results) != NULL) {
         context->results = result->older;
         if (result->pub.source != NULL) /* its callback does not run */
             na_addr_unuse(result->pub.source);
         hg_mem_free(result);
     }
-    na_context_leave(context);
 }

@@ -21,6 +21,8 @@
 
 #include "na/core.h"
 
+/* Below, the lock is held unless a contract says otherwise. */
+
 /* Get an operation, now pending, that completes with `callback` in `lane`,
  * without any references. *op_id gets its public identifier, unless it is
  * NA_OP_ID_IGNORE. NULL: out of memory (logged). */
@@ -71,18 +73,17 @@ struct na_result {
 HG_PRIVATE na_return_t na_op_open_results(struct na_op_core *op);
 
 /* Add a result: the callback will run for it. Returns whether it is the last
- * one, which it also is if there is no memory for another. The lock is held. */
+ * one, which it also is if there is no memory for another. */
 HG_PRIVATE bool na_op_add_result(struct na_op *op, struct na_result added);
 
-/* The pending operation behind a public identifier, or NULL. The lock is
- * held. */
+/* The pending operation behind a public identifier, or NULL. */
 HG_PRIVATE struct na_op_core *na_op_find(
     struct na_context_core *context, na_op_id_t op_id);
 
 /* Free the operations; none is pending. */
 HG_PRIVATE void na_op_table_fini(struct na_context_core *context);
 
-/* The number of pending operations of a context. The lock is held. */
+/* The number of pending operations of a context. */
 HG_PRIVATE uint32_t na_op_table_pending(const struct na_context_core *context);
 
 #endif

@@ -51,10 +51,9 @@ HG_PRIVATE void na_progress_poke(struct na_context *context)
 {
     struct na_context_core *core = na_context_core_of(context);
 
-    na_context_enter(core);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     core->pokes++;
     na_queue_wake_all(&core->queue, NULL);
-    na_context_leave(core);
 }
 
 HG_PRIVATE void na_progress_ask(struct na_context *context)
@@ -347,7 +346,7 @@ HG_PRIVATE HG_HOT na_return_t na_progress(struct na_context *context,
     struct na_progress_goal goal = {lanes, core->pokes, done};
     na_return_t ret;
 
-    HG_ASSERT(hg_is_inside(core->queue.lock) && core->queue.lock->depth == 1);
+    HG_ASSERT(hg_is_inside(core->queue.lock));
     if (HG_LIKELY(!core->progressing) ||
         na_progress_await_driver(core, &goal, deadline, &ret)) {
         core->progressing = true;

@@ -17,7 +17,7 @@
  *   returns at once. If that took much longer than `spin_us`, other threads
  *   need the processor, and the window is 0 for a while.
  *
- * Locking: the lock of the class is held once around these functions. It is
+ * Locking: the lock of the class is held around these functions. It is
  * released between two rounds and while the thread sleeps. One thread at a time
  * makes progress in a context, and one at a time polls a class. Other threads
  * sleep. An entry wakes one thread that waits for its lane, a flag wakes the
@@ -36,8 +36,8 @@
 HG_PRIVATE na_return_t na_progress(struct na_context *context, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 
-/* Make all threads return that are in na_progress of a context. Any thread,
- * with the lock held or not. */
+/* Make all threads return that are in na_progress of a context. The lock is
+ * held. */
 HG_PRIVATE void na_progress_poke(struct na_context *context);
 
 /* As na_progress_poke, from a signal handler: the next round does it. */

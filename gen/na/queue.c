@@ -25,8 +25,8 @@ HG_PRIVATE void na_queue_fini(struct na_queue *queue)
 HG_PRIVATE HG_HOT void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry)
 {
+    HG_ASSERT(hg_is_inside(queue->lock));
     HG_ASSERT(lane < NA_LANE_MAX && entry->run != NULL);
-    hg_enter(queue->lock);
     entry->next = NULL;
     if (queue->first[lane] == NULL)
         queue->first[lane] = entry;
@@ -36,9 +36,6 @@ HG_PRIVATE HG_HOT void na_queue_push(
     if (HG_UNLIKELY(!hg_list_is_empty(&queue->sleepers)))
         na_queue_wake_one(queue, 1u << lane);
     hg_waker_ring_after(&queue->waker);
-    /* When the lock is released, the entry may be freed. The queue is not: its
-     * owner ensures that nothing is pushed any more before it is destroyed. */
-    hg_leave(queue->lock);
 }
 
 HG_PRIVATE HG_HOT struct na_completion *na_queue_pop(
@@ -64,7 +61,7 @@ HG_PRIVATE unsigned na_queue_run(
     struct na_completion *entry;
     unsigned n = 0;
 
-    HG_ASSERT(hg_is_inside(queue->lock) && queue->lock->depth == 1);
+    HG_ASSERT(hg_is_inside(queue->lock));
     while (n < max && (n == 0 || !hg_clock_is_past(deadline)) &&
         (entry = na_queue_pop(queue, lanes)) != NULL) {
         queue->running++;

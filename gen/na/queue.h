@@ -44,7 +44,9 @@ HG_PRIVATE na_return_t na_queue_init(
     struct na_queue *queue, struct hg_monitor *lock);
 HG_PRIVATE void na_queue_fini(struct na_queue *queue);
 
-/* Append an entry and wake a waiting thread. Any thread. */
+/* Append an entry and wake a waiting thread. The lock is held. When it is
+ * released, the entry may be freed. The queue is not: its owner ensures that
+ * nothing is pushed any more before it is destroyed. */
 HG_PRIVATE void na_queue_push(
     struct na_queue *queue, enum na_lane lane, struct na_completion *entry);
 
@@ -54,7 +56,7 @@ HG_PRIVATE struct na_completion *na_queue_pop(
     struct na_queue *queue, unsigned lanes);
 
 /* Run up to `max` entries of `lanes`, at least one, and no more after
- * `deadline`. Returns the number. The lock is held, once. */
+ * `deadline`. Returns the number. The lock is held. */
 HG_PRIVATE unsigned na_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline);
 
@@ -82,7 +84,7 @@ HG_PRIVATE unsigned na_queue_count(struct na_queue *queue, unsigned lanes);
 
 /* Sleep until woken for an entry of `lanes` or for *done, which may be NULL
  * (NA_SUCCESS, possibly spurious), until `deadline` (NA_TIMEOUT) or a signal
- * (NA_INTR). The lock is held once, and released while sleeping. */
+ * (NA_INTR). The lock is held, and released while sleeping. */
 HG_PRIVATE na_return_t na_queue_sleep(struct na_queue *queue, unsigned lanes,
     const _Atomic bool *done, uint64_t deadline);
 

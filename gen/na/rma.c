@@ -432,9 +432,23 @@ NA_EXPORT na_return_t NA_Mem_handle_free(
     return NA_SUCCESS;
 }
 
-/* Deregister a handle in all parts. */
-static void na_rma_deregister(struct na_mem_core *mem)
+HG_PRIVATE na_return_t na_rma_register(struct na_mem_handle *handle)
 {
+    struct na_mem_core *mem = na_mem_core_of(handle);
+    na_return_t ret = NA_SUCCESS;
+
+    HG_ASSERT(hg_is_inside(na_class_core_of(handle->na_class)->lock));
+    for (; mem != NULL && ret == NA_SUCCESS; mem = mem->next) {
+        ret = na_class_ops(mem->pub.na_class)->mem_register(&mem->pub);
+        atomic_store(&mem->registered, ret == NA_SUCCESS);
+    }
+    return ret;
+}
+
+HG_PRIVATE void na_rma_deregister(struct na_mem_handle *handle)
+{
+    struct na_mem_core *mem = na_mem_core_of(handle);
+
     for (; mem != NULL; mem = mem->next) {
         if (atomic_exchange(&mem->registered, false))
             na_class_ops(mem->pub.na_class)->mem_deregister(&mem->pub);
@@ -444,7 +458,7 @@ static void na_rma_deregister(struct na_mem_core *mem)
 NA_EXPORT na_return_t NA_Mem_register(
     na_class_t *na_class, na_mem_handle_t mem_handle)
 {
-    struct na_mem_core *mem;
+    const struct na_mem_core *mem;
     na_return_t ret = na_rma_check_mem(na_class, mem_handle, "NA_Mem_register");
 
     if (ret != NA_SUCCESS)
@@ -455,12 +469,11 @@ NA_EXPORT na_return_t NA_Mem_register(
             mem_handle->remote ? "a peer's" : "registered already");
         return mem_handle->remote ? NA_INVALID_ARG : NA_EXIST;
     }
-    for (; mem != NULL && ret == NA_SUCCESS; mem = mem->next) {
-        ret = na_class_ops(mem->pub.na_class)->mem_register(&mem->pub);
-        atomic_store(&mem->registered, ret == NA_SUCCESS);
-    }
+    hg_enter(na_class_core_of(na_class)->lock);
+    ret = na_rma_register(mem_handle);
+    hg_leave(na_class_core_of(na_class)->lock);
     if (ret != NA_SUCCESS)
-        na_rma_deregister(na_mem_core_of(mem_handle));
+        na_rma_deregister(mem_handle);
     return ret;
 }
 
@@ -476,7 +489,7 @@ NA_EXPORT na_return_t NA_Mem_deregister(
         hg_log_error("rma", "NA_Mem_deregister: it is not registered");
         return NA_NOENTRY;
     }
-    na_rma_deregister(na_mem_core_of(mem_handle));
+    na_rma_deregister(mem_handle);
     return NA_SUCCESS;
 }
 
@@ -781,6 +794,7 @@ HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
         ret = na_addr_check_alive(addr, type == NA_CB_PUT ? "put" : "get");
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
+    HG_ASSERT(hg_is_inside(part->lock));
     op = na_op_get(context, type, lane, callback, arg, op_id);
     if (op == NULL)
         return na_op_started(NA_NOMEM, op_id);
@@ -844,8 +858,11 @@ static na_return_t na_rma_call(struct na_class *na_class,
         ret = na_addr_check(na_class, addr, function);
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
-    return na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
+    na_context_enter(na_context_core_of(context));
+    ret = na_rma_start(context, type, NA_LANE_DONE, callback, arg, local,
         local_offset, remote, remote_offset, size, addr, op_id);
+    na_context_leave(na_context_core_of(context));
+    return ret;
 }
 
 NA_EXPORT na_return_t NA_Put(na_class_t *na_class, na_context_t *context,

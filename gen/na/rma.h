@@ -69,7 +69,8 @@ HG_PRIVATE void na_rma_copy(const struct na_mem_handle *to,
     na_offset_t from_offset, na_size_t size);
 
 /* Start a put or get that completes in `lane`. NA_Put, NA_Get and the bulk
- * modules call this. Arguments were checked; none is NULL. */
+ * modules call this. Arguments were checked; none is NULL. The lock is held,
+ * and released during a copy that is not small. */
 HG_PRIVATE na_return_t na_rma_start(struct na_context *context,
     na_cb_type_t type, enum na_lane lane, na_cb_t callback, void *arg,
     struct na_mem_handle *local, na_offset_t local_offset,
@@ -89,8 +90,15 @@ HG_PRIVATE na_return_t na_rma_now(struct na_context *context, na_cb_type_t type,
 HG_PRIVATE na_return_t na_rma_create(struct na_class *part, void *buf,
     na_size_t size, unsigned long flags, struct na_mem_handle **mem_p);
 
+/* Register a handle in all parts; the lock is held. On error some parts may
+ * have it: deregister it. na_rma_deregister waits for the peers that use the
+ * memory; the lock is not held. */
+HG_PRIVATE na_return_t na_rma_register(struct na_mem_handle *handle);
+HG_PRIVATE void na_rma_deregister(struct na_mem_handle *handle);
+
 /* The two steps of freeing an unused handle: na_rma_forget removes it from its
- * class, na_rma_delete deregisters it if needed and frees it. */
+ * class, na_rma_delete deregisters it if needed and frees it. The lock is not
+ * held, except to delete a handle that is not registered. */
 HG_PRIVATE void na_rma_forget(struct na_mem_handle *handle);
 HG_PRIVATE void na_rma_delete(struct na_mem_handle *handle);
 

@@ -171,6 +171,13 @@ static void *na_ofi_clock(void *arg)
             (void) pthread_cond_timedwait(&self->alarm, &self->lock, &when);
         if (self->stopping)
             break;
+        na_ofi_unlock(&self->lock);
+        core->enter(&self->base);
+        na_ofi_lock(&self->lock);
+        if (self->stopping) {
+            core->leave(&self->base);
+            break;
+        }
         turn = core->now_ns() >= next;
         if (turn) {
             na_ofi_tick(self);
@@ -195,6 +202,7 @@ static void *na_ofi_clock(void *arg)
             if (na_ofi_is_due(self))
                 atomic_store(&self->hurry, true);
         }
+        core->leave(&self->base);
         na_ofi_lock(&self->lock);
     }
     na_ofi_unlock(&self->lock);

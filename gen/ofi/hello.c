@@ -547,6 +547,7 @@ static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
     uint64_t end_at = self->base.core->now_ns() + linger_ms * NA_OFI_MS;
     struct na_link *link;
 
+    self->base.core->enter(&self->base); /* for messages that still arrive */
     na_ofi_wait_sent(self, end_at);
     na_ofi_lock(&self->lock);
     for (link = self->addrs.next; link != &self->addrs; link = link->next) {
@@ -558,4 +559,5 @@ static void na_ofi_send_bye(struct na_ofi_class *self, unsigned linger_ms)
     }
     na_ofi_unlock(&self->lock);
     na_ofi_wait_sent(self, end_at);
+    self->base.core->leave(&self->base);
 }

@@ -841,18 +841,21 @@ static void na_ofi_rma_end_peers(struct na_ofi_end *end, const void *owner)
 static void na_ofi_rma_end_of(
     struct na_ofi_end *end, const void *owner, uint64_t patience)
 {
-    const struct na_core *core = end->na_class->base.core;
+    struct na_class *na_class = &end->na_class->base;
+    const struct na_core *core = na_class->core;
     uint64_t start = core->now_ns();
 
+    core->enter(na_class);
     while (na_ofi_rma_cancel_of(end, owner)) {
         uint64_t waited = core->now_ns() - start;
         bool shared = end->rma == end->ep;
+        bool idle;
 
         if (waited > 5 * NA_OFI_RMA_STUCK) {
             core->log(HG_LOG_LEVEL_ERROR, "ofi",
                 "puts and gets that were canceled do not end: their memory "
                 "stays in use");
-            return;
+            break;
         }
         if (na_ofi_is_tcp(end->na_class)) {
             if (waited > 4 * NA_OFI_RMA_STUCK)
@@ -863,10 +866,15 @@ static void na_ofi_rma_end_of(
             continue;
         }
         na_ofi_lock(&end->poll_lock);
-        if (na_ofi_poll_end(end) + na_ofi_rma_flush(end) == 0)
-            (void) sched_yield();
+        idle = na_ofi_poll_end(end) + na_ofi_rma_flush(end) == 0;
         na_ofi_unlock(&end->poll_lock);
+        if (idle) {
+            core->leave(na_class);
+            (void) sched_yield();
+            core->enter(na_class);
+        }
     }
+    core->leave(na_class);
 }
 
 /* The slot. */

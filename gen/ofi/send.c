@@ -223,8 +223,7 @@ static ssize_t na_ofi_post_msg(
         msg->segments, msg->segment_count, (size_t) msg->size);
 }
 
-/* Set in the clock threads. They do not hold the core's lock, which must be
- * taken before this transport's, and leave messages to the threads that make
+/* Set in the clock threads, which leave messages to the threads that make
  * progress. */
 static _Thread_local bool na_ofi_in_clock;
 

@@ -265,7 +265,7 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     struct na_sm_class *self = na_sm_of(op->addr->na_class);
 
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (addr->state == NA_SM_IDLE || addr->state == NA_SM_DEAD) {
         na_op_complete(op, NA_SUCCESS);
     } else {
@@ -277,7 +277,6 @@ HG_PRIVATE na_return_t na_sm_flow_terminate(struct na_op *op)
             na_sm_peer_want(self, addr);
         }
     }
-    na_sm_leave(self);
     return NA_SUCCESS;
 }
 

@@ -19,10 +19,9 @@ HG_PRIVATE void na_sm_wake(struct na_sm_class *self)
 
 HG_PRIVATE void na_sm_yield(const struct na_sm_class *self)
 {
-    unsigned depth = hg_leave_all(na_sm_lock(self));
-
+    na_sm_leave(self);
     (void) sched_yield();
-    hg_enter_again(na_sm_lock(self), depth);
+    na_sm_enter(self);
 }
 
 /* ---- Addresses ---- */
@@ -80,9 +79,8 @@ HG_PRIVATE void na_sm_peer_release(struct na_addr *base)
     HG_ASSERT(hg_list_is_empty(&addr->link) && hg_list_is_empty(&addr->turn));
     if (self->closed)
         return;
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     na_sm_peer_forget(self, addr);
-    na_sm_leave(self);
 }
 
 HG_PRIVATE struct na_sm_addr *na_sm_peer_find(
@@ -811,7 +809,7 @@ static void na_sm_conn_add_caller(struct na_sm_class *self, int fd)
     addr->state = NA_SM_DIALLING;
     addr->deadline = hg_clock_after_ms(NA_SM_CONN_HELLO_MS);
     na_sm_peer_hold(self, addr);
-    na_addr_unref(&addr->base);
+    na_addr_unref_locked(&addr->base);
     hg_list_push(&self->dialling, &addr->turn);
     self->callers++;
     ret = na_sm_watch(self, fd, EPOLLRDHUP, addr);

@@ -25,7 +25,6 @@ struct na_sm_touch {
     struct na_sm_addr *addr;
     struct na_sm_slot_info info; /* from the memory's slot */
     bool leaves;                 /* the lock is released during a copy */
-    unsigned depth;              /* how often the lock was held, meanwhile */
 };
 
 /* ---- Life ---- */
@@ -126,9 +125,9 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
     struct na_sm_mem *mem = na_sm_mem_of(base);
     bool copied;
 
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (mem->slot >= NA_SM_SLOTS)
         return NA_FALSE;
-    na_sm_enter(self);
     atomic_store(
         &self->public_page->slots[mem->slot].mark, NA_SM_SLOT_WITHDRAWN);
     copied = na_sm_mem_user(self, base->key) != NULL;
@@ -137,38 +136,39 @@ HG_PRIVATE na_bool_t na_sm_mem_retract(struct na_mem_handle *base)
         self->mems_at = mem->slot;
         mem->slot = NA_SM_SLOTS;
     }
-    na_sm_leave(self);
     return copied ? NA_TRUE : NA_FALSE;
 }
 
-static void na_sm_mem_log_late(struct na_sm_class *self, uint64_t key)
+static void na_sm_mem_log_late(const struct na_sm_class *self, uint64_t key)
 {
-    const struct na_sm_addr *addr;
+    const struct na_sm_addr *addr = na_sm_mem_user(self, key);
 
-    na_sm_enter(self);
-    addr = na_sm_mem_user(self, key);
     if (addr != NULL)
         hg_log_warning("sm",
             "deregistering memory waits for process %ld, which copies it: if "
             "it is stopped, continue or end it",
             (long) addr->user.pid);
-    na_sm_leave(self);
 }
 
 /* There is no time limit: a peer that is stopped during a copy finishes it when
  * it continues. */
 HG_PRIVATE void na_sm_mem_deregister(struct na_mem_handle *mem)
 {
+    struct na_sm_class *self = na_sm_of(mem->na_class);
     uint64_t late = hg_clock_after_ms(mem->na_class->info->death_ms);
     struct timespec nap = {0, NA_SM_MEM_POLL_NS};
 
+    na_sm_enter(self);
     while (na_sm_mem_retract(mem)) {
+        na_sm_leave(self);
         (void) nanosleep(&nap, NULL);
+        na_sm_enter(self);
         if (hg_clock_now() >= late) {
-            na_sm_mem_log_late(na_sm_of(mem->na_class), mem->key);
+            na_sm_mem_log_late(self, mem->key);
             late = HG_CLOCK_NEVER;
         }
     }
+    na_sm_leave(self);
     na_emul_mem_deregister(mem);
 }
 
@@ -234,13 +234,13 @@ static void na_sm_rma_copy_begins(struct na_sm_touch *touch)
 {
     HG_ASSERT(touch->addr->copies != 0);
     if (touch->leaves)
-        touch->depth = hg_leave_all(na_sm_lock(touch->self));
+        na_sm_leave(touch->self);
 }
 
 static void na_sm_rma_copy_ends(const struct na_sm_touch *touch)
 {
     if (touch->leaves)
-        hg_enter_again(na_sm_lock(touch->self), touch->depth);
+        na_sm_enter(touch->self);
 }
 
 /* The kernel refuses the copy, or the process is not the peer: from now on use
@@ -673,11 +673,10 @@ static na_return_t na_sm_rma_find(
     return ret;
 }
 
-/* Move up to a piece of an operation. With `leaves` the lock is released during
- * a copy that is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: the rest is
+/* Move up to a piece of an operation. The lock is released during a copy that
+ * is not small. NA_AGAIN: not now; NA_OPNOTSUPPORT: the rest is
  * moved by the emulation, which also handles a peer that is ending. */
-static na_return_t na_sm_rma_piece(
-    struct na_sm_class *self, struct na_op *op, bool leaves)
+static na_return_t na_sm_rma_piece(struct na_sm_class *self, struct na_op *op)
 {
     struct na_sm_addr *addr = na_sm_addr_of(op->addr);
     const struct na_sm_mem *mem = na_sm_mem_of(op->remote);
@@ -692,7 +691,7 @@ static na_return_t na_sm_rma_piece(
     HG_ASSERT(hg_is_inside(na_sm_lock(self)) && mem->slot < NA_SM_SLOTS);
     touch.self = self;
     touch.addr = addr;
-    touch.leaves = leaves && op->size > NA_SM_RMA_SMALL;
+    touch.leaves = op->size > NA_SM_RMA_SMALL;
     addr->copies |= 1u << word;
     atomic_store(&na_sm_own_control(addr)->hazard[word], mem->base.key);
     ret = na_sm_rma_find(&touch, op);
@@ -759,18 +758,16 @@ static na_return_t na_sm_rma_go_on(
 HG_PRIVATE na_return_t na_sm_rma_start(struct na_op *op)
 {
     struct na_sm_class *self = na_sm_of(op->context->na_class);
-    bool inside = hg_is_inside(na_sm_lock(self));
     na_return_t ret = NA_AGAIN;
 
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (!na_sm_rma_is_direct(self, op))
         ret = NA_OPNOTSUPPORT;
     else if (op->size <= NA_SM_RMA_AT_ONCE)
-        ret = na_sm_rma_piece(self, op, !inside);
+        ret = na_sm_rma_piece(self, op);
     ret = na_sm_rma_go_on(self, op, ret);
     if (!hg_list_is_empty(&self->transfers))
         na_sm_wake(self);
-    na_sm_leave(self);
     return ret;
 }
 
@@ -781,7 +778,7 @@ HG_PRIVATE na_return_t na_sm_rma_now(const struct na_op *op)
     na_return_t ret = NA_AGAIN;
 
     if (op->size <= NA_SM_RMA_AT_ONCE && na_sm_rma_is_direct(self, op))
-        ret = na_sm_rma_piece(self, &copy, true);
+        ret = na_sm_rma_piece(self, &copy);
     /* The part that was moved is moved again. */
     return ret == NA_OPNOTSUPPORT ? NA_AGAIN : ret;
 }
@@ -806,7 +803,7 @@ HG_PRIVATE unsigned na_sm_rma_poll(struct na_sm_class *self)
     na_sm_op_remove(op);
     self->moving = op;
     self->moving_canceled = false;
-    ret = na_sm_rma_piece(self, op, true);
+    ret = na_sm_rma_piece(self, op);
     self->moving = NULL;
     if (ret == NA_SUCCESS && op->size > 0)
         ret = NA_AGAIN;

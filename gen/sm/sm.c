@@ -183,14 +183,12 @@ static na_return_t na_sm_expose(struct na_class *na_class)
     char name[NA_MAX_ADDR_LEN];
     na_return_t ret = NA_SUCCESS;
 
-    HG_ASSERT(!na_class->listen);
-    na_sm_enter(self);
+    HG_ASSERT(!na_class->listen && hg_is_inside(na_sm_lock(self)));
     if (self->listen_fd < 0) {
         ret = na_sm_open_listener(self, own, name);
         if (ret != NA_SUCCESS)
             na_sm_close_fd(&self->listen_fd);
     }
-    na_sm_leave(self);
     return ret;
 }
 
@@ -319,21 +317,21 @@ static struct na_sm_addr *na_sm_find(struct na_sm_class *self, const char *name,
 
     if (ready && ask && na_sm_peer_has_ended(addr)) {
         na_sm_peer_lose(self, addr, NA_DISCONNECT);
-        na_addr_unref(&addr->base); /* the class has another reference */
+        na_addr_unref_locked(&addr->base); /* the class has another reference */
         addr = NULL;
     }
     if (addr != NULL &&
         (addr->dialled || (ready && na_sm_conn_owns_name(self, addr, where))))
         return addr;
     if (addr != NULL)
-        na_addr_unref(&addr->base);
+        na_addr_unref_locked(&addr->base);
     addr = na_sm_peer_new(self, name, NA_FALSE, where);
     if (addr == NULL)
         return NULL;
     addr->from_peer = true;
     if (na_sm_peer_enter(self, addr) == NA_SUCCESS)
         return addr;
-    na_addr_unref(&addr->base);
+    na_addr_unref_locked(&addr->base);
     return NULL;
 }
 
@@ -359,7 +357,7 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         *addr_p = na_class->self_addr;
         return NA_SUCCESS;
     }
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     addr = na_sm_find(self, name, &where, !from_peer);
     if (addr == NULL) {
         ret = NA_NOMEM;
@@ -368,12 +366,12 @@ static na_return_t na_sm_seek(struct na_class *na_class, const char *string,
         if (op != NULL && addr->state != NA_SM_READY) {
             na_sm_op_push(&addr->lookups, op);
             na_sm_peer_want(self, addr);
-            na_addr_unref(&addr->base); /* the class has its own reference */
+            na_addr_unref_locked(
+                &addr->base); /* the class has its own reference */
         } else {
             *addr_p = &addr->base;
         }
     }
-    na_sm_leave(self);
     return ret;
 }
 
@@ -439,10 +437,9 @@ static void na_sm_abandon(struct na_addr *base)
     struct na_sm_class *self = na_sm_of(base->na_class);
     struct na_sm_addr *addr = na_sm_addr_of(base);
 
-    na_sm_enter(self);
+    HG_ASSERT(hg_is_inside(na_sm_lock(self)));
     if (addr->state != NA_SM_DIALLING)
         na_sm_peer_give_up(self, addr, NA_DISCONNECT);
-    na_sm_leave(self);
 }
 
 /* ---- Messages ---- */

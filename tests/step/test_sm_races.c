@@ -232,6 +232,28 @@ static int races_count_sockets(void)
     return n;
 }
 
+/* Fork as another thread does that gets the lock meanwhile. */
+static pid_t races_fork_outside(void)
+{
+    struct hg_monitor *lock = NULL;
+    struct na_link *link;
+    pid_t child;
+
+    for (link = na_sm_live.next; link != &na_sm_live; link = link->next) {
+        const struct na_sm_class *self =
+            HG_CONTAINER_OF(link, struct na_sm_class, live);
+
+        if (hg_is_inside(na_sm_lock(self)))
+            lock = na_sm_lock(self);
+    }
+    if (lock != NULL)
+        hg_leave(lock);
+    child = fork();
+    if (lock != NULL)
+        hg_enter(lock);
+    return child;
+}
+
 static void races_fork(const char *function, unsigned line)
 {
     int status = 0;
@@ -241,7 +263,7 @@ static void races_fork(const char *function, unsigned line)
     if (strcmp(function, races_place) != 0)
         return;
     step_hook = NULL;
-    child = fork();
+    child = races_fork_outside();
     HG_CHECK(child >= 0);
     if (child == 0)
         _exit(races_count_sockets() == races_sockets ? 0 : 1);
@@ -395,7 +417,7 @@ static void races_fork_to_stay(const char *function, unsigned line)
     if (strcmp(function, "na_sm_listen") != 0)
         return;
     step_hook = NULL;
-    races_child = fork();
+    races_child = races_fork_outside();
     HG_CHECK(races_child >= 0);
     if (races_child == 0) {
         (void) close(races_life[1]);

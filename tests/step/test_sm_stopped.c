@@ -186,19 +186,42 @@ static bool stopped_is_now(const char *function)
         stopped_steps > 0 && --stopped_steps == 0;
 }
 
+/* The step may be inside or outside the lock. */
+static void stopped_locked(struct na_class *na_class, void (*work)(void))
+{
+    struct hg_monitor *lock = na_class_core_of(na_class)->lock;
+    bool inside = hg_is_inside(lock);
+
+    if (!inside)
+        hg_enter(lock);
+    work();
+    if (!inside)
+        hg_leave(lock);
+}
+
+static void stopped_do_retract(void)
+{
+    stopped_touched = na_sm_mem_retract(stopped_pair.mem) != NA_FALSE;
+}
+
+static void stopped_do_cancel(void)
+{
+    HG_CHECK_OK(
+        na_context_cancel(stopped_pair.user.context, stopped_pair.call.id));
+}
+
 static void stopped_retract(const char *function, unsigned line)
 {
     (void) line;
     if (stopped_is_now(function))
-        stopped_touched = na_sm_mem_retract(stopped_pair.mem) != NA_FALSE;
+        stopped_locked(stopped_pair.mem->na_class, stopped_do_retract);
 }
 
 static void stopped_cancel(const char *function, unsigned line)
 {
     (void) line;
     if (stopped_is_now(function))
-        HG_CHECK_OK(NA_Cancel(stopped_pair.user.na_class,
-            stopped_pair.user.context, stopped_pair.call.id));
+        stopped_locked(stopped_pair.user.na_class, stopped_do_cancel);
 }
 
 static na_return_t stopped_get(struct stopped_pair *pair)

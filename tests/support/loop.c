@@ -287,6 +287,12 @@ static na_return_t loop_send(
     return NA_SUCCESS;
 }
 
+na_class_t *loop_stuck_class(void)
+{
+    HG_CHECK(loop_stuck != NULL);
+    return loop_stuck->context->na_class;
+}
+
 void loop_unstick(void)
 {
     HG_CHECK(loop_stuck != NULL);

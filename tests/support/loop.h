@@ -42,8 +42,10 @@ void loop_set_tap(loop_tap_t tap, void *arg);
 void loop_inject(
     na_class_t *to, na_addr_t source, const void *data, size_t size);
 
-/* Fail the operation that is stuck; there is at most one. */
+/* Fail the operation that is stuck; there is at most one. The lock of its
+ * class, loop_stuck_class, is held. */
 void loop_unstick(void);
+na_class_t *loop_stuck_class(void);
 
 /* Whether no item is in flight. */
 bool loop_is_idle(void);

@@ -14,6 +14,7 @@
 #include "support/library.h"
 
 #include "harness.h"
+#include "unit/locked.h"
 
 /* ---- The pipe ---- */
 
@@ -220,7 +221,7 @@ static bool emul_deliver(struct emul_side *side)
         memcpy(frame->memory, frame->data, frame->size);
         pair->placed++;
     }
-    na_emul_frame_arrived(&side->core.pub, frame->source, frame->header,
+    locked_emul_arrived(&side->core.pub, frame->source, frame->header,
         frame->header_size, frame->memory != NULL ? frame->memory : frame->data,
         frame->size);
     emul_frame_unplace(frame);
@@ -429,8 +430,8 @@ static void emul_side_close(struct emul_side *side)
     struct na_class_core *core = &side->core;
 
     if (core->emul != NULL) {
-        na_emul_context_gone(&side->context.pub);
-        na_emul_context_gone(&side->context2.pub);
+        locked_emul_context_gone(&side->context.pub);
+        locked_emul_context_gone(&side->context2.pub);
         na_emul_destroy(core->emul);
     }
     if (side->peer != NULL) {
@@ -520,7 +521,7 @@ static inline void emul_inject(struct emul_side *side, struct na_addr *source,
     unsigned char header[NA_EMUL_WIRE_SIZE];
 
     na_emul_wire_encode(wire, header);
-    na_emul_frame_arrived(
+    locked_emul_arrived(
         &side->core.pub, source, header, sizeof(header), data, size);
 }
 
@@ -669,7 +670,7 @@ static na_return_t emul_start(struct emul_call *call, struct emul_side *side,
     op->remote = remote;
     op->remote_offset = remote_offset;
     op->size = size;
-    return put ? na_emul_put(op) : na_emul_get(op);
+    return locked_emul_start(op, put);
 }
 
 static void emul_check_end(const struct emul_call *call, na_return_t ret)

@@ -10,6 +10,7 @@
 #define HG_TESTS_UNIT_ENGINE_H
 
 #include "harness.h"
+#include "unit/locked.h"
 #include "support/blob.h"
 #include "support/loop.h"
 
@@ -298,7 +299,7 @@ static inline hg_return_t engine_start(struct engine *engine, hg_id_t id,
         return ret;
     ret = engine_send(call->handle, &copy, engine_ended, call);
     if (ret != HG_SUCCESS) {
-        hg_forward_forget(call->handle);
+        locked_forward_forget(call->handle);
         hg_handle_unref(call->handle);
         call->handle = NULL;
     }
@@ -316,7 +317,7 @@ static inline void engine_forget(struct engine_call *call)
 static inline void engine_ignore(struct hg_handle *handle, void *arg)
 {
     (void) arg;
-    hg_handle_unref(handle);
+    hg_handle_unref_locked(handle);
 }
 
 static inline void engine_abandon(struct engine_call *call)
@@ -328,7 +329,7 @@ static inline void engine_abandon(struct engine_call *call)
     hg_enter(call->handle->context->lock);
     call->handle->callback = engine_ignore;
     hg_leave(call->handle->context->lock);
-    (void) hg_forward_cancel(call->handle);
+    (void) locked_forward_cancel(call->handle);
     call->handle = NULL;
 }
 

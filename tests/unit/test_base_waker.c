@@ -119,12 +119,9 @@ HG_TEST(lock_is_free_during_a_pause)
     door.open = false;
     HG_CHECK_OK(hg_monitor_init(&door.monitor));
     hg_enter(&door.monitor);
-    hg_enter(&door.monitor);
     HG_CHECK(pthread_create(&thread, NULL, waker_open_door, &door) == 0);
     while (!door.open)
         HG_CHECK(hg_pause(&door.monitor));
-    HG_CHECK_EQ_U64(door.monitor.depth, 2);
-    hg_leave(&door.monitor);
     hg_leave(&door.monitor);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     hg_monitor_fini(&door.monitor);
@@ -142,7 +139,6 @@ HG_TEST(lock_is_passed_to_a_waiting_thread)
     HG_CHECK(pthread_create(&thread, NULL, waker_open_door, &door) == 0);
     while (!door.open)
         hg_pass(&door.monitor);
-    HG_CHECK_EQ_U64(door.monitor.depth, 1);
     hg_leave(&door.monitor);
     HG_CHECK(pthread_join(thread, NULL) == 0);
     hg_monitor_fini(&door.monitor);

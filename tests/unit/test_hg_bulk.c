@@ -5,6 +5,7 @@
  * a separate class for bulk data.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 #include "support/fuzz.h"
@@ -636,7 +637,7 @@ HG_TEST(bulk_transfer_completes_once_with_the_first_error)
         &engine, HG_BULK_PULL, remote, 0, local, 0, COUNT * PIECE, &result));
     hg_bulk_unref(remote);
     hg_bulk_unref(local);
-    loop_kill(engine.b.na_class, engine.b.peer);
+    locked_kill(engine.b.na_class, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(result.ends, 1);
     HG_CHECK_RET(result.ret, HG_DISCONNECT);
@@ -987,7 +988,7 @@ HG_TEST(bulk_transfer_that_does_not_complete_is_abandoned)
     hg_context_destroy(left);
     engine.b.context = NULL;
     HG_CHECK(transfer->op_id != NA_OP_ID_NULL);
-    engine.b.na_class->core->complete(bulk_stuck, NA_DISCONNECT);
+    locked_complete(bulk_stuck, NA_DISCONNECT);
     hg_enter(left->lock);
     (void) na_queue_run(
         left->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
@@ -1029,7 +1030,7 @@ HG_TEST(bulk_transfer_does_not_end_with_a_code_that_means_not_yet)
     for (i = 0; i < 2; i++) {
         HG_CHECK_OK(bulk_start(
             &engine, HG_BULK_PULL, remote, 0, local, 0, size, &result));
-        engine.b.na_class->core->complete(bulk_stuck, codes[i]);
+        locked_complete(bulk_stuck, codes[i]);
         (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
         (void) engine_run(
             engine.b.context, NA_LANES_ALL, UINT_MAX, HG_CLOCK_NEVER);
@@ -1161,7 +1162,7 @@ HG_TEST(bulk_may_use_a_separate_na_class)
     HG_CHECK(owner != NULL);
     HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
     HG_CHECK(remote->addr == owner);
-    loop_kill(b.bulk_class, owner);
+    locked_kill(b.bulk_class, owner);
     HG_CHECK_OK(bulk_pull_separate(&a, &b, remote, local));
 
     hg_bulk_unref(remote);

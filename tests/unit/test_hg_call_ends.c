@@ -4,6 +4,7 @@
  * error and its text; in every order of the events between, with no state left.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 
@@ -105,8 +106,8 @@ static void ends_pass_time(struct hg_handle *handle)
         handle->deadline = 1;
         HG_CHECK_OK(hg_deadline_add(&context->deadline, &handle->timer, 1));
     }
-    hg_leave(context->lock);
     (void) hg_context_run_timers(context);
+    hg_leave(context->lock);
 }
 
 /* ---- Deadlines ---- */
@@ -248,17 +249,17 @@ HG_TEST(deadline_of_an_earlier_call_ends_no_other)
     ends_begin(&engine, NULL);
     id = engine_register(&engine, "keep", ends_keep);
     ends_start(&engine, id, 10, 60000, &call);
-    hg_forward_expired(call.handle);
+    locked_forward_expired(call.handle);
     HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_SENT);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
-    hg_forward_expired(call.handle);
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
+    locked_forward_expired(call.handle);
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     engine_forget(&call);
     ends_start(&engine, id, 10, 0, &call); /* without a deadline */
-    hg_forward_expired(call.handle);
+    locked_forward_expired(call.handle);
     HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_SENT);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     engine_settle(&engine);
     engine_forget(&call);
     ends_end(&engine);
@@ -281,8 +282,7 @@ static void ends_begin_fetch(
     ends_start(engine, id, 10, timeout, call);
     engine_turn(&engine->b);
     HG_CHECK_EQ_INT(engine_held(engine->b.context, NULL), 1);
-    (void) na_class_ops(engine->a.na_class)
-        ->poll(engine->a.context->na_context);
+    (void) locked_poll(engine->a.context->na_context);
     HG_CHECK_EQ_INT(call->handle->state, HG_HANDLE_FETCHING);
 }
 
@@ -309,7 +309,7 @@ HG_TEST(fetch_of_an_output_ends_for_the_first_reason)
 
     ends_begin(&engine, NULL);
     ends_begin_fetch(&engine, 60000, &call);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     ends_pass_time(call.handle);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
@@ -357,7 +357,7 @@ HG_TEST(deadline_of_a_piece_does_not_end_the_fetch_of_the_next)
         engine_turn(&engine.b);
     }
     HG_CHECK_EQ_U64(target->in_large.got, HG_OVERFLOW_PIECE);
-    hg_overflow_expired(target);
+    locked_overflow_expired(target);
     hg_handle_unref(target);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
@@ -380,7 +380,7 @@ HG_TEST(cancel_drops_a_call_that_was_not_executed)
     for (i = 0; i < 3; i++)
         ends_start(&engine, id, i == 1 ? 10 : 20, 0, &calls[i]);
     (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
-    HG_CHECK_OK(hg_forward_cancel(calls[1].handle));
+    HG_CHECK_OK(locked_forward_cancel(calls[1].handle));
     (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 2);
@@ -413,14 +413,13 @@ HG_TEST(cancel_ends_the_fetch_of_an_input)
         id = engine_register(&engine, "keep", ends_keep);
         ends_start(&engine, id, (size_t) 3 << 20, 0, &call);
         if (turns == 0)
-            (void) na_class_ops(engine.b.na_class)
-                ->poll(engine.b.context->na_context);
+            (void) locked_poll(engine.b.context->na_context);
         for (i = 0; i < turns; i++) {
             (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
             engine_turn(&engine.a);
         }
         HG_CHECK_EQ_INT(hg_handle_count_targets(engine.b.context, false), 1);
-        HG_CHECK_OK(hg_forward_cancel(call.handle));
+        HG_CHECK_OK(locked_forward_cancel(call.handle));
         (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
         engine_settle(&engine);
         HG_CHECK_EQ_INT(call.ends, 1);
@@ -459,8 +458,8 @@ HG_TEST(fetch_of_an_input_may_be_canceled_halfway)
     HG_CHECK(target->timer.index != 0);
     hg_deadline_remove(&context->deadline, &target->timer);
     HG_CHECK_OK(hg_deadline_add(&context->deadline, &target->timer, 1));
-    hg_leave(context->lock);
     (void) hg_context_run_timers(context);
+    hg_leave(context->lock);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_CANCELED);
@@ -482,7 +481,7 @@ HG_TEST(cancel_releases_a_large_response_that_arrives_late)
     ends_start(&engine, id, 10, 0, &call);
     engine_turn(&engine.b);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
     HG_CHECK_EQ_U64(atomic_load(&engine.a.context->counts[HG_COUNT_LATE]), 1);
@@ -513,7 +512,7 @@ HG_TEST(cancel_callback_runs_while_the_call_is_open)
         if (way == UNSET)
             HG_CHECK_OK(HG_Set_cancel_cb(engine_kept[0], NULL, NULL));
         if (way != NEVER)
-            HG_CHECK_OK(hg_forward_cancel(call.handle));
+            HG_CHECK_OK(locked_forward_cancel(call.handle));
         (void) engine_progress(engine.b.context, NA_LANES_ALL, 0);
         HG_CHECK_EQ_INT(
             HG_Is_canceled(engine_kept[0]), way == NEVER ? HG_FALSE : HG_TRUE);
@@ -643,7 +642,7 @@ HG_TEST(cancel_finds_its_call_in_constant_time)
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
     HG_CHECK_EQ_U64(map->count, 0);
     for (i = 0; i < CALLS; i++)
-        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+        HG_CHECK_OK(locked_forward_cancel(calls[i].handle));
     engine_settle(&engine);
     for (i = 0; i < CALLS; i++)
         engine_forget(&calls[i]);
@@ -672,8 +671,8 @@ static void ends_kill_peer(
 
     link->prev = NULL;
     origins->prev = NULL;
-    hg_forward_end_all(engine->b.context, peer, HG_DISCONNECT);
-    hg_cancel_peer(engine->b.context, peer);
+    locked_forward_end_all(engine->b.context, peer, HG_DISCONNECT);
+    locked_cancel_peer(engine->b.context, peer);
     origins->prev = newest;
     link->prev = prev;
     engine_settle(engine);
@@ -691,7 +690,7 @@ static void ends_end_calls(
 
     link->prev = NULL;
     origins->next = NULL;
-    hg_forward_end_all(engine->a.context, peer, HG_DISCONNECT);
+    locked_forward_end_all(engine->a.context, peer, HG_DISCONNECT);
     origins->next = next;
     link->prev = prev;
 }
@@ -731,7 +730,7 @@ HG_TEST(cancel_of_a_dead_peer_visits_the_newest_calls_only)
     while (i > 0)
         HG_CHECK_OK(hg_serve_free(engine_kept[--i]));
     for (i = 0; i < CALLS; i++)
-        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+        HG_CHECK_OK(locked_forward_cancel(calls[i].handle));
     engine_settle(&engine);
     for (i = 0; i < CALLS; i++)
         engine_forget(&calls[i]);
@@ -807,14 +806,14 @@ HG_TEST(cancel_of_a_dead_peer_skips_calls_that_are_answered)
     for (i = 2; i < CALLS; i++)
         HG_CHECK_OK(hg_serve_respond(engine_kept[i], HG_SUCCESS, NULL));
     engine_settle(&engine);
-    hg_cancel_peer(engine.b.context, engine.b.peer);
+    locked_cancel_peer(engine.b.context, engine.b.peer);
     engine_settle(&engine);
     for (i = 0; i < 2; i++)
         HG_CHECK(HG_Is_canceled(engine_kept[i]) == HG_TRUE);
     for (i = 0; i < CALLS; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
     for (i = 0; i < 2; i++)
-        HG_CHECK_OK(hg_forward_cancel(calls[i].handle));
+        HG_CHECK_OK(locked_forward_cancel(calls[i].handle));
     engine_settle(&engine);
     for (i = 0; i < CALLS; i++)
         engine_forget(&calls[i]);
@@ -839,18 +838,18 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_refused_ones)
     engine_settle(&engine);
     HG_CHECK_EQ_INT(engine_kept_count, 1);
     ends_start(&engine, id, 10, 0, &calls[1]);
-    (void) na_class_ops(engine.b.na_class)->poll(context->na_context);
+    (void) locked_poll(context->na_context);
     refused = HG_CONTAINER_OF(context->targets.prev, struct hg_handle, link);
     HG_CHECK(refused->refused_early);
     HG_CHECK_EQ_INT(refused->state, HG_HANDLE_QUEUED);
-    hg_cancel_peer(context, engine.b.peer);
+    locked_cancel_peer(context, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 1);
     HG_CHECK_EQ_INT(ends_notified, 1);
     HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_TRUE);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
-    HG_CHECK_OK(hg_forward_cancel(calls[0].handle));
-    HG_CHECK_OK(hg_forward_cancel(calls[1].handle));
+    HG_CHECK_OK(locked_forward_cancel(calls[0].handle));
+    HG_CHECK_OK(locked_forward_cancel(calls[1].handle));
     engine_settle(&engine);
     engine_forget(&calls[0]);
     engine_forget(&calls[1]);
@@ -888,14 +887,14 @@ HG_TEST(cancel_of_a_dead_peer_finds_calls_older_than_one_way)
     } while (na_queue_count(context->queue, 1u << NA_LANE_CALL) == 0);
     HG_CHECK_EQ_INT(large->state, HG_HANDLE_QUEUED);
     HG_CHECK_EQ_U64(*hg_limit_of(engine.b.peer, HG_LIMIT_CALLS), 2);
-    hg_cancel_peer(context, engine.b.peer);
+    locked_cancel_peer(context, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(ends_executed, 1);
     HG_CHECK_EQ_INT(ends_notified, 1);
     HG_CHECK(HG_Is_canceled(engine_kept[0]) == HG_TRUE);
     HG_CHECK_OK(hg_serve_free(engine_kept[0]));
-    HG_CHECK_OK(hg_forward_cancel(calls[0].handle));
-    (void) hg_forward_cancel(calls[1].handle);
+    HG_CHECK_OK(locked_forward_cancel(calls[0].handle));
+    (void) locked_forward_cancel(calls[1].handle);
     engine_settle(&engine);
     engine_forget(&calls[0]);
     engine_forget(&calls[1]);
@@ -927,7 +926,7 @@ HG_TEST(cancel_distinguishes_contexts_of_a_peer)
     }
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     engine_settle(&engine);
     engine_forget(&call);
     ends_end(&engine);
@@ -978,7 +977,7 @@ HG_TEST(cancel_needs_no_memory)
     ends_start(&engine, id, 10, 0, &call);
     engine_settle(&engine);
     hg_test_alloc_fail_at(1);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     HG_CHECK(hg_test_alloc_failed());
     hg_test_alloc_fail_at(0);
     while (ends_notified == 0)
@@ -1053,8 +1052,8 @@ static void ends_return(struct ends_order *order)
 
 static void ends_die(struct ends_order *order)
 {
-    loop_kill(order->engine.a.na_class, order->engine.a.peer);
-    loop_kill(order->engine.b.na_class, order->engine.b.peer);
+    locked_kill(order->engine.a.na_class, order->engine.a.peer);
+    locked_kill(order->engine.b.na_class, order->engine.b.peer);
     ends_expect(order, HG_DISCONNECT);
 }
 
@@ -1072,7 +1071,7 @@ static void ends_do(struct ends_order *order, enum ends_step step)
     case ENDS_RESPOND: ends_respond(order); break;
     case ENDS_RETURN: ends_return(order); break;
     case ENDS_CANCEL:
-        (void) hg_forward_cancel(handle);
+        (void) locked_forward_cancel(handle);
         ends_expect(order, HG_CANCELED);
         break;
     case ENDS_EXPIRE:
@@ -1191,12 +1190,12 @@ static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
         unsigned which = (unsigned) (hg_test_random(state) % count);
 
         switch (hg_test_random(state) % 16) {
-        case 0: (void) hg_forward_cancel(calls[which].handle); break;
+        case 0: (void) locked_forward_cancel(calls[which].handle); break;
         case 1: ends_pass_time(calls[which].handle); break;
         case 2:
             if (which == 0 && !dead) {
-                loop_kill(engine->a.na_class, engine->a.peer);
-                loop_kill(engine->b.na_class, engine->b.peer);
+                locked_kill(engine->a.na_class, engine->a.peer);
+                locked_kill(engine->b.na_class, engine->b.peer);
                 dead = true;
             }
             break;
@@ -1223,7 +1222,7 @@ static void ends_run_random(struct engine *engine, hg_id_t id, uint64_t *state)
     }
     engine_settle(engine);
     for (i = 0; i < count; i++)
-        (void) hg_forward_cancel(calls[i].handle);
+        (void) locked_forward_cancel(calls[i].handle);
     engine_settle(engine);
     for (i = 0; i < engine_kept_count; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
@@ -1482,7 +1481,7 @@ HG_TEST(handle_is_freed_while_its_message_is_queued)
     HG_CHECK_OK(HG_Reset(handle, NULL, id));
     tap.fate = LOOP_DROP;
     HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
-    loop_unstick();
+    locked_unstick();
     ends_turn_context(context);
     HG_CHECK_EQ_INT(ends, 1);
     HG_CHECK_OK(HG_Cancel(handle));
@@ -1524,7 +1523,7 @@ HG_TEST(handle_that_outlives_its_peer_is_listed_again)
             NA_Addr_lookup_wait(hg_class->na_class, "loop://b", 1000, &addr));
         HG_CHECK_OK(HG_Reset(handle, addr, 0));
         HG_CHECK_OK(HG_Forward2(handle, ends_count_call, &ends, NULL));
-        loop_kill(hg_class->na_class, addr);
+        locked_kill(hg_class->na_class, addr);
         ends_turn_context(context);
         HG_CHECK_EQ_INT(ends, i);
         HG_CHECK_EQ_STR(HG_Get_error_text(handle), "the peer disconnected");

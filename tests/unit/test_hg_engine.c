@@ -4,6 +4,7 @@
  * process, whose messages the test may change, delay, drop or forge.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 #include "support/golden.h"
@@ -231,7 +232,7 @@ HG_TEST(overflow_output_is_released_when_nobody_fetches_it)
             engine.b.context, NA_LANES_ALL, hg_clock_after_ms(30));
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
     HG_CHECK_EQ_INT(engine_freed, 1);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_CANCELED);
     engine_forget(&call);
@@ -350,7 +351,7 @@ HG_TEST(overflow_fetch_of_an_output_can_be_canceled)
         engine_turn(&engine.b);
         for (i = 0; i < turns; i++)
             engine_turn(i % 2 == 0 ? &engine.a : &engine.b);
-        if (hg_forward_cancel(call.handle) == HG_NOENTRY)
+        if (locked_forward_cancel(call.handle) == HG_NOENTRY)
             HG_CHECK_EQ_INT(call.ends, 1);
         engine_settle(&engine);
         HG_CHECK_EQ_INT(call.ends, 1);
@@ -381,9 +382,9 @@ HG_TEST(overflow_fetch_can_be_canceled_before_it_begins)
     id = engine_register(&engine, "large", engine_answer_large);
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
     engine_turn(&engine.b);
-    (void) na_class_ops(engine.a.na_class)->poll(engine.a.context->na_context);
+    (void) locked_poll(engine.a.context->na_context);
     HG_CHECK_EQ_INT(call.handle->state, HG_HANDLE_FETCHING);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     engine_settle(&engine);
     HG_CHECK_EQ_INT(call.ends, 1);
     HG_CHECK_RET(call.ret, HG_CANCELED);
@@ -1011,7 +1012,7 @@ HG_TEST(serve_releases_a_response_that_cannot_be_sent)
 
     engine_begin_call(&engine, NULL, engine_answer_large, &trouble, &call);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     engine_settle(&engine);
     engine_forget(&call);
     engine_end(&engine);
@@ -1030,7 +1031,7 @@ HG_TEST(calls_never_sent_are_not_counted)
     HG_CHECK_EQ_INT(engine.a.hg_class->in_flight, 1);
     HG_CHECK_EQ_U64(
         engine.a.hg_class->limits[HG_LIMIT_IN_FLIGHT].used, HG_LIMIT_CALL);
-    hg_forward_forget(call.handle);
+    locked_forward_forget(call.handle);
     hg_handle_unref(call.handle);
     HG_CHECK_EQ_U64(engine.a.hg_class->limits[HG_LIMIT_IN_FLIGHT].used, 0);
     HG_CHECK_EQ_U64(
@@ -1120,8 +1121,8 @@ HG_TEST(forward_ends_once_when_the_peer_dies)
     engine_turn(&engine.b);
     engine_turn(&engine.a);
     engine_turn(&engine.b);
-    loop_kill(engine.a.na_class, engine.a.peer);
-    loop_kill(engine.b.na_class, engine.b.peer);
+    locked_kill(engine.a.na_class, engine.a.peer);
+    locked_kill(engine.b.na_class, engine.b.peer);
     engine_settle(&engine);
     for (i = 0; i < 10; i++) {
         HG_CHECK_EQ_INT(calls[i].ends, 1);
@@ -1145,11 +1146,11 @@ HG_TEST(serve_releases_what_it_held_for_a_dead_peer)
 
     engine_begin_call(&engine, NULL, engine_answer_large, &trouble, &call);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 1);
-    loop_kill(engine.b.na_class, engine.b.peer);
+    locked_kill(engine.b.na_class, engine.b.peer);
     engine_settle(&engine);
     HG_CHECK_EQ_INT(engine_held(engine.b.context, NULL), 0);
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 0);
-    loop_kill(engine.a.na_class, engine.a.peer);
+    locked_kill(engine.a.na_class, engine.a.peer);
     engine_settle(&engine);
     HG_CHECK_RET(call.ret, HG_DISCONNECT);
     engine_forget(&call);
@@ -1652,7 +1653,7 @@ HG_TEST(context_memory_stays_while_a_send_does_not_complete)
     engine.a.context = NULL;
     HG_CHECK_EQ_INT(hg_test_alloc_live(), before); /* nothing was freed */
     HG_CHECK_EQ_MEM(sent->in.data + HG_HEADER_MIN + 8, in.bytes, 100);
-    loop_unstick();
+    locked_unstick();
     hg_enter(left->lock);
     (void) na_queue_run(
         left->queue, NA_LANES_INTERNAL, UINT_MAX, HG_CLOCK_NEVER);
@@ -1688,7 +1689,7 @@ HG_TEST(context_refuses_calls_while_it_is_destroyed)
     /* It is in the queue, as if it had arrived just before the sink was
      * removed. */
     HG_CHECK_OK(engine_start(&engine, id, &in, &call));
-    (void) na_class_ops(engine.b.na_class)->poll(engine.b.context->na_context);
+    (void) locked_poll(engine.b.context->na_context);
     HG_CHECK_EQ_INT(engine_live(engine.b.context), 1);
     hg_context_destroy(engine.b.context);
     engine.b.context = NULL;
@@ -1801,8 +1802,8 @@ static void engine_end_waits(struct engine_waiter *waiters, unsigned count)
     unsigned i;
 
     for (i = 0; i < count; i++)
-        hg_wait_raise(context, &waiters[i].done);
-    na_progress_poke(context->na_context);
+        locked_wait_raise(context, &waiters[i].done);
+    locked_poke(context->na_context);
     for (i = 0; i < count; i++) {
         HG_CHECK(!pthread_join(waiters[i].thread, NULL));
         HG_CHECK_OK(waiters[i].ret);
@@ -1879,7 +1880,8 @@ HG_TEST(wait_inside_progress_is_refused)
     loop_register();
     HG_CHECK_OK(engine_open(&engine, 1024, NULL));
     step.context = engine.a.context;
-    na_queue_push(engine.a.context->queue, NA_LANE_INTERNAL, &step.completion);
+    locked_queue_push(
+        engine.a.context->queue, NA_LANE_INTERNAL, &step.completion);
     HG_CHECK_RET(
         engine_progress(engine.a.context, NA_LANES_ALL, 0), HG_TIMEOUT);
     HG_CHECK_RET(step.ret, HG_BUSY);
@@ -1912,7 +1914,8 @@ static hg_return_t engine_pull_inside_progress(hg_handle_t handle)
 
     engine_pull.completion.run = engine_run_pull;
     engine_pull.call = handle;
-    na_queue_push(context->queue, NA_LANE_INTERNAL, &engine_pull.completion);
+    locked_queue_push(
+        context->queue, NA_LANE_INTERNAL, &engine_pull.completion);
     (void) engine_progress(context, NA_LANES_ALL, 0);
     return engine_echo(handle);
 }

@@ -77,9 +77,9 @@ HG_TEST(poked_progress_returns_timeout)
     struct event_end event;
 
     event_open(&event);
-    na_progress_poke(event.context->na_context);
+    locked_poke(event.context->na_context);
     HG_CHECK_RET(engine_progress(event.context, NA_LANES_ALL, 0), HG_TIMEOUT);
-    na_progress_poke(event.context->na_context);
+    locked_poke(event.context->na_context);
     HG_CHECK_RET(
         engine_progress(event.context, NA_LANES_ALL, hg_clock_after_ms(1)),
         HG_TIMEOUT);

@@ -5,6 +5,7 @@
  * message is no longer needed can be used for the next call.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 
@@ -188,12 +189,13 @@ HG_TEST(handle_is_reusable_when_its_message_was_sent)
     HG_CHECK_OK(reuse_forward(REUSE_SMALL));
     HG_CHECK_EQ_INT(atomic_load(&reuse_now.handle->sends), 1);
     reuse_now.fate = LOOP_PASS;
-    hg_forward_left(reuse_now.handle, reuse_now.handle->sequence, HG_SUCCESS);
+    locked_forward_left(
+        reuse_now.handle, reuse_now.handle->sequence, HG_SUCCESS);
     reuse_trigger(0);
     HG_CHECK_OK(reuse_now.again);
     reuse_trigger(0);
     HG_CHECK_EQ_INT(reuse_now.ends, 2);
-    loop_unstick();
+    locked_unstick();
     reuse_end();
 }
 
@@ -203,7 +205,7 @@ HG_TEST(handle_is_reusable_when_its_message_cannot_be_sent)
     reuse_begin(LOOP_STUCK, HG_HEADER_REQUEST, 2);
     reuse_create();
     HG_CHECK_OK(reuse_forward(REUSE_SMALL));
-    hg_forward_unsent(
+    locked_forward_unsent(
         reuse_now.handle, reuse_now.handle->sequence, HG_DISCONNECT);
     reuse_now.fate = LOOP_PASS;
     reuse_trigger(0);
@@ -213,7 +215,7 @@ HG_TEST(handle_is_reusable_when_its_message_cannot_be_sent)
     reuse_drop_kept();
     reuse_turn();
     HG_CHECK_EQ_INT(reuse_now.ends, 2);
-    loop_unstick();
+    locked_unstick();
     reuse_end();
 }
 
@@ -238,8 +240,7 @@ HG_TEST(handle_repeats_a_fetch_that_was_canceled)
     HG_CHECK_OK(reuse_forward(REUSE_SMALL));
     (void) HG_Progress(reuse_now.contexts[1], 0);
     reuse_trigger(1);
-    (void) na_class_ops(reuse_now.classes[0]->na_class)
-        ->poll(reuse_now.contexts[0]->na_context);
+    (void) locked_poll(reuse_now.contexts[0]->na_context);
     HG_CHECK_EQ_INT(reuse_now.handle->state, HG_HANDLE_FETCHING);
     HG_CHECK_OK(HG_Cancel(reuse_now.handle));
     reuse_turn();
@@ -269,7 +270,7 @@ HG_TEST(queued_message_does_not_delay_the_next_call)
     reuse_answer();
     HG_CHECK_EQ_INT(reuse_now.ends, 1);
     HG_CHECK_OK(reuse_now.again);
-    loop_unstick();
+    locked_unstick();
     reuse_turn();
     HG_CHECK(reuse_kept != HG_HANDLE_NULL);
     reuse_end();
@@ -285,7 +286,7 @@ HG_TEST(send_error_of_an_earlier_call_ends_no_later_call)
     reuse_now.fate = LOOP_PASS;
     reuse_answer();
     HG_CHECK_OK(reuse_now.again);
-    loop_unstick();
+    locked_unstick();
     (void) HG_Progress(reuse_now.contexts[0], 0);
     reuse_trigger(0);
     HG_CHECK_EQ_INT(reuse_now.ends, 1);
@@ -375,7 +376,7 @@ HG_TEST(buffer_of_a_call_in_progress_is_not_moved)
     HG_CHECK_OK(reuse_forward(REUSE_SMALL));
     hg_test_expect_log("is not over");
     HG_CHECK_RET(HG_Get_input_buf(reuse_now.handle, &buf, &size), HG_BUSY);
-    loop_unstick();
+    locked_unstick();
     reuse_turn();
     HG_CHECK_EQ_INT(reuse_now.ends, 1);
     HG_CHECK_OK(HG_Get_input_buf(reuse_now.handle, &buf, &size));
@@ -390,7 +391,7 @@ HG_TEST(buffer_of_a_call_in_progress_is_not_moved)
     reuse_now.type = HG_HEADER_RESPONSE;
     HG_CHECK_OK(HG_Respond(reuse_kept, NULL, NULL, &out));
     HG_CHECK_RET(HG_Get_output_buf(reuse_kept, &buf, &size), HG_BUSY);
-    loop_unstick();
+    locked_unstick();
     HG_CHECK_OK(HG_Cancel(reuse_now.handle));
     reuse_turn();
     free(out.bytes);
@@ -437,7 +438,7 @@ HG_TEST_SECONDS(context_destroy_ends_in_time_when_callbacks_forward_again, 30)
 {
     reuse_begin(LOOP_PASS, HG_HEADER_REQUEST, UINT_MAX);
     reuse_create();
-    loop_kill(reuse_now.classes[0]->na_class, reuse_now.addr);
+    locked_kill(reuse_now.classes[0]->na_class, reuse_now.addr);
     HG_CHECK_OK(reuse_forward(REUSE_SMALL));
     HG_CHECK_OK(HG_Set_log_level("error")); /* each call warns */
     hg_test_expect_log("handles, or sends, are left");

@@ -5,6 +5,7 @@
  * messages of the bad peer, which makes no progress.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 
@@ -250,7 +251,7 @@ HG_TEST(limit_holds_against_inputs_that_never_arrive)
     /* It dies: nothing of it is left. */
     for (i = 0; i < engine_kept_count; i++)
         HG_CHECK_OK(hg_serve_free(engine_kept[i]));
-    loop_kill(attack.engine.b.na_class, attack.bad_addr);
+    locked_kill(attack.engine.b.na_class, attack.bad_addr);
     limits_turn(&attack, 20);
     for (i = 0; i < HG_LIMIT_KINDS; i++)
         HG_CHECK_EQ_U64(limits_total(&attack, (enum hg_limit_kind) i), 0);
@@ -299,7 +300,7 @@ HG_TEST(limit_holds_against_outputs_that_are_never_fetched)
     limits_good_call(&attack, attack.large, 10);
     limits_good_call(&attack, attack.large, LIMITS_LARGE);
     HG_CHECK_EQ_INT(engine_held(context, NULL), 4);
-    hg_cancel_peer(context, attack.bad_addr);
+    locked_cancel_peer(context, attack.bad_addr);
     limits_turn(&attack, 5);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 0);
     limits_close(&attack);
@@ -331,7 +332,7 @@ HG_TEST(limit_counts_lingering_bytes_only_while_they_linger)
     }
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 4 * LIMITS_LARGE);
     HG_CHECK_EQ_U64(atomic_load(&context->counts[HG_COUNT_TURNED_AWAY]), 2);
-    hg_cancel_peer(context, attack.bad_addr);
+    locked_cancel_peer(context, attack.bad_addr);
     limits_turn(&attack, 5);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_HELD), 0);
     limits_close(&attack);
@@ -394,19 +395,19 @@ HG_TEST(limit_counts_calls_until_their_response_is_sent)
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(hg_handle_count_targets(context, false), 0);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 1);
-    loop_unstick();
+    locked_unstick();
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 0);
     limits_attack(&attack, attack.echo + 1, 0); /* not registered */
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_CALLS), 1);
-    loop_unstick();
+    locked_unstick();
     limits_turn(&attack, 3);
     HG_CHECK(hg_limit_take(limits, attack.bad_addr, HG_LIMIT_CALLS, 16));
     limits_attack(&attack, attack.echo, 0); /* beyond its quota */
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_REFUSALS), 1);
-    loop_unstick();
+    locked_unstick();
     limits_turn(&attack, 3);
     HG_CHECK_EQ_U64(limits_total(&attack, HG_LIMIT_REFUSALS), 0);
     hg_limit_give(limits, attack.bad_addr, HG_LIMIT_CALLS, 16);

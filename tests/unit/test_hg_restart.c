@@ -5,6 +5,7 @@
  * the peer's next incarnation already has calls.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 
@@ -106,12 +107,12 @@ HG_TEST(restart_of_a_connection_ends_calls_that_were_sent)
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(engine_start(&engine, id, &in, &calls[i]));
     HG_CHECK_EQ_INT(atomic_load(&calls[1].handle->sends), 1);
-    engine.a.na_class->core->addr_parted(engine.a.peer);
+    locked_addr_parted(engine.a.peer);
     engine_turn(&engine.a);
     HG_CHECK_EQ_INT(calls[0].ends, 1);
     HG_CHECK_RET(calls[0].ret, HG_DISCONNECT);
     HG_CHECK_EQ_INT(calls[1].ends, 0);
-    loop_unstick(); /* it cannot be sent at all */
+    locked_unstick(); /* it cannot be sent at all */
     engine_settle(&engine);
     HG_CHECK_EQ_INT(calls[1].ends, 1);
     loop_set_tap(NULL, NULL);

@@ -5,6 +5,7 @@
  * another thread makes progress.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "harness.h"
 
@@ -507,7 +508,7 @@ HG_TEST(wait_room_counts_bytes_beyond_32_bits)
     HG_CHECK_EQ_U64(limit->used, size + HG_LIMIT_CALL);
     hg_leave(end.context->lock);
     HG_CHECK_RET(room_forward(&end, room_ended), HG_AGAIN);
-    hg_forward_forget(handle);
+    locked_forward_forget(handle);
     HG_CHECK_EQ_U64(limit->used, 0);
     HG_CHECK_OK(HG_Destroy(handle));
     room_close(&end);

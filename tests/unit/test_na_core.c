@@ -4,6 +4,7 @@
  * NA's guarantees on a transport that injects faults.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "harness.h"
 #include "support/faults.h"
@@ -75,12 +76,11 @@ static void core_entry_run(struct na_completion *done)
     entry->ran_as = ++*entry->counter;
     if (entry->again) {
         entry->again = false;
-        na_queue_push(entry->queue, NA_LANE_INTERNAL, done);
+        locked_queue_push(entry->queue, NA_LANE_INTERNAL, done);
     }
 }
 
-static struct hg_monitor core_queue_lock = {
-    PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0};
+static struct hg_monitor core_queue_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static unsigned core_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)
@@ -129,7 +129,7 @@ HG_TEST(queue_keeps_each_lane_in_order)
         entries[i].done.run = core_entry_run;
         entries[i].counter = &counter;
         entries[i].queue = &queue;
-        na_queue_push(
+        locked_queue_push(
             &queue, (enum na_lane)(NA_LANE_CALL - i % 3), &entries[i].done);
     }
     HG_CHECK_EQ_INT(na_queue_count(&queue, NA_LANES_DONE), 2);
@@ -160,7 +160,7 @@ static void *core_push_many(void *arg)
     unsigned i;
 
     for (i = 0; i < CORE_PUSHES; i++)
-        na_queue_push(entries[i].queue, NA_LANE_DONE, &entries[i].done);
+        locked_queue_push(entries[i].queue, NA_LANE_DONE, &entries[i].done);
     return NULL;
 }
 
@@ -170,7 +170,7 @@ static void *core_push_one(void *arg)
     struct timespec nap = {0, 5000000};
 
     (void) nanosleep(&nap, NULL);
-    na_queue_push(entry->queue, NA_LANE_DONE, &entry->done);
+    locked_queue_push(entry->queue, NA_LANE_DONE, &entry->done);
     return NULL;
 }
 
@@ -227,7 +227,7 @@ HG_TEST(queue_delivers_entries_while_another_one_runs)
         entries[i].done.run = i == 0 ? core_entry_run_rest : core_entry_run;
         entries[i].counter = &counter;
         entries[i].queue = &queue;
-        na_queue_push(&queue, NA_LANE_DONE, &entries[i].done);
+        locked_queue_push(&queue, NA_LANE_DONE, &entries[i].done);
     }
     HG_CHECK_EQ_INT(
         core_queue_run(&queue, NA_LANES_DONE, 100, HG_CLOCK_NEVER), 1);
@@ -412,7 +412,7 @@ HG_TEST(op_ids_are_unique)
     unsigned ended = 0, i, j;
 
     for (i = 0; i < COUNT; i++) {
-        ops[i] = na_op_get(context, NA_CB_SEND_EXPECTED, NA_LANE_DONE,
+        ops[i] = locked_op_get(context, NA_CB_SEND_EXPECTED, NA_LANE_DONE,
             i % 2 == 0 ? core_op_ended : NULL, &ended, &ids[i]);
         HG_CHECK(ops[i] != NULL && ids[i] == na_op_public_id(ops[i]));
         HG_CHECK(ids[i] != NA_OP_ID_NULL);
@@ -423,7 +423,7 @@ HG_TEST(op_ids_are_unique)
     HG_CHECK_EQ_INT(na_op_table_pending(core), COUNT);
     for (i = 0; i < COUNT; i++) {
         HG_CHECK(na_op_find(core, ids[i]) == ops[i]);
-        na_op_complete(&ops[i]->pub, NA_SUCCESS);
+        locked_complete(&ops[i]->pub, NA_SUCCESS);
         HG_CHECK(na_op_find(core, ids[i]) == NULL);
     }
     HG_CHECK_EQ_INT(na_op_table_pending(core), 0);
@@ -434,12 +434,12 @@ HG_TEST(op_ids_are_unique)
         500);
     HG_CHECK_EQ_INT(ended, 500);
     for (i = 0; i < COUNT; i++) {
-        struct na_op_core *op = na_op_get(context, NA_CB_SEND_EXPECTED,
+        struct na_op_core *op = locked_op_get(context, NA_CB_SEND_EXPECTED,
             NA_LANE_DONE, NULL, NULL, NA_OP_ID_IGNORE);
 
         na_context_enter(core);
         HG_CHECK(op != NULL && na_op_find(core, ids[i]) == NULL);
-        na_op_put(op); /* never started */
+        locked_op_put(op); /* never started */
         na_context_leave(core);
     }
     HG_CHECK_EQ_INT(core->op_count, COUNT); /* reused, no more */
@@ -470,13 +470,14 @@ HG_TEST(addr_names_and_deaths_are_reported_once)
     /* Messages that arrived before its death can be received; later ones
      * cannot. */
     HG_CHECK_OK(
-        na_msg_arrived(na_class, peer, NA_MSG_EXPECTED, 0, 5, "hello", 6));
+        locked_arrived(na_class, peer, NA_MSG_EXPECTED, 0, 5, "hello", 6));
     HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended, &ended,
         got, sizeof(got), peer, 6, NA_OP_ID_IGNORE));
-    na_addr_abandon(peer); /* a transport without its own function for that */
-    na_class->core->addr_dead(peer, NA_HOSTUNREACH);
+    locked_addr_abandon(
+        peer); /* a transport without its own function for that */
+    locked_addr_dead(peer, NA_HOSTUNREACH);
     HG_CHECK(na_addr_is_dead(peer) == NA_TRUE);
-    na_addr_abandon(na_class->self_addr);
+    locked_addr_abandon(na_class->self_addr);
     HG_CHECK(na_addr_is_dead(na_class->self_addr) == NA_FALSE);
     HG_CHECK_RET(na_addr_state(peer), NA_DISCONNECT);
     HG_CHECK_OK(NA_Trigger(context, 0, 9, &count));
@@ -523,7 +524,7 @@ HG_TEST(addr_names_compare_living_peers_only)
     HG_CHECK(peer != NULL && twin != NULL && other != NULL);
     HG_CHECK(NA_Addr_cmp(na_class, peer, twin) == NA_TRUE);
     HG_CHECK(NA_Addr_cmp(na_class, peer, other) == NA_FALSE);
-    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    locked_addr_dead(peer, NA_DISCONNECT);
     HG_CHECK(NA_Addr_cmp(na_class, peer, twin) == NA_FALSE);
     HG_CHECK(NA_Addr_cmp(na_class, twin, peer) == NA_FALSE);
     HG_CHECK(NA_Addr_cmp(na_class, peer, peer) == NA_TRUE);
@@ -584,16 +585,16 @@ HG_TEST(expected_messages_of_other_peers_are_not_received)
     HG_CHECK(context != NULL && good != NULL && other != NULL);
     for (tag = 1; tag <= 2; tag++) {
         if (tag == 1)
-            HG_CHECK_OK(na_msg_arrived(
+            HG_CHECK_OK(locked_arrived(
                 na_class, other, NA_MSG_EXPECTED, 0, tag, "other", 6));
         HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended,
             &ended, got, sizeof(got), good, tag, NA_OP_ID_IGNORE));
         if (tag == 2)
-            HG_CHECK_OK(na_msg_arrived(
+            HG_CHECK_OK(locked_arrived(
                 na_class, other, NA_MSG_EXPECTED, 0, tag, "other", 6));
         HG_CHECK_RET(NA_Trigger(context, 0, 1, NULL), NA_TIMEOUT);
         HG_CHECK_OK(
-            na_msg_arrived(na_class, good, NA_MSG_EXPECTED, 0, tag, "good", 5));
+            locked_arrived(na_class, good, NA_MSG_EXPECTED, 0, tag, "good", 5));
         HG_CHECK_OK(NA_Trigger(context, 0, 1, NULL));
         HG_CHECK_EQ_STR(got, "good");
         HG_CHECK_OK(NA_Msg_recv_expected(na_class, context, core_op_ended,
@@ -666,7 +667,7 @@ static void core_dial_receive(struct core_dial *dial, char got[8])
 
 static void core_dial_send(struct core_dial *dial, const char *text)
 {
-    HG_CHECK_OK(na_msg_arrived(dial->na_class, dial->source, NA_MSG_EXPECTED, 0,
+    HG_CHECK_OK(locked_arrived(dial->na_class, dial->source, NA_MSG_EXPECTED, 0,
         1, text, strlen(text) + 1));
 }
 
@@ -690,7 +691,7 @@ HG_TEST(messages_keep_their_order_while_their_address_is_connected)
     core_is_known = true;
     core_dial_send(&dial, "two");
     HG_CHECK_RET(NA_Trigger(dial.context, 0, 1, NULL), NA_TIMEOUT);
-    dial.na_class->core->addr_connected(dial.named, NA_SUCCESS);
+    locked_addr_connected(dial.named, NA_SUCCESS);
     core_dial_check(&dial, got[0], "one");
     core_dial_receive(&dial, got[1]);
     core_dial_check(&dial, got[1], "two");
@@ -705,14 +706,14 @@ HG_TEST(attempt_to_connect_is_repeated_if_a_message_came)
 
     core_dial_open(&dial);
     core_dial_receive(&dial, got);
-    dial.na_class->core->addr_connected(dial.named, NA_HOSTUNREACH);
+    locked_addr_connected(dial.named, NA_HOSTUNREACH);
     HG_CHECK_EQ_INT(core_dials, 1);
     core_dial_send(&dial, "one");
     HG_CHECK_EQ_INT(core_dials, 2);
-    dial.na_class->core->addr_connected(dial.named, NA_HOSTUNREACH);
+    locked_addr_connected(dial.named, NA_HOSTUNREACH);
     HG_CHECK_EQ_INT(core_dials, 3);
     core_is_known = true;
-    dial.na_class->core->addr_connected(dial.named, NA_SUCCESS);
+    locked_addr_connected(dial.named, NA_SUCCESS);
     core_dial_check(&dial, got, "one");
     core_dial_close(&dial);
 }
@@ -724,7 +725,7 @@ HG_TEST(attempt_to_connect_ends_with_a_send_that_fails)
 
     core_dial_open(&dial);
     core_dial_receive(&dial, got);
-    dial.na_class->core->addr_unreached(dial.named, NA_HOSTUNREACH);
+    locked_addr_unreached(dial.named, NA_HOSTUNREACH);
     HG_CHECK_OK(NA_Trigger(dial.context, 0, 1, NULL));
     core_is_known = true;
     core_dial_receive(&dial, got);
@@ -746,7 +747,7 @@ HG_TEST(messages_are_kept_within_the_largest_limits)
         info.max_queue_bytes = limits[i];
         na_class = NA_Initialize_opt("self://", NA_TRUE, &info);
         HG_CHECK(na_class != NULL);
-        HG_CHECK_OK(na_msg_arrived(
+        HG_CHECK_OK(locked_arrived(
             na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
         HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
         HG_CHECK_OK(NA_Finalize(na_class));
@@ -762,7 +763,7 @@ static unsigned core_fill(
     unsigned n = 0;
 
     while (n < most &&
-        na_msg_arrived(na_class, source, kept ? NA_MSG_UNEXPECTED : NA_MSG_RPC,
+        locked_arrived(na_class, source, kept ? NA_MSG_UNEXPECTED : NA_MSG_RPC,
             0, n, "x", 1) == NA_SUCCESS)
         n++;
     return n;
@@ -793,17 +794,17 @@ HG_TEST(messages_of_a_dead_peer_free_their_quota)
     HG_CHECK(all > 10);
     half = core_fill(na_class, alive, true, UINT_MAX); /* it has its quota */
     HG_CHECK(half >= all / 2 - 1 && half <= all / 2 + 1);
-    na_class->core->addr_dead(dead, NA_DISCONNECT);
+    locked_addr_dead(dead, NA_DISCONNECT);
     HG_CHECK_EQ_INT(core_fill(na_class, alive, true, UINT_MAX), all - half);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), all);
     HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(dead)->refs), 1);
     na_addr_unref(dead);
     /* Messages that arrive after their sender's death are the first to be
      * dropped, too. */
-    na_class->core->addr_dead(late, NA_DISCONNECT);
+    locked_addr_dead(late, NA_DISCONNECT);
     HG_CHECK_EQ_INT(core_fill(na_class, late, false, 3), 3);
     HG_CHECK_RET(
-        na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
+        locked_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
         NA_AGAIN);
     HG_CHECK_EQ_INT(atomic_load(&na_addr_core_of(late)->refs), 1);
     na_addr_unref(late);
@@ -828,13 +829,13 @@ HG_TEST(messages_of_a_dead_peer_that_can_be_received_stay)
     HG_CHECK_OK(NA_Msg_recv_unexpected(
         na_class, context, NULL, NULL, got[1], 8, NA_OP_ID_IGNORE));
     HG_CHECK_OK(
-        na_msg_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "a", 2));
+        locked_arrived(na_class, alive, NA_MSG_UNEXPECTED, 0, 1, "a", 2));
     HG_CHECK_EQ_STR(got[1], "a");
-    HG_CHECK_OK(na_msg_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 1, "e", 2));
-    HG_CHECK_OK(na_msg_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 2, "f", 2));
+    HG_CHECK_OK(locked_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 1, "e", 2));
+    HG_CHECK_OK(locked_arrived(na_class, dead, NA_MSG_EXPECTED, 0, 2, "f", 2));
     HG_CHECK_OK(
-        na_msg_arrived(na_class, dead, NA_MSG_UNEXPECTED, 0, 1, "u", 2));
-    na_class->core->addr_dead(dead, NA_DISCONNECT);
+        locked_arrived(na_class, dead, NA_MSG_UNEXPECTED, 0, 1, "u", 2));
+    locked_addr_dead(dead, NA_DISCONNECT);
     HG_CHECK(core_fill(na_class, alive, true, UINT_MAX) > 10);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
     HG_CHECK_OK(NA_Msg_recv_expected(
@@ -868,8 +869,8 @@ HG_TEST(unexpected_messages_of_a_dead_peer_go_if_nobody_receives_such)
 
     HG_CHECK(dead != NULL && alive != NULL);
     HG_CHECK_OK(
-        na_msg_arrived(na_class, dead, NA_MSG_UNEXPECTED, 0, 1, "u", 2));
-    na_class->core->addr_dead(dead, NA_DISCONNECT);
+        locked_arrived(na_class, dead, NA_MSG_UNEXPECTED, 0, 1, "u", 2));
+    locked_addr_dead(dead, NA_DISCONNECT);
     HG_CHECK(core_fill(na_class, alive, true, UINT_MAX) > 10);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
     na_addr_unref(dead);
@@ -890,12 +891,12 @@ HG_TEST(last_messages_are_kept_past_the_quota)
     HG_CHECK(ended != NULL);
     (void) core_fill(na_class, ended, true, UINT_MAX);
     for (i = 0; i < 63; i++)
-        HG_CHECK_OK(na_class->core->msg_last(
-            na_class, ended, NA_MSG_UNEXPECTED, 0, 1, bytes, SIZE));
+        HG_CHECK_OK(
+            locked_last(na_class, ended, NA_MSG_UNEXPECTED, 0, 1, bytes, SIZE));
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
     for (i = 0; i < 3; i++)
-        HG_CHECK_OK(na_class->core->msg_last(
-            na_class, ended, NA_MSG_UNEXPECTED, 0, 1, bytes, SIZE));
+        HG_CHECK_OK(
+            locked_last(na_class, ended, NA_MSG_UNEXPECTED, 0, 1, bytes, SIZE));
     HG_CHECK(NA_Get_counter(na_class, "msg_dropped") >= 2);
     na_addr_unref(ended);
     HG_CHECK_OK(NA_Finalize(na_class));
@@ -919,10 +920,10 @@ HG_TEST_SECONDS(flood_is_refused_in_constant_time, 10)
     HG_CHECK(kept >= KEPT && kept < 2 * KEPT);
     for (i = 0; i < REFUSED; i++)
         HG_CHECK_RET(
-            na_msg_arrived(na_class, flood, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
+            locked_arrived(na_class, flood, NA_MSG_UNEXPECTED, 0, 1, "x", 1),
             NA_AGAIN);
     HG_CHECK_OK(
-        na_msg_arrived(na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "", 0));
+        locked_arrived(na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "", 0));
     na_addr_unref(flood);
     HG_CHECK_OK(NA_Finalize(na_class));
 }
@@ -947,7 +948,7 @@ HG_TEST(drops_are_counted_and_logged_at_doublings)
     HG_Set_log_func(core_count_lines, &lines);
     for (i = 1; i <= 100; i++) {
         hg_test_alloc_fail_at(1);
-        HG_CHECK_OK(na_msg_last(
+        HG_CHECK_OK(locked_last(
             na_class, na_class->self_addr, NA_MSG_RPC, 0, i, "lost", 5));
     }
     hg_test_alloc_fail_at(0);
@@ -1008,7 +1009,7 @@ HG_TEST(addr_that_only_peers_have_named_is_a_stranger)
     HG_CHECK_OK(na_lookup_resolve(server[0], "loop://client", NA_TRUE, &addr));
     HG_CHECK(!addr->stranger); /* a listener has none */
     na_addr_unref(addr);
-    na_addr_set_named(client->self_addr, NA_TRUE);
+    locked_addr_set_named(client->self_addr, NA_TRUE);
     HG_CHECK(!client->self_addr->stranger);
     for (i = 0; i < 2; i++)
         HG_CHECK_OK(NA_Finalize(server[i]));
@@ -1052,7 +1053,7 @@ static void *core_send_b(void *arg)
     struct core_sink *sink = (struct core_sink *) arg;
     na_class_t *na_class = sink->context->na_class;
 
-    HG_CHECK_OK(na_msg_arrived(
+    HG_CHECK_OK(locked_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "b", 1));
     return NULL;
 }
@@ -1069,7 +1070,7 @@ HG_TEST(sink_receives_all_messages_in_order)
     HG_CHECK(na_class != NULL);
     sink.context = NA_Context_create(na_class);
     HG_CHECK(sink.context != NULL);
-    HG_CHECK_OK(na_msg_arrived(
+    HG_CHECK_OK(locked_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "a", 1));
     hg_enter(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_create(&listener, NULL, core_listen, &sink));
@@ -1081,7 +1082,7 @@ HG_TEST(sink_receives_all_messages_in_order)
     hg_leave(na_class_core_of(na_class)->lock);
     HG_CHECK(!pthread_join(listener, NULL));
     HG_CHECK(!pthread_join(speaker, NULL));
-    HG_CHECK_OK(na_msg_arrived(
+    HG_CHECK_OK(locked_arrived(
         na_class, na_class->self_addr, NA_MSG_RPC, 0, 1, "c", 1));
     HG_CHECK_EQ_STR(sink.heard, "abc");
     na_sink_close(na_class, sink.number);
@@ -1101,7 +1102,7 @@ HG_TEST(sink_receives_only_messages_for_its_id)
     for (i = 0; i < 2; i++) {
         char call = (char) ('a' + i);
 
-        HG_CHECK_OK(na_msg_arrived(na_class, na_class->self_addr, NA_MSG_RPC,
+        HG_CHECK_OK(locked_arrived(na_class, na_class->self_addr, NA_MSG_RPC,
             (uint8_t) (7 + i), 1, &call, 1));
     }
     for (i = 0; i < 2; i++) {
@@ -1124,7 +1125,7 @@ static struct na_addr *core_abandoned;
 static void core_abandon(struct na_addr *addr)
 {
     core_abandoned = addr;
-    addr->na_class->core->addr_dead(addr, NA_DISCONNECT);
+    locked_addr_dead(addr, NA_DISCONNECT);
 }
 
 struct core_refusing {
@@ -1159,7 +1160,7 @@ HG_TEST(call_that_a_new_sink_refuses_ends_its_connection)
     for (i = 0; i < 2; i++)
         peers[i] = na_addr_create(na_class, "self://peer", NA_FALSE);
     for (i = 0; i < 4; i++)
-        HG_CHECK_OK(na_msg_arrived(
+        HG_CHECK_OK(locked_arrived(
             na_class, peers[i == 1], NA_MSG_RPC, 7, 1, &"abcd"[i], 1));
     HG_CHECK_OK(
         na_sink_open(na_class, 7, core_lacks_memory, NULL, &refusing, &number));
@@ -1181,19 +1182,19 @@ HG_TEST(messages_without_memory_are_kept_by_the_transport)
     hg_test_alloc_install();
     na_class = NA_Initialize("self://", NA_TRUE);
     HG_CHECK(na_class != NULL);
-    HG_CHECK_OK(na_msg_arrived(
+    HG_CHECK_OK(locked_arrived(
         na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 1, "kept", 5));
     hg_test_alloc_fail_at(1);
-    HG_CHECK_RET(na_msg_arrived(na_class, na_class->self_addr,
+    HG_CHECK_RET(locked_arrived(na_class, na_class->self_addr,
                      NA_MSG_UNEXPECTED, 0, 2, "kept", 5),
         NA_AGAIN);
     hg_test_alloc_fail_at(1);
-    HG_CHECK_RET(na_msg_arrived(na_class, na_class->self_addr, NA_MSG_EXPECTED,
+    HG_CHECK_RET(locked_arrived(na_class, na_class->self_addr, NA_MSG_EXPECTED,
                      0, 3, "kept", 5),
         NA_AGAIN);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 0);
     hg_test_alloc_fail_at(1);
-    HG_CHECK_OK(na_msg_last(
+    HG_CHECK_OK(locked_last(
         na_class, na_class->self_addr, NA_MSG_UNEXPECTED, 0, 2, "lost", 5));
     hg_test_alloc_fail_at(0);
     HG_CHECK_EQ_U64(NA_Get_counter(na_class, "msg_dropped"), 1);
@@ -1362,7 +1363,7 @@ HG_TEST(sinks_get_the_ids_they_ask_for)
     HG_CHECK_OK(na_sink_open(na_class, NA_SINK_ANY, core_count_rpc,
         core_count_dead, &got[3], &number));
     HG_CHECK_EQ_INT(number, 1);
-    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    locked_addr_dead(peer, NA_DISCONNECT);
     for (i = 0; i < 4; i++) {
         HG_CHECK_EQ_U64(got[i], i < 3 ? 101 : 100);
         na_sink_close(na_class, i < 3 ? (uint8_t) wanted[i] : number);
@@ -1390,7 +1391,7 @@ HG_TEST(sinks_release_their_ids)
     }
     na_sink_close(na_class, 1);
     /* The sink after the gap is also notified of deaths. */
-    na_class->core->addr_dead(early, NA_DISCONNECT);
+    locked_addr_dead(early, NA_DISCONNECT);
     HG_CHECK_EQ_U64(got[0], 100);
     HG_CHECK_EQ_U64(got[1], 0);
     HG_CHECK_EQ_U64(got[2], 100);
@@ -1400,7 +1401,7 @@ HG_TEST(sinks_release_their_ids)
         core_count_dead, &got[1], &number));
     HG_CHECK_EQ_INT(number, 1);
     HG_CHECK_OK(core_deliver(core, peer, 1, 0, "x", 1));
-    na_class->core->addr_dead(peer, NA_DISCONNECT);
+    locked_addr_dead(peer, NA_DISCONNECT);
     HG_CHECK_EQ_U64(got[0], 200);
     HG_CHECK_EQ_U64(got[1], 101);
     HG_CHECK_EQ_U64(got[2], 201);
@@ -1481,7 +1482,7 @@ HG_TEST(message_to_a_dead_peer_is_not_sent)
     HG_CHECK(na_class != NULL && dead != NULL);
     context = NA_Context_create(na_class);
     HG_CHECK(context != NULL);
-    na_class->core->addr_dead(dead, NA_PROTOCOL_ERROR);
+    locked_addr_dead(dead, NA_PROTOCOL_ERROR);
     memset(&msg, 0, sizeof(msg));
     msg.addr = dead;
     na_context_enter(na_context_core_of(context));
@@ -1721,7 +1722,7 @@ static int core_no_fd(struct na_context *context)
 
 static int core_poke(na_context_t *context)
 {
-    na_progress_poke(context);
+    locked_poke(context);
     return NA_POLL_FD_IDLE;
 }
 
@@ -1761,7 +1762,7 @@ HG_TEST(progress_runs_internal_steps_before_completions)
     for (i = 0; i < 2; i++) {
         entries[i].done.run = core_entry_run;
         entries[i].counter = &counter;
-        na_queue_push(
+        locked_queue_push(
             queue, i == 0 ? NA_LANE_INTERNAL : NA_LANE_DONE, &entries[i].done);
     }
     HG_CHECK_OK(NA_Progress(na_class, context, 60000));
@@ -1804,9 +1805,9 @@ HG_TEST(progress_returns_an_entry_while_another_thread_makes_progress)
     memset(&entry, 0, sizeof(entry));
     entry.done.run = core_entry_run;
     entry.counter = &counter;
-    na_queue_push(&core->queue, NA_LANE_DONE, &entry.done);
+    locked_queue_push(&core->queue, NA_LANE_DONE, &entry.done);
     HG_CHECK_OK(NA_Progress(na_class, context, 60000));
-    na_progress_poke(context);
+    locked_poke(context);
     HG_CHECK(pthread_join(other, NULL) == 0);
     HG_CHECK_EQ_INT(
         core_queue_run(&core->queue, NA_LANES_DONE, 1, HG_CLOCK_NEVER), 1);
@@ -1917,7 +1918,7 @@ static unsigned core_news(struct na_context *context)
     core_looks++;
     if (hg_clock_now() < core_news_at)
         return 0;
-    na_progress_poke(context);
+    locked_poke(context);
     return 1;
 }
 

@@ -139,8 +139,8 @@ HG_TEST(emul_keeps_memory_until_it_is_unplaced)
     HG_CHECK(emul_poll(&pair->b) > 0);
     frame = HG_CONTAINER_OF(pair->a.in.next, struct emul_pipe_frame, link);
     HG_CHECK(frame->memory != NULL);
-    HG_CHECK_OK(
-        na_emul_cancel(&plain.call.op.pub, na_op_id_of(&plain.call.op.pub)));
+    HG_CHECK_OK(locked_emul_cancel(
+        &plain.call.op.pub, na_op_id_of(&plain.call.op.pub)));
     HG_CHECK_EQ_INT(atomic_load(&plain.call.ends), 0);
     emul_settle(pair);
     emul_check_end(&plain.call, NA_CANCELED);
@@ -595,7 +595,7 @@ HG_TEST(emul_canceled_operation_wakes_the_next)
     HG_CHECK_EQ_INT(emul_poll(&pair->b), 1);
     HG_CHECK(emul_deliver(&pair->a));
     HG_CHECK_OK(
-        na_emul_cancel(&calls[1].op.pub, na_op_id_of(&calls[1].op.pub)));
+        locked_emul_cancel(&calls[1].op.pub, na_op_id_of(&calls[1].op.pub)));
     emul_settle(pair);
     emul_check_end(&calls[0], NA_SUCCESS);
     emul_check_end(&calls[1], NA_CANCELED);

@@ -24,7 +24,7 @@ static void emul_kill(struct emul_side *side, na_return_t ret)
     emul_drop_frames(side->other);
     side->drop = true;
     side->other->drop = true;
-    na_emul_addr_dead(side->peer, ret);
+    locked_emul_addr_dead(side->peer, ret);
 }
 
 /* Connect the two again. */
@@ -52,9 +52,11 @@ static void emul_end_it(
 
     switch (ending) {
     case EMUL_END_CANCEL:
-        HG_CHECK_RET(na_emul_cancel(&plain->call.op.pub, id + 1), NA_NOENTRY);
-        if (na_emul_cancel(&plain->call.op.pub, id) == NA_SUCCESS)
-            HG_CHECK_RET(na_emul_cancel(&plain->call.op.pub, id), NA_NOENTRY);
+        HG_CHECK_RET(
+            locked_emul_cancel(&plain->call.op.pub, id + 1), NA_NOENTRY);
+        if (locked_emul_cancel(&plain->call.op.pub, id) == NA_SUCCESS)
+            HG_CHECK_RET(
+                locked_emul_cancel(&plain->call.op.pub, id), NA_NOENTRY);
         break;
     case EMUL_END_DEREGISTER:
         emul_flush(&pair->a);
@@ -72,7 +74,7 @@ static void emul_end_it(
         break;
     case EMUL_END_CONTEXT:
         emul_flush(&pair->b);
-        na_emul_context_gone(&pair->a.context.pub);
+        locked_emul_context_gone(&pair->a.context.pub);
         break;
     }
 }
@@ -178,7 +180,7 @@ HG_TEST(emul_ends_one_context_only)
     HG_CHECK_OK(emul_plain_start(&plain, pair, false, 50000));
     HG_CHECK_OK(emul_start(&other, &pair->a, false, plain.local.handle, 0,
         plain.remote, 0, 50000));
-    na_emul_context_gone(&pair->a.context2.pub);
+    locked_emul_context_gone(&pair->a.context2.pub);
     emul_settle(pair);
     emul_check_end(&plain.call, NA_SUCCESS);
     emul_check_end(&other, NA_SUCCESS);
@@ -349,12 +351,12 @@ HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
 
         if (hg_test_random(&pair->random) % 2 == 0)
             hg_wire_store64(header + 32, data);
-        na_emul_frame_arrived(
+        locked_emul_arrived(
             &pair->b.core.pub, stranger, header, size, junk, data);
         if (i % 2 == 0) {
             (void) emul_first_origin(&pair->a, &id);
             size = emul_forge(&pair->random, key->key, id, header);
-            na_emul_frame_arrived(
+            locked_emul_arrived(
                 &pair->a.core.pub, liar, header, size, junk, data);
         }
         emul_step(pair);
@@ -378,7 +380,7 @@ HG_TEST_SECONDS(emul_serves_others_beside_a_hostile_peer, 60)
     HG_CHECK(emul_counter(&pair->b, "rma_stale") > 1000);
     HG_CHECK(emul_counter(&pair->a, "rma_malformed") > 1000);
     atomic_store(&na_addr_core_of(stranger)->dead, NA_DISCONNECT);
-    na_emul_addr_dead(stranger, NA_DISCONNECT);
+    locked_emul_addr_dead(stranger, NA_DISCONNECT);
     emul_settle(pair);
     emul_check_end(&plain.call, NA_SUCCESS);
     emul_check_idle(pair);
@@ -413,7 +415,7 @@ static void emul_spoil(struct emul_side *side, unsigned char *junk)
             (unsigned char) (1u << (dice >> 16) % 8);
         break;
     case 1: /* arrives twice */
-        na_emul_frame_arrived(&side->core.pub, frame->source, frame->header,
+        locked_emul_arrived(&side->core.pub, frame->source, frame->header,
             frame->header_size, frame->data, frame->size);
         break;
     case 2: /* lost */
@@ -421,7 +423,7 @@ static void emul_spoil(struct emul_side *side, unsigned char *junk)
         emul_frame_give_back(frame);
         break;
     case 3: /* more or less data */
-        na_emul_frame_arrived(&side->core.pub, frame->source, frame->header,
+        locked_emul_arrived(&side->core.pub, frame->source, frame->header,
             frame->header_size, junk, (dice >> 8) % 8192);
         break;
     case 4: /* shorter header */
@@ -655,7 +657,7 @@ int hg_fuzz_emul(const uint8_t *data, size_t size)
         if ((kind & 16) != 0 && header_size >= 16 &&
             emul_first_origin(&pair->a, &id) != NULL)
             hg_wire_store64(header + 8, id);
-        na_emul_frame_arrived(
+        locked_emul_arrived(
             &side->core.pub, side->peer, header, header_size, junk, payload);
         if ((kind & 4) != 0)
             emul_settle(pair);
@@ -774,7 +776,7 @@ static void emul_work(struct emul_worker *worker)
     HG_CHECK_OK(emul_start(&call, worker->side, put, mine, 0, remote, 0, size));
     emul_delay(&worker->random);
     if ((dice >> 4 & 3) == 0)
-        (void) na_emul_cancel(&call.op.pub, na_op_id_of(&call.op.pub));
+        (void) locked_emul_cancel(&call.op.pub, na_op_id_of(&call.op.pub));
     if (withdrawn) {
         HG_CHECK_OK(NA_Mem_deregister(there, theirs));
         HG_CHECK_EQ_INT(munmap(owned, size), 0);
@@ -981,8 +983,9 @@ HG_TEST(emul_deregisters_memory_that_two_peers_do_not_read)
     for (i = 0; i < emul_kept_count; i++)
         HG_CHECK(emul_kept[i].addr == NULL);
     ops->frame_send = emul_frame_send;
-    (void) na_emul_cancel(&other.op.pub, na_op_id_of(&other.op.pub));
-    (void) na_emul_cancel(&plain.call.op.pub, na_op_id_of(&plain.call.op.pub));
+    (void) locked_emul_cancel(&other.op.pub, na_op_id_of(&other.op.pub));
+    (void) locked_emul_cancel(
+        &plain.call.op.pub, na_op_id_of(&plain.call.op.pub));
     emul_settle(pair);
     na_addr_unref(second);
     emul_plain_free(&plain);
@@ -1028,7 +1031,7 @@ static void emul_withdraw(bool polled)
         emul_check_idle(pair);
     } else {
         emul_drop_frames(&pair->a);
-        (void) na_emul_cancel(
+        (void) locked_emul_cancel(
             &plain.call.op.pub, na_op_id_of(&plain.call.op.pub));
     }
     emul_plain_free(&plain);

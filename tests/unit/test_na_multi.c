@@ -6,6 +6,7 @@
 #include "support/library.h"
 
 #include "harness.h"
+#include "unit/locked.h"
 
 #define MANY_LEFT 1024u /* bytes of the buffer beyond one message */
 
@@ -51,7 +52,7 @@ static void many_open(struct many *many)
 
 static void many_arrive(struct many *many, const void *data, na_size_t size)
 {
-    HG_CHECK_OK(na_msg_arrived(many->na_class, many->na_class->self_addr,
+    HG_CHECK_OK(locked_arrived(many->na_class, many->na_class->self_addr,
         NA_MSG_UNEXPECTED, 0, 1, data, size));
 }
 
@@ -146,13 +147,13 @@ HG_TEST(receive_of_many_keeps_the_source_of_a_message)
     peer = na_addr_create(many.na_class, "self://b", NA_FALSE);
     HG_CHECK(peer != NULL);
     HG_CHECK_OK(
-        na_msg_arrived(many.na_class, peer, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
-    many.na_class->core->addr_dead(peer, NA_HOSTUNREACH);
+        locked_arrived(many.na_class, peer, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
+    locked_addr_dead(peer, NA_HOSTUNREACH);
     HG_CHECK_EQ_U64(atomic_load(&na_addr_core_of(peer)->refs), 2);
     many_trigger(&many, 1);
     HG_CHECK_EQ_U64(atomic_load(&na_addr_core_of(peer)->refs), 1);
     HG_CHECK_OK(
-        na_msg_arrived(many.na_class, peer, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
+        locked_arrived(many.na_class, peer, NA_MSG_UNEXPECTED, 0, 1, "x", 1));
     HG_CHECK_OK(NA_Context_destroy(many.na_class, many.context));
     HG_CHECK_EQ_U64(atomic_load(&na_addr_core_of(peer)->refs), 1);
     na_addr_unref(peer);

@@ -4,6 +4,7 @@
  * in memory handles, and its behavior when memory runs out.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "engine.h"
 
@@ -431,7 +432,7 @@ HG_TEST(mux_exposes_large_arguments_through_the_peers_transport)
     HG_CHECK(call.handle->in_large.mem != NULL);
     HG_CHECK(call.handle->in_large.mem->na_class == engine.a.peer->na_class);
     HG_CHECK(na_mem_core_of(call.handle->in_large.mem)->next == NULL);
-    HG_CHECK_OK(hg_forward_cancel(call.handle));
+    HG_CHECK_OK(locked_forward_cancel(call.handle));
     while (call.ends == 0)
         engine_turn(&engine.a);
     HG_CHECK_RET(call.ret, HG_CANCELED);

@@ -5,6 +5,7 @@
  * is a class in this process whose internals the test accesses.
  */
 #include "support/sm_endpoint.h"
+#include "unit/locked.h"
 
 #if HG_ENABLE_SM
 
@@ -154,8 +155,10 @@ HG_TEST(sm_hostile_bye_crosses_ours)
         na_sm_enter(self);
         addr->copies = 1; /* so that it stays open */
         if (way == 0) {
+            na_sm_leave(self);
             HG_CHECK_OK(NA_Addr_terminate(victim.na_class, victim.context, NULL,
                 NULL, &addr->base, NA_OP_ID_IGNORE));
+            na_sm_enter(self);
             HG_CHECK_EQ_INT(addr->state, NA_SM_CLOSING);
         } else {
             na_sm_peer_lose(self, addr, NA_DISCONNECT);
@@ -231,14 +234,17 @@ HG_TEST(sm_hostile_heads_break_a_connection_that_is_full)
         sm_endpoint_open(&hostile);
         side = sm_endpoint_attack(&hostile, &victim, way % SM_END_WAYS);
         addr = sm_endpoint_attacker(&victim, way % SM_END_WAYS);
+        do {
+            if (frame)
+                LOCKED(locked_class(victim.na_class),
+                    ret = na_sm_flow_frame_send(&addr->base, bytes, 24, bytes,
+                        sizeof(bytes), NULL, NULL));
+            else
+                ret = NA_Msg_send_unexpected(victim.na_class, victim.context,
+                    NULL, NULL, bytes, sizeof(bytes), &addr->base, 1,
+                    NA_OP_ID_IGNORE);
+        } while (ret == NA_SUCCESS && !addr->full);
         na_sm_enter(na_sm_of(victim.na_class));
-        do
-            ret = frame ? na_sm_flow_frame_send(&addr->base, bytes, 24, bytes,
-                              sizeof(bytes), NULL, NULL)
-                        : NA_Msg_send_unexpected(victim.na_class,
-                              victim.context, NULL, NULL, bytes, sizeof(bytes),
-                              &addr->base, 1, NA_OP_ID_IGNORE);
-        while (ret == NA_SUCCESS && !addr->full);
         HG_CHECK_RET(ret, frame ? NA_AGAIN : NA_SUCCESS);
         atomic_store(&addr->out.control->head, 4);
         atomic_store(&addr->out.control->starved, 0);

@@ -4,6 +4,7 @@
  * test acts as a peer between two steps. And invalid handles.
  */
 #include "support/library.h"
+#include "unit/locked.h"
 
 #include "harness.h"
 #include "support/golden.h"
@@ -429,7 +430,7 @@ static bool srma_cancel_a_piece(struct srma_large *large)
         hg_enter(lock);
         op = na_sm_of(na_class)->moving;
         if (op != NULL && op->size > SRMA_LARGE / 2) {
-            HG_CHECK_OK(NA_Cancel(na_class, large->pair.users, large->id));
+            HG_CHECK_OK(na_context_cancel(large->pair.users, large->id));
             canceled = true;
         }
         hg_leave(lock);
@@ -538,7 +539,8 @@ HG_TEST(sm_rma_ignores_hazards_of_other_memory)
     atomic_store(&addr->shared->control[0].hazard[7], pair.remote->key + 1);
     /* The direction of the owner's own copies. */
     atomic_store(&addr->shared->control[1].hazard[0], pair.remote->key);
-    HG_CHECK_EQ_INT(na_sm_mem_retract(pair.mem), NA_FALSE);
+    LOCKED(locked_class(pair.owner),
+        HG_CHECK_EQ_INT(na_sm_mem_retract(pair.mem), NA_FALSE));
     HG_CHECK_OK(NA_Mem_deregister(pair.owner, pair.mem));
     HG_CHECK_EQ_INT(srma_user(&pair)->state, NA_SM_READY);
     srma_close(&pair);
