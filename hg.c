@@ -1913,8 +1913,8 @@ HG_PRIVATE void *hg_slots_next(
 /*
  * lock: mutexes, the lock of a class, and how threads sleep and wake up.
  *
- * Deliberately thin: pthread mutexes are uncontended on every frequent path,
- * and thread sanitizers, debuggers and profilers understand them.
+ * Deliberately thin: the lock of a class is a word, since each call takes it,
+ * and all other locks are pthread mutexes. Thread sanitizers understand both.
  *
  * A waker wakes a thread that sleeps on descriptors. No wake-up is lost: the
  * sleeper arms the waker, then checks its condition again, and sleeps only if
@@ -1954,9 +1954,12 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 
 /* ---- The lock of a class ---- */
 
-/* Not recursive. A function that needs it held says so and asserts it. */
+/* Not recursive. A function that needs it held says so and asserts it. It is a
+ * word: held for a short time, and mostly by one thread. A thread that waits
+ * longer sleeps, so that it does not keep a holder of lower priority from
+ * running. */
 struct hg_monitor {
-    pthread_mutex_t mutex;
+    _Atomic unsigned held;   /* 1: a thread has it */
     _Atomic unsigned wanted; /* threads waiting to enter */
 #if HG_DEBUG
     _Atomic(const void *) owner; /* the thread that holds it, or NULL */
@@ -2022,7 +2025,8 @@ HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 static inline void hg_enter(struct hg_monitor *monitor)
 {
     HG_ASSERT(!hg_is_inside(monitor));
-    if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
+    if (HG_UNLIKELY(atomic_exchange_explicit(
+                        &monitor->held, 1, memory_order_acquire) != 0))
         hg_monitor_await(monitor);
     hg_monitor_own(monitor, true);
 }
@@ -2030,7 +2034,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
 static inline void hg_leave(struct hg_monitor *monitor)
 {
     hg_monitor_own(monitor, false);
-    hg_unlock(&monitor->mutex);
+    atomic_store_explicit(&monitor->held, 0, memory_order_release);
 }
 
 /* Enter or leave a second lock, which may be the same as the first one, which
@@ -2109,6 +2113,11 @@ HG_PRIVATE hg_return_t hg_waker_sleep(
  * not be running. */
 #define HG_LOCK_TRIES 1000
 
+/* How often a thread that waits for the lock of a class yields before it
+ * sleeps, and for how long it sleeps, in ns. */
+#define HG_LOCK_YIELDS 20
+#define HG_LOCK_NAP 50000
+
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_init(mutex, NULL);
@@ -2141,33 +2150,49 @@ _Thread_local unsigned hg_monitor_entered;
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 {
     memset(monitor, 0, sizeof(*monitor));
-    return hg_lock_init(&monitor->mutex);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
 {
     HG_ASSERT(atomic_load(&monitor->wanted) == 0);
-    pthread_mutex_destroy(&monitor->mutex);
+    HG_ASSERT(atomic_load(&monitor->held) == 0);
+    (void) monitor;
+}
+
+/* Take the lock if it is free. */
+static bool hg_monitor_try(struct hg_monitor *monitor)
+{
+    return atomic_load_explicit(&monitor->held, memory_order_relaxed) == 0 &&
+        atomic_exchange_explicit(&monitor->held, 1, memory_order_acquire) == 0;
 }
 
 HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 {
-    int tries = HG_LOCK_TRIES;
+    const struct timespec nap = {0, HG_LOCK_NAP};
+    int tries;
 
     atomic_fetch_add(&monitor->wanted, 1);
-    while (tries > 0 && pthread_mutex_trylock(&monitor->mutex) != 0) {
-        tries--;
-        hg_clock_relax();
+    for (tries = 0; !hg_monitor_try(monitor); tries++) {
+        if (tries < HG_LOCK_TRIES)
+            hg_clock_relax();
+        else if (tries < HG_LOCK_TRIES + HG_LOCK_YIELDS)
+            (void) sched_yield();
+        else
+            (void) nanosleep(&nap, NULL);
     }
-    if (tries == 0)
-        hg_lock(&monitor->mutex);
     atomic_fetch_sub(&monitor->wanted, 1);
 }
 
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
 {
-    if (!hg_lock_try(&monitor->mutex))
-        return false;
+    int tries = HG_LOCK_TRIES;
+
+    while (!hg_monitor_try(monitor)) {
+        if (--tries == 0)
+            return false;
+        (void) sched_yield();
+    }
     hg_monitor_own(monitor, true);
     return true;
 }

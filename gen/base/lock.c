@@ -9,6 +9,11 @@
  * not be running. */
 #define HG_LOCK_TRIES 1000
 
+/* How often a thread that waits for the lock of a class yields before it
+ * sleeps, and for how long it sleeps, in ns. */
+#define HG_LOCK_YIELDS 20
+#define HG_LOCK_NAP 50000
+
 HG_PRIVATE hg_return_t hg_lock_init(pthread_mutex_t *mutex)
 {
     int rc = pthread_mutex_init(mutex, NULL);
@@ -41,33 +46,49 @@ _Thread_local unsigned hg_monitor_entered;
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor)
 {
     memset(monitor, 0, sizeof(*monitor));
-    return hg_lock_init(&monitor->mutex);
+    return HG_SUCCESS;
 }
 
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor)
 {
     HG_ASSERT(atomic_load(&monitor->wanted) == 0);
-    pthread_mutex_destroy(&monitor->mutex);
+    HG_ASSERT(atomic_load(&monitor->held) == 0);
+    (void) monitor;
+}
+
+/* Take the lock if it is free. */
+static bool hg_monitor_try(struct hg_monitor *monitor)
+{
+    return atomic_load_explicit(&monitor->held, memory_order_relaxed) == 0 &&
+        atomic_exchange_explicit(&monitor->held, 1, memory_order_acquire) == 0;
 }
 
 HG_PRIVATE HG_NOINLINE void hg_monitor_await(struct hg_monitor *monitor)
 {
-    int tries = HG_LOCK_TRIES;
+    const struct timespec nap = {0, HG_LOCK_NAP};
+    int tries;
 
     atomic_fetch_add(&monitor->wanted, 1);
-    while (tries > 0 && pthread_mutex_trylock(&monitor->mutex) != 0) {
-        tries--;
-        hg_clock_relax();
+    for (tries = 0; !hg_monitor_try(monitor); tries++) {
+        if (tries < HG_LOCK_TRIES)
+            hg_clock_relax();
+        else if (tries < HG_LOCK_TRIES + HG_LOCK_YIELDS)
+            (void) sched_yield();
+        else
+            (void) nanosleep(&nap, NULL);
     }
-    if (tries == 0)
-        hg_lock(&monitor->mutex);
     atomic_fetch_sub(&monitor->wanted, 1);
 }
 
 HG_PRIVATE bool hg_enter_try(struct hg_monitor *monitor)
 {
-    if (!hg_lock_try(&monitor->mutex))
-        return false;
+    int tries = HG_LOCK_TRIES;
+
+    while (!hg_monitor_try(monitor)) {
+        if (--tries == 0)
+            return false;
+        (void) sched_yield();
+    }
     hg_monitor_own(monitor, true);
     return true;
 }

@@ -2,8 +2,8 @@
 /*
  * lock: mutexes, the lock of a class, and how threads sleep and wake up.
  *
- * Deliberately thin: pthread mutexes are uncontended on every frequent path,
- * and thread sanitizers, debuggers and profilers understand them.
+ * Deliberately thin: the lock of a class is a word, since each call takes it,
+ * and all other locks are pthread mutexes. Thread sanitizers understand both.
  *
  * A waker wakes a thread that sleeps on descriptors. No wake-up is lost: the
  * sleeper arms the waker, then checks its condition again, and sleeps only if
@@ -47,9 +47,12 @@ static inline void hg_unlock(pthread_mutex_t *mutex)
 
 /* ---- The lock of a class ---- */
 
-/* Not recursive. A function that needs it held says so and asserts it. */
+/* Not recursive. A function that needs it held says so and asserts it. It is a
+ * word: held for a short time, and mostly by one thread. A thread that waits
+ * longer sleeps, so that it does not keep a holder of lower priority from
+ * running. */
 struct hg_monitor {
-    pthread_mutex_t mutex;
+    _Atomic unsigned held;   /* 1: a thread has it */
     _Atomic unsigned wanted; /* threads waiting to enter */
 #if HG_DEBUG
     _Atomic(const void *) owner; /* the thread that holds it, or NULL */
@@ -115,7 +118,8 @@ HG_PRIVATE void hg_monitor_await(struct hg_monitor *monitor);
 static inline void hg_enter(struct hg_monitor *monitor)
 {
     HG_ASSERT(!hg_is_inside(monitor));
-    if (HG_UNLIKELY(pthread_mutex_trylock(&monitor->mutex) != 0))
+    if (HG_UNLIKELY(atomic_exchange_explicit(
+                        &monitor->held, 1, memory_order_acquire) != 0))
         hg_monitor_await(monitor);
     hg_monitor_own(monitor, true);
 }
@@ -123,7 +127,7 @@ static inline void hg_enter(struct hg_monitor *monitor)
 static inline void hg_leave(struct hg_monitor *monitor)
 {
     hg_monitor_own(monitor, false);
-    hg_unlock(&monitor->mutex);
+    atomic_store_explicit(&monitor->held, 0, memory_order_release);
 }
 
 /* Enter or leave a second lock, which may be the same as the first one, which

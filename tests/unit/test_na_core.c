@@ -80,7 +80,7 @@ static void core_entry_run(struct na_completion *done)
     }
 }
 
-static struct hg_monitor core_queue_lock = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+static struct hg_monitor core_queue_lock;
 
 static unsigned core_queue_run(
     struct na_queue *queue, unsigned lanes, unsigned max, uint64_t deadline)

@@ -23,7 +23,8 @@ struct forked_parent {
     _Atomic int step;      /* 1: all are locked; 2: unlock */
 };
 
-/* Every mutex that the forking thread does not hold, outermost first. */
+/* Every mutex that the forking thread does not hold, outermost first; the lock
+ * of the class comes after the first. */
 static unsigned forked_locks(
     struct forked_parent *parent, pthread_mutex_t *locks[])
 {
@@ -31,7 +32,6 @@ static unsigned forked_locks(
     unsigned n = 0;
 
     locks[n++] = &hg_layer_mutex;
-    locks[n++] = &hg_init_state.context->lock->mutex;
     locks[n++] = &core->list_lock;
     return n;
 }
@@ -39,15 +39,20 @@ static unsigned forked_locks(
 static void *forked_hold(void *arg)
 {
     struct forked_parent *parent = (struct forked_parent *) arg;
+    struct hg_monitor *lock = na_class_core_of(parent->na_class)->lock;
     pthread_mutex_t *locks[32];
     unsigned count = forked_locks(parent, locks);
     unsigned i;
 
-    for (i = 0; i < count; i++)
+    for (i = 0; i < count; i++) {
         hg_lock(locks[i]);
+        if (i == 0)
+            hg_enter(lock);
+    }
     atomic_store(&parent->step, 1);
     while (atomic_load(&parent->step) == 1)
         (void) sched_yield();
+    hg_leave(lock);
     while (i > 0)
         hg_unlock(locks[--i]);
     return NULL;
@@ -174,7 +179,7 @@ static hg_return_t forked_answer(hg_handle_t handle)
     return HG_Destroy(handle);
 }
 
-/* Every mutex of the class and the layers above, outermost first. */
+/* Every mutex of the class and the layers above, as in forked_locks. */
 static unsigned forked_callback_locks(
     struct forked_callbacks *parent, pthread_mutex_t *locks[])
 {
@@ -183,7 +188,6 @@ static unsigned forked_callback_locks(
     unsigned n = 0;
 
     locks[n++] = &hg_class_lock;
-    locks[n++] = &hg_class->lock->mutex;
     locks[n++] = &core->list_lock;
     return n;
 }
@@ -191,15 +195,20 @@ static unsigned forked_callback_locks(
 static void *forked_hold_callbacks(void *arg)
 {
     struct forked_callbacks *parent = (struct forked_callbacks *) arg;
+    struct hg_monitor *lock = parent->objects.hg_class->lock;
     pthread_mutex_t *locks[32];
     unsigned count = forked_callback_locks(parent, locks);
     unsigned i;
 
-    for (i = 0; i < count; i++)
+    for (i = 0; i < count; i++) {
         hg_lock(locks[i]);
+        if (i == 0)
+            hg_enter(lock);
+    }
     atomic_store(&parent->step, 1);
     while (atomic_load(&parent->step) == 1)
         (void) sched_yield();
+    hg_leave(lock);
     while (i > 0)
         hg_unlock(locks[--i]);
     return NULL;
