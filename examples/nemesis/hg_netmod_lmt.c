@@ -35,8 +35,7 @@ enum netmod_kind {
     NETMOD_FAILED
 };
 struct netmod_cookie {
-    uint32_t kind;
-    uint32_t handle_size;
+    uint64_t kind;
     uint64_t offset; /* in the data */
     uint64_t size;
 };
@@ -168,9 +167,9 @@ static void netmod_lmt_pack(
 }
 
 static int netmod_lmt_send_cookie(
-    struct netmod_lmt *lmt, uint32_t kind, uint64_t offset, uint64_t size)
+    struct netmod_lmt *lmt, uint64_t kind, uint64_t offset, uint64_t size)
 {
-    struct netmod_cookie cookie = {kind, 0, offset, size};
+    struct netmod_cookie cookie = {kind, offset, size};
 
     hg_netmod.count.cookies++;
     return MPID_nem_lmt_send_COOKIE(
@@ -225,7 +224,6 @@ static MPIDI_msg_sz_t netmod_lmt_expose(struct netmod_lmt *lmt,
             hg_netmod.na_class, cookie + 1, size, window->handle) != NA_SUCCESS)
         return 0;
     cookie->kind = lmt->cooperative ? NETMOD_SHARED : NETMOD_WINDOW;
-    cookie->handle_size = (uint32_t) size;
     cookie->offset = window->offset;
     cookie->size = window->size;
     return (MPIDI_msg_sz_t) (sizeof(*cookie) + size);
@@ -365,11 +363,10 @@ static int netmod_lmt_take(struct netmod_lmt *lmt, const char *buf, size_t size)
     struct netmod_window *window = &lmt->windows[lmt->count];
 
     memcpy(&cookie, buf, sizeof(cookie));
-    if (lmt->exposes || lmt->count == 2 ||
-        cookie.handle_size != size - sizeof(cookie) ||
-        cookie.offset != lmt->exposed || cookie.size == 0 ||
+    if (lmt->exposes || lmt->count == 2 || cookie.offset != lmt->exposed ||
+        cookie.size == 0 ||
         NA_Mem_handle_deserialize(hg_netmod.na_class, &window->handle,
-            buf + sizeof(cookie), cookie.handle_size) != NA_SUCCESS)
+            buf + sizeof(cookie), size - sizeof(cookie)) != NA_SUCCESS)
         return hg_netmod_error("a cookie with a window is malformed");
     window->offset = cookie.offset;
     window->size = cookie.size;

@@ -1032,17 +1032,16 @@ static void netmod_hostile(void)
 
 /* Announcements of large transfers with cookies that no module sends. */
 struct netmod_cookie {
-    uint32_t kind, handle_size;
-    uint64_t offset, size;
+    uint64_t kind, offset, size;
     char handle[512];
 };
 
 static const struct {
-    uint32_t longer; /* by how much the handle is said to be longer */
+    uint32_t shorter; /* by how much the handle is cut */
     uint64_t offset, size;
     bool breaks; /* the handle */
 } netmod_cookies[] = {
-    {1, 0, 5000, false}, /* a longer handle than there is */
+    {1, 0, 5000, false}, /* a part of a handle */
     {0, 9, 5000, false}, /* does not begin at 0 */
     {0, 0, 0, false},    /* an empty window */
     {0, 0, 5000, true},
@@ -1080,7 +1079,6 @@ static void netmod_send_cookie(unsigned i)
     memset(&cookie, 0, sizeof(cookie));
     memset(&pkt, 0, sizeof(pkt));
     size = netmod_handle(cookie.handle, sizeof(cookie.handle));
-    cookie.handle_size = size + netmod_cookies[i].longer;
     cookie.offset = netmod_cookies[i].offset;
     cookie.size = netmod_cookies[i].size;
     if (netmod_cookies[i].breaks)
@@ -1114,6 +1112,7 @@ static void netmod_bad_cookies(void)
         netmod_meet();
     }
     netmod_rows(0, 2);
+    size -= netmod_cookies[i].shorter;
     nem_close(vc);
     nem_finalize(); /* the transfers fail */
 }
@@ -1148,9 +1147,8 @@ static void netmod_send_packet(unsigned i, MPI_Request handle)
     cookie.kind = netmod_packets[i].kind;
     if (length == sizeof(cookie)) { /* a correct window */
         cookie.size = 5000;
-        cookie.handle_size =
-            netmod_handle(cookie.handle, sizeof(cookie.handle));
-        length -= (MPIDI_msg_sz_t) (sizeof(cookie.handle) - cookie.handle_size);
+        length -= (MPIDI_msg_sz_t) sizeof(cookie.handle);
+        length += netmod_handle(cookie.handle, sizeof(cookie.handle));
     }
     pkt.type = netmod_packets[i].type;
     if (pkt.type == MPIDI_NEM_PKT_LMT_CTS) {
