@@ -40,7 +40,11 @@
 #define NETMOD_LINGER 2 /* seconds that ending waits for sends */
 /* Seconds that a peer may compute, without MPI, before it answers a lookup. */
 #define NETMOD_SILENCE 600
-#define NETMOD_IDLE_MAX 100 /* polls without an event before it yields */
+/* Polls without an event before it yields, and before it sleeps. A poll can
+ * move a part of a large transfer without an event: a sleep that early would
+ * delay it. */
+#define NETMOD_YIELD 100
+#define NETMOD_SLEEP 1000
 
 /* The `rank` of messages of a VC without a group: to the side that accepted, to
  * the side that connected, and the first one, with a business card. */
@@ -722,18 +726,18 @@ static void netmod_push(void)
  * a millisecond, or until something comes. */
 static void netmod_progress(bool waits)
 {
-    bool idle = hg_netmod.idle > NETMOD_IDLE_MAX;
+    bool idle = hg_netmod.idle > NETMOD_YIELD;
     unsigned count = 0;
 
     hg_netmod.progressing = true;
-    waits = waits && !hg_netmod.stalled; /* NA_Progress() does not end then */
-    (void) NA_Progress(
-        hg_netmod.na_class, hg_netmod.context, idle && waits ? 1 : 0);
+    waits = waits && hg_netmod.idle > NETMOD_SLEEP &&
+        !hg_netmod.stalled; /* NA_Progress() does not end then */
+    (void) NA_Progress(hg_netmod.na_class, hg_netmod.context, waits ? 1 : 0);
     (void) NA_Trigger(hg_netmod.context, 0, NETMOD_RECVS, &count);
     hg_netmod.progressing = false;
     hg_netmod.idle = count > 0 ? 0 : hg_netmod.idle + 1;
     if (idle && !waits)
-        (void) sched_yield(); /* libzmq's threads may need the processor */
+        (void) sched_yield(); /* others may need the processor */
 }
 
 static int netmod_poll(MPID_nem_poll_dir_t in_or_out, bool waits)
