@@ -38,6 +38,8 @@
 #define NETMOD_COPY 16384 /* bytes of a send that are copied while it waits */
 #define NETMOD_PIECES (MPL_IOV_LIMIT + 2) /* pieces of memory of a send */
 #define NETMOD_LINGER 2 /* seconds that ending waits for sends */
+/* Data of this size travels in one message, with its headers. */
+#define NETMOD_DATA ((size_t) 64 << 10)
 /* Seconds that a peer may compute, without MPI, before it answers a lookup. */
 #define NETMOD_SILENCE 600
 /* Polls without an event before it yields, and before it sleeps. A poll can
@@ -797,6 +799,8 @@ static na_return_t netmod_open(size_t silence)
     if (silence == 0 || silence > UINT_MAX / 1000)
         silence = NETMOD_SILENCE;
     info.lookup_ms = (unsigned) silence * 1000;
+    info.max_unexpected_size =
+        sizeof(struct netmod_header) + sizeof(MPIDI_CH3_Pkt_t) + NETMOD_DATA;
     hg_netmod.na_class =
         NA_Initialize_opt(address != NULL ? address : "sm://", NA_TRUE, &info);
     if (hg_netmod.na_class == NULL)

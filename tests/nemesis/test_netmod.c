@@ -207,8 +207,8 @@ static void netmod_check(const unsigned char *buf, unsigned n, MPI_Aint count,
 static MPIDI_msg_sz_t netmod_size(unsigned n)
 {
     static const MPIDI_msg_sz_t sizes[] = {0, 1, 7, PKT - 1, PKT, PKT + 1,
-        16384 - PKT, 16385 - PKT, 32768 - PKT - 16, 32768 - PKT - 15,
-        65536 - PKT - 16, 65536 - PKT - 15, 30000, 100002, 3};
+        16384 - PKT, 16385 - PKT, 32768 - PKT - 16, 32768 - PKT - 15, 65536,
+        65537, 30000, 100002, 3};
 
     return sizes[n % LENGTH(sizes)];
 }
@@ -652,6 +652,51 @@ static void netmod_broken(void)
 
 /* ---- N4: fragments ---- */
 
+/* The number in front of a word of the counters. */
+static unsigned long netmod_counter(const char *file, const char *word)
+{
+    char line[1024], key[32], *at;
+    FILE *stats = fopen(file, "r");
+
+    HG_CHECK(stats != NULL && fgets(line, sizeof(line), stats) != NULL);
+    (void) fclose(stats);
+    (void) snprintf(key, sizeof(key), " %s", word);
+    at = strstr(line, key);
+    HG_CHECK(at != NULL);
+    while (at > line && at[-1] != ' ')
+        at--;
+    return strtoul(at, NULL, 10);
+}
+
+/* The number of messages of NA in which one of `size` bytes is sent, with those
+ * that close the VC. */
+static unsigned long netmod_messages(MPIDI_msg_sz_t size)
+{
+    struct netmod_sent sent;
+    char stats[256];
+
+    (void) snprintf(stats, sizeof(stats), "%s/messages-%ld-%d", hg_test_dir(),
+        (long) size, rank);
+    HG_CHECK(setenv("HG_NEMESIS_STATS", stats, 1) == 0);
+    netmod_begin("null", 0, 0);
+    sent.buf = netmod_memory(0, size, MPI_BYTE, true);
+    sent.req = nem_start(vc, 1, sent.buf, size);
+    netmod_receive(0, size);
+    netmod_sent(&sent);
+    netmod_close_and_end();
+    HG_CHECK(unsetenv("HG_NEMESIS_STATS") == 0);
+    return netmod_counter(stats, "messages");
+}
+
+static void netmod_one_message(void)
+{
+    unsigned long messages = netmod_messages(65536);
+
+    /* A message of sm has at most 32 KiB, with its headers. */
+    HG_CHECK_EQ_INT((int) messages - (int) netmod_messages(1),
+        hg_test_crosses_hosts() ? 0 : 2);
+}
+
 static void netmod_fragments(void)
 {
     static const unsigned fragments[] = {1, 7,
@@ -702,22 +747,6 @@ static void netmod_transfer(unsigned n, MPIDI_msg_sz_t size, MPI_Datatype from,
     netmod_check(in, n, count, to, size < room ? size : room);
     free(out);
     free(in);
-}
-
-/* The number in front of a word of the counters. */
-static unsigned long netmod_counter(const char *file, const char *word)
-{
-    char line[1024], key[32], *at;
-    FILE *stats = fopen(file, "r");
-
-    HG_CHECK(stats != NULL && fgets(line, sizeof(line), stats) != NULL);
-    (void) fclose(stats);
-    (void) snprintf(key, sizeof(key), " %s", word);
-    at = strstr(line, key);
-    HG_CHECK(at != NULL);
-    while (at > line && at[-1] != ' ')
-        at--;
-    return strtoul(at, NULL, 10);
 }
 
 static void netmod_mode(const char *mode, unsigned section)
@@ -1083,6 +1112,7 @@ static void netmod_send_cookie(unsigned i)
     cookie.size = netmod_cookies[i].size;
     if (netmod_cookies[i].breaks)
         memset(cookie.handle, 0xff, size);
+    size -= netmod_cookies[i].shorter;
     pkt.lmt_rts.type = MPIDI_NEM_PKT_LMT_RTS;
     pkt.lmt_rts.tag = 2;
     pkt.lmt_rts.data_sz = 5000;
@@ -1112,7 +1142,6 @@ static void netmod_bad_cookies(void)
         netmod_meet();
     }
     netmod_rows(0, 2);
-    size -= netmod_cookies[i].shorter;
     nem_close(vc);
     nem_finalize(); /* the transfers fail */
 }
@@ -1216,6 +1245,7 @@ static const struct {
     {"refused", netmod_refused},
     {"broken", netmod_broken},
     {"fragments", netmod_fragments},
+    {"one_message", netmod_one_message},
     {"get", netmod_get},
     {"put", netmod_put},
     {"cooperative", netmod_cooperative},
@@ -1315,6 +1345,11 @@ HG_TEST(broken_vc_fails_once)
 HG_TEST(fragments_have_any_size)
 {
     netmod_case("fragments");
+}
+
+HG_TEST(data_of_64_kib_is_one_message)
+{
+    netmod_case("one_message");
 }
 
 HG_TEST(large_transfers_by_get)
