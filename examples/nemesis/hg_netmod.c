@@ -974,6 +974,11 @@ static int MPID_nem_net_module_vc_init(
     if (link->next != NULL)
         link->next->prev = &link->next;
     hg_netmod.links = link;
+#ifdef HG_NEMESIS_MPICH
+    /* The limit counts the header: let data of its whole size be eager. */
+    if (vc->eager_max_msg_sz <= INT_MAX - (int) sizeof(MPIDI_CH3_Pkt_t))
+        vc->eager_max_msg_sz += (int) sizeof(MPIDI_CH3_Pkt_t);
+#endif
     vc->sendNoncontig_fn = SendNoncontig;
     vc->ch.iStartContigMsg = iStartContigMsg;
     vc->ch.iSendContig = iSendContig;
