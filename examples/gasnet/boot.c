@@ -172,7 +172,9 @@ static int boot_rank(struct gasnet_boot *boot, bool *foreign_p)
     boot->size = 1;
     *foreign_p = false;
     for (i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        if (getenv(launchers[i][0]) == NULL)
+        /* A shell of Slurm without a step has the number of tasks only. */
+        if (getenv(launchers[i][0]) == NULL &&
+            (i > 0 || getenv(launchers[i][1]) == NULL))
             continue;
         if (!boot_number(launchers[i][0], &boot->rank) ||
             !boot_number(launchers[i][1], &boot->size))
@@ -811,7 +813,9 @@ int gasnet_boot_start(struct gasnet_boot *boot)
     ret = boot_rank(boot, &foreign);
     if (ret != GASNET_OK)
         return ret;
-    (void) boot_number("GASNET_HG_BOOT_MS", &limit_ms);
+    if (boot_text("GASNET_HG_BOOT_MS") != NULL &&
+        !boot_number("GASNET_HG_BOOT_MS", &limit_ms))
+        return boot_fail(boot, "GASNET_HG_BOOT_MS is no number of ms");
     run.end_ms = boot_now_ms() + limit_ms;
     root = boot_find_root();
     boot_listen_string(boot, &root, foreign, run.listen);
@@ -821,6 +825,9 @@ int gasnet_boot_start(struct gasnet_boot *boot)
     boot_allow_descriptors(boot);
     if (strstr(run.listen, "mpi+") != NULL && strchr(run.listen, ';') != NULL)
         return boot_fail(boot, "%s: mpi+static:// stands alone", run.listen);
+    if (boot->size > 1 && strncmp(run.listen, "self://", 7) == 0 &&
+        strchr(run.listen, ';') == NULL)
+        return boot_fail(boot, "%s reaches no other node", run.listen);
     ret = boot_open(&run);
     if (ret == GASNET_OK)
         ret = boot_join(&run, &root);
