@@ -188,8 +188,8 @@ struct hg_options {
      * caller has passed on. They connect to the address in its handle: the
      * caller chooses it. */
     bool passed_memory;
-    /** Send messages with a CRC64 also over sm, which copies them in memory. By
-     * default messages within a host have none. */
+    /** Send messages with a CRC64 also over sm. By default they have none
+     * there, because sm copies them in memory. */
     bool checksum_always;
 };
 
