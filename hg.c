@@ -6240,9 +6240,14 @@ static na_return_t na_msg_recv(struct na_class *na_class,
     if (ret == NA_SUCCESS && buf == NULL && buf_size > 0)
         ret = hg_log_misuse("msg", function, "the buffer is NULL");
     if (ret == NA_SUCCESS && type == NA_CB_MULTI_RECV_UNEXPECTED &&
-        buf_size < na_class->max_unexpected_size)
-        ret = hg_log_misuse("msg", function,
-            "the buffer is smaller than the largest unexpected message");
+        buf_size < na_class->max_unexpected_size) {
+        hg_log_error("msg",
+            "%s: a buffer of %" PRIu64 " bytes is smaller than the largest "
+            "unexpected message, %" PRIu64,
+            function, (uint64_t) buf_size,
+            (uint64_t) na_class->max_unexpected_size);
+        ret = NA_INVALID_ARG;
+    }
     if (ret != NA_SUCCESS)
         return na_op_started(ret, op_id);
     na_context_enter(na_context_core_of(context));

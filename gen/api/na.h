@@ -356,6 +356,10 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
  * it ends early, with a message. NA_Cancel() ends it, behind the messages that
  * have arrived.
  *
+ * Give it a buffer of several times NA_Msg_get_max_unexpected_size(): a buffer
+ * of just this size ends with each message. `max_unexpected_size` of struct
+ * na_init_info makes that size smaller; its default is 64 KiB.
+ *
  * @param na_class    the class.
  * @param context     where the messages complete.
  * @param callback    runs with a struct na_cb_info_multi_recv_unexpected.
@@ -368,7 +372,7 @@ NA_EXPORT na_return_t NA_Msg_recv_unexpected(na_class_t *na_class,
  * @retval NA_INVALID_ARG  an argument is NULL, or of another class, or the
  *                         buffer is too small.
  * @threads Several threads in NA_Trigger() may run callbacks of one receive at
- *          the same time, but the last one.
+ *          the same time, except the last one.
  */
 NA_EXPORT na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class,
     na_context_t *context, na_cb_t callback, void *arg, void *buf,
@@ -1013,7 +1017,8 @@ NA_EXPORT na_return_t NA_Trigger(na_context_t *context, unsigned int timeout,
  * Ask an operation to end.
  *
  * The callback runs once in any case, with NA_CANCELED or with the result that
- * came first.
+ * came first. That of NA_Msg_multi_recv_unexpected() runs for all messages that
+ * have arrived, then with NA_CANCELED.
  *
  * @param na_class  the class of the context.
  * @param context   the context of the operation.

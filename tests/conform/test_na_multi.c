@@ -233,7 +233,7 @@ HG_TEST(receive_of_many_refuses_bad_arguments)
                      multi_came, &recv, NULL, recv.size, &id),
         NA_INVALID_ARG);
     HG_CHECK(id == NA_OP_ID_NULL);
-    hg_test_expect_log("smaller than the largest unexpected message");
+    hg_test_expect_log("is smaller than the largest unexpected message, ");
     HG_CHECK_RET(
         NA_Msg_multi_recv_unexpected(end.na_class, end.context, multi_came,
             &recv, recv.buf, multi_max(&end) - 1, NA_OP_ID_IGNORE),
