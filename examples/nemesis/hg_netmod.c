@@ -115,15 +115,15 @@ static uint64_t netmod_hash(const char *text)
 static int netmod_number(const char *variable, size_t *value_p)
 {
     const char *text = getenv(variable);
-    char *end = NULL;
+    char what[128], *end = NULL;
 
     if (text == NULL)
         return MPI_SUCCESS;
     *value_p = (size_t) strtoull(text, &end, 10);
-    if (end != text && *end == '\0')
+    if (*text >= '0' && *text <= '9' && *end == '\0')
         return MPI_SUCCESS;
-    (void) fprintf(stderr, "hg_netmod: %s=%s: ", variable, text);
-    return hg_netmod_error("this is no number");
+    (void) snprintf(what, sizeof(what), "%s=%s is no number", variable, text);
+    return hg_netmod_error(what);
 }
 
 struct netmod_link *hg_netmod_link_of(MPIDI_VC_t *vc)

@@ -453,7 +453,7 @@ static void netmod_bad_start(void)
     static const char *const bad[][2] = {{"HG_NEMESIS_LMT", "sendfile"},
         {"HG_NEMESIS_LMT", ""}, {"HG_NEMESIS_SECTION", "many"},
         {"HG_NEMESIS_FRAGMENT", "1k"}, {"HG_NEMESIS_SILENCE", ""},
-        {"HG_NEMESIS_ADDRESS", "nowhere://"}};
+        {"HG_NEMESIS_SILENCE", "-1"}, {"HG_NEMESIS_ADDRESS", "nowhere://"}};
     MPIDI_PG_t pg = {"group", 2, NULL, NULL};
     unsigned i;
 
