@@ -172,7 +172,7 @@ static void hostile_messages(int argc, char *argv[])
     gasnet_exit(0);
 }
 
-/* Node 0 dies. Node 1 ignores the signal of the launcher: NA tells it. */
+/* Node 0 dies, and NA tells node 1, which ignores the signal that follows. */
 static void hostile_death(int argc, char *argv[])
 {
     gasnet_handlerentry_t table[] = {HANDLER(200, hostile_handler)};
@@ -184,8 +184,8 @@ static void hostile_death(int argc, char *argv[])
     }
     CHECK(signal(SIGQUIT, SIG_IGN) != SIG_ERR);
     CHECK(gasnet_AMRequestShort0(0, 200) == GASNET_OK);
-    while (!gasnet_hg.peers[0].lost)
-        CHECK(gasnet_AMPoll() == GASNET_OK);
+    CHECK(gasnet_set_waitmode(GASNET_WAIT_BLOCK) == GASNET_OK);
+    GASNET_BLOCKUNTIL(gasnet_hg.peers[0].lost);
     (void) printf("lost\n");
     (void) fflush(stdout);
     _exit(0);
