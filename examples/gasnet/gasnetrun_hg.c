@@ -1171,7 +1171,8 @@ static int run_options(int argc, char **argv)
         case 'a': run.listen = optarg; break;
         case 'v': run.verbose = true; break;
         default: /* -h, --help, --version; else it is wrong */
-            if (usage_is_printed(2, argv + optind - 2, RUN, run_help))
+            if (optind > 1 &&
+                usage_is_printed(2, argv + optind - 2, RUN, run_help))
                 exit(0);
             return usage_wrong_option(RUN, argv, option);
         }
