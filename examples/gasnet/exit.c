@@ -99,6 +99,7 @@ struct gasnet_hg_thread *gasnet_hg_new_thread(void)
     (void) pthread_mutex_unlock(&exit_lock);
     if (self == NULL || pthread_setspecific(exit_key, self) != 0)
         gasnet_hg_fatal("out of memory for a thread");
+    (void) pthread_sigmask(SIG_BLOCK, NULL, &self->blocked);
     gasnet_hg_current = self;
     return self;
 }
@@ -143,9 +144,10 @@ static void exit_at_limit(int number)
     _exit(exit_code);
 }
 
-/* Whatever hangs below, the process ends. Other signals wait. A signal is
- * blocked while its handler runs, also if the handler is the client's. */
-static void exit_limit_time(void)
+/* Whatever hangs below, the process ends. Other signals wait. A signal that the
+ * thread does not always block is blocked while its handler runs, also if the
+ * handler is the client's. */
+static void exit_limit_time(const struct gasnet_hg_thread *self)
 {
     struct sigaction action = {0};
     sigset_t set, old;
@@ -159,7 +161,8 @@ static void exit_limit_time(void)
     (void) sigemptyset(&old);
     (void) pthread_sigmask(SIG_SETMASK, &set, &old);
     for (i = 0; i < EXIT_SIGNALS; i++)
-        if (sigismember(&old, exit_signals[i]) == 1)
+        if (sigismember(&old, exit_signals[i]) == 1 &&
+            sigismember(&self->blocked, exit_signals[i]) == 0)
             exit_by_signal = true;
     (void) sigaction(SIGALRM, &action, NULL);
     (void) alarm(EXIT_LIMIT_S);
@@ -215,7 +218,7 @@ static bool exit_begin(int exitcode)
     exit_code = exitcode & 0xff;
     if (atomic_load(&exit_timed) && gasnet_hg_is_mpi())
         exit_code = 0;
-    exit_limit_time();
+    exit_limit_time(self);
     (void) fflush(NULL);
     atomic_store(&gasnet_hg.closing, true);
     return true;

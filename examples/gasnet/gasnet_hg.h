@@ -153,6 +153,7 @@ struct gasnet_hg_thread {
     struct gasnet_hg_thread *next; /* all threads, ever */
     struct gasnet_hg_thread *idle; /* those without a thread */
     sig_atomic_t inside;           /* calls of NA that this thread is in */
+    sigset_t blocked;              /* signals, when it first called GASNET */
     unsigned handlers;             /* debug: handlers that it runs */
     bool held;                     /* it is in a no-interrupt section */
     uint64_t held_since;           /* debug, in ns */
