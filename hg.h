@@ -1723,9 +1723,9 @@ HG_EXPORT hg_return_t HG_Forward1(na_addr_t addr, hg_id_t id, void *in_struct,
  * inside a handler, to a depth of 16. Deeper, it runs no more handlers: a call
  * that only this thread could execute ends only at its deadline (logged).
  *
- * It checks for events at least once. It exceeds its time by at most the
- * handler that it runs then; with 0 it runs at most two. If the call has
- * completed, it returns at once.
+ * It checks for events at least once. It exceeds its time by at most two
+ * handlers, the first and the last one that it runs; with 0 it runs at most
+ * two. If the call has completed, it returns at once.
  *
  * HG_INTR is for signal handlers that run in this thread while it sleeps here.
  * A thread that is awake does not notice signals: if one must not be missed,

@@ -298,7 +298,7 @@ enum {
     GASNET_HG_LONG = 4
 };
 
-/* What each message begins with: see am.c. The library writes returns and
+/* The first bytes of each message: see am.c. The library writes returns and
  * source. */
 struct gasnet_hg_word {
     uint8_t kind, handler, nargs, zero;
@@ -313,8 +313,8 @@ struct gasnet_hg_header {
 };
 #define GASNET_HG_PADDING 4
 
-/* gasnet_AMRequest... and gasnet_AMReply...: gasnet_am.h. A short
- * message has `size` bytes: the word, and the arguments behind it. */
+/* gasnet_AMRequest... and gasnet_AMReply...: gasnet_am.h. A short message has
+ * `size` bytes: the word, and the arguments behind it. */
 int gasnet_hg_request_short(
     gasnet_node_t dest, struct gasnet_hg_word *word, size_t size);
 int gasnet_hg_reply_short(

@@ -62,9 +62,9 @@ struct hg_monitor {
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* How many monitors a thread holds, for assertions;
- * its address identifies the thread where nothing cheaper does. It is 0 while
- * the thread runs application code or sleeps. */
+/* How many monitors a thread holds, for assertions; its address identifies the
+ * thread where nothing cheaper does. It is 0 while the thread runs application
+ * code or sleeps. */
 #if HG_SPLIT
 extern __attribute__((
     visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;

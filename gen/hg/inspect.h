@@ -23,7 +23,7 @@
 
 #include "hg/handle.h"
 
-/* Find the library's function with an id. HG_NOENTRY. */
+/* The library's function with an id. NULL: none. */
 HG_PRIVATE const struct hg_rpc *hg_inspect_find(hg_id_t id);
 
 #endif

@@ -42,7 +42,8 @@ struct hg_wait_end {
  * HG_SUCCESS at once if *done is set. Otherwise after at least one round of
  * progress: HG_TIMEOUT (the time is over; both members 0: one round), HG_INTR
  * (a signal arrived while this thread slept) or HG_BUSY (logged: this thread is
- * inside progress). A wait may exceed its deadline by one handler. */
+ * inside progress). A wait may exceed its deadline by one handler, and its
+ * `timeout` by one more, of the first round. */
 HG_PRIVATE hg_return_t hg_wait_for(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, struct hg_wait_end *end);
 
