@@ -1969,9 +1969,9 @@ struct hg_monitor {
 HG_PRIVATE hg_return_t hg_monitor_init(struct hg_monitor *monitor);
 HG_PRIVATE void hg_monitor_fini(struct hg_monitor *monitor);
 
-/* How many monitors a thread holds, for assertions;
- * its address identifies the thread where nothing cheaper does. It is 0 while
- * the thread runs application code or sleeps. */
+/* How many monitors a thread holds, for assertions; its address identifies the
+ * thread where nothing cheaper does. It is 0 while the thread runs application
+ * code or sleeps. */
 #if HG_SPLIT
 extern __attribute__((
     visibility("hidden"))) _Thread_local unsigned hg_monitor_entered;
@@ -12558,6 +12558,7 @@ struct na_sm_class {
     unsigned sleepers;
     unsigned polls;
     uint64_t look_at; /* when to check the sockets next */
+    uint64_t read_at; /* when a poll has read the clock last */
     uint64_t scan_at; /* when to check all rings next */
     bool look;        /* check the sockets at once */
     bool more;        /* a visit may have left records */
@@ -15423,6 +15424,7 @@ static na_return_t na_sm_open(struct na_class *na_class, const char *host)
     na_class->max_expected_size = na_sm_msg_size(info->max_expected_size);
     na_class->max_tag = UINT32_MAX;
     na_class->finds_callers = NA_TRUE;
+    self->look = true;
     hg_lock(&na_sm_live_lock);
     hg_list_push(&na_sm_live, &self->live);
     hg_unlock(&na_sm_live_lock);
@@ -15746,6 +15748,10 @@ static unsigned na_sm_poll(struct na_context *context)
     if (na_sm_is_look_due(self, n == 0)) {
         uint64_t now = hg_clock_now();
 
+        /* The application polls rarely: read it in the next idle poll, too. */
+        if (now - self->read_at >= NA_SM_LOOK_NS)
+            self->polls = NA_SM_IDLE_POLLS - 1;
+        self->read_at = now;
         if (now >= self->look_at || self->look)
             n += na_sm_look(self, now);
     }
@@ -27204,7 +27210,7 @@ HG_PRIVATE void hg_context_destroy(struct hg_context *context)
  * Locking: the list of classes, then the class.
  */
 
-/* Find the library's function with an id. HG_NOENTRY. */
+/* The library's function with an id. NULL: none. */
 HG_PRIVATE const struct hg_rpc *hg_inspect_find(hg_id_t id);
 
 /* ==== gen/hg/inspect.c ==== */
@@ -29683,7 +29689,8 @@ struct hg_wait_end {
  * HG_SUCCESS at once if *done is set. Otherwise after at least one round of
  * progress: HG_TIMEOUT (the time is over; both members 0: one round), HG_INTR
  * (a signal arrived while this thread slept) or HG_BUSY (logged: this thread is
- * inside progress). A wait may exceed its deadline by one handler. */
+ * inside progress). A wait may exceed its deadline by one handler, and its
+ * `timeout` by one more, of the first round. */
 HG_PRIVATE hg_return_t hg_wait_for(struct hg_context *context,
     const _Atomic bool *done, unsigned lanes, struct hg_wait_end *end);
 

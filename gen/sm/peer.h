@@ -172,6 +172,7 @@ struct na_sm_class {
     unsigned sleepers;
     unsigned polls;
     uint64_t look_at; /* when to check the sockets next */
+    uint64_t read_at; /* when a poll has read the clock last */
     uint64_t scan_at; /* when to check all rings next */
     bool look;        /* check the sockets at once */
     bool more;        /* a visit may have left records */

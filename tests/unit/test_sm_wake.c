@@ -297,4 +297,31 @@ HG_TEST_WHERE(sm_wakeup_is_repeated_for_a_thread_that_sleeps_on, wake_has_fd)
     wake_close(&two);
 }
 
+/* A process that computes and polls from time to time accepts a connection in a
+ * few polls, although busy polls rarely read the clock. */
+HG_TEST(sm_that_polls_rarely_is_connected_in_a_few_polls)
+{
+    const struct timespec work = {0, 5000000};
+    struct wake_lookup lookup = {false, NA_ADDR_NULL};
+    struct wake_side rare, other;
+    unsigned polls;
+
+    wake_open(&rare, NA_WAIT_BLOCK, 1);
+    wake_open(&other, NA_WAIT_BLOCK, 2);
+    wake_turn(&rare, 0);
+    HG_CHECK_OK(NA_Addr_lookup(other.na_class, other.context, wake_found,
+        &lookup, rare.na_class->self_addr->name, NA_OP_ID_IGNORE));
+    for (polls = 0; !lookup.done && polls < 100; polls++) {
+        (void) nanosleep(&work, NULL);
+        wake_turn(&other, 0);
+        wake_turn(&rare, 0);
+        wake_turn(&other, 0);
+    }
+    HG_CHECK(polls <= 4);
+    other.peer = lookup.addr;
+    wake_meet(&rare, &other);
+    wake_close(&rare);
+    wake_close(&other);
+}
+
 #endif
