@@ -660,8 +660,8 @@ static void run_kill_all(void)
             run_say("the launcher on %s did not end: killing %s", child->host,
                 "its connection");
         else
-            run_say("node %u did not end within %u ms of SIGQUIT: killing it",
-                child->first, RUN_QUIT_MS);
+            run_say(
+                "node %u did not end after SIGQUIT: killing it", child->first);
         run_kill(child, SIGKILL);
     }
 }
