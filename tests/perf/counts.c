@@ -15,7 +15,8 @@
  * each. The library is unchanged, and compiled without HG_DEBUG.
  *
  * These are counted:
- * - mutex pairs: pthread_mutex_unlock is entered.
+ * - mutex pairs: pthread_mutex_unlock is entered. The lock of a class is no
+ *   mutex: entering it is a locked instruction.
  * - locked instructions: those with a lock prefix, xchg with memory, mfence;
  *   everywhere, so also those inside of a mutex.
  * - payload moves: places of memory where the 64 bytes of this request, or of
