@@ -83,8 +83,7 @@ static NA_INLINE void NA_Cleanup(void)
 static NA_INLINE bool NA_Has_opt_feature(
     na_class_t *na_class, unsigned long flags)
 {
-    (void) na_class;
-    return (flags & NA_OPT_MULTI_RECV) != 0;
+    return na_class != NULL && (flags & NA_OPT_MULTI_RECV) != 0;
 }
 
 static NA_INLINE void NA_Set_log_level(const char *level)
