@@ -579,6 +579,36 @@ HG_TEST(emul_an_answer_wakes_one_operation)
     emul_close(pair);
 }
 
+/* An answer that frees the window serves all operations that now fit. */
+HG_TEST(emul_free_window_serves_all_that_wait)
+{
+    enum { COUNT = 10 };
+    struct emul_pair *pair = emul_open(4096, 4096, EMUL_RELEASE_COPY);
+    const struct na_link *parked = &na_emul_peer_of(pair->a.peer)->parked;
+    struct emul_call large, calls[COUNT];
+    struct emul_plain plain;
+    unsigned i;
+
+    emul_plain_make(&plain, pair, 4096);
+    HG_CHECK_OK(emul_start(
+        &large, &pair->a, true, plain.local.handle, 0, plain.remote, 0, 4096));
+    for (i = 0; i < COUNT; i++)
+        HG_CHECK_OK(emul_start(&calls[i], &pair->a, true, plain.local.handle, 0,
+            plain.remote, 0, 8));
+    HG_CHECK_EQ_INT(emul_count_links(parked), COUNT);
+    HG_CHECK(emul_deliver(&pair->b));
+    HG_CHECK_EQ_INT(emul_poll(&pair->b), 1);
+    HG_CHECK(emul_deliver(&pair->a));
+    HG_CHECK_EQ_INT(emul_poll(&pair->a), COUNT);
+    HG_CHECK_EQ_INT(emul_count_links(parked), 0);
+    emul_settle(pair);
+    emul_check_end(&large, NA_SUCCESS);
+    for (i = 0; i < COUNT; i++)
+        emul_check_end(&calls[i], NA_SUCCESS);
+    emul_plain_free(&plain);
+    emul_close(pair);
+}
+
 /* The operation that an answer has woken is canceled: the next one goes on. */
 HG_TEST(emul_canceled_operation_wakes_the_next)
 {
