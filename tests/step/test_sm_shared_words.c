@@ -75,4 +75,52 @@ HG_TEST(sm_full_ring_is_retried_or_its_writer_is_woken)
     HG_CHECK(step > 2);
 }
 
+/* The producer finds no space. */
+static struct na_sm_out words_out;
+static bool words_full;
+
+static void words_reserve(const char *function, unsigned line)
+{
+    unsigned char *payload;
+
+    (void) line;
+    if (words_is_now(function))
+        words_full = na_sm_out_reserve(&words_out, 0, &payload) == NA_AGAIN;
+}
+
+HG_TEST(sm_full_ring_is_retried_or_its_reader_notices)
+{
+    const struct na_sm_record filler = {0, NA_SM_MESSAGE, 0, 0, 0};
+    const unsigned char *payload;
+    struct na_sm_record record;
+    unsigned char *space;
+    unsigned step, i;
+
+    words_function = "na_sm_in_publish";
+    for (step = 1;; step++) {
+        bool told;
+
+        memset(&words_ring, 0, sizeof(words_ring));
+        na_sm_out_init(
+            &words_out, &words_ring.control, words_ring.data, WORDS_RING);
+        na_sm_in_init(
+            &words_ring.in, &words_ring.control, words_ring.data, WORDS_RING);
+        for (i = 0; i < WORDS_RING / NA_SM_RING_LINE; i++) {
+            HG_CHECK_OK(na_sm_out_reserve(&words_out, 0, &space));
+            na_sm_out_commit(&words_out, &filler);
+        }
+        HG_CHECK_OK(na_sm_in_peek(&words_ring.in, &record, &payload));
+        HG_CHECK(!na_sm_in_take(&words_ring.in, &record));
+        words_full = false;
+        words_steps = step;
+        step_hook = words_reserve;
+        told = na_sm_in_publish(&words_ring.in);
+        step_hook = NULL;
+        if (words_steps > 0)
+            break;
+        HG_CHECK(!words_full || told);
+    }
+    HG_CHECK(step > 2);
+}
+
 #endif
