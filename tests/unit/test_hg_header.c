@@ -462,32 +462,33 @@ HG_TEST(registry_warns_of_other_types)
 HG_TEST(registry_does_not_grow_with_time)
 {
     static const char name[] = "function";
-    struct hg_rpc ways[3] = {{0, NULL, NULL, NULL, NULL, NULL, 0},
+    struct hg_rpc ways[4] = {{0, NULL, NULL, NULL, NULL, NULL, 0},
         {0, header_proc, NULL, header_callback, NULL, NULL, 0},
+        {0, header_proc, NULL, NULL, NULL, NULL, 0},
         {0, NULL, header_proc, NULL, NULL, NULL, 0}};
     struct hg_registry registry;
     const struct hg_rpc *found;
-    const char *known[6] = {NULL};
+    const char *known[8] = {NULL};
     hg_id_t id = hg_registry_id(name);
     int64_t live = 0;
     unsigned i;
 
     hg_test_alloc_install();
     registry_begin(&registry);
-    for (i = 0; i < 600; i++) {
-        unsigned way = i % 6;
+    for (i = 0; i < 800; i++) {
+        unsigned way = i % 8;
 
-        if (i == 6)
+        if (i == 8)
             live = hg_test_alloc_live();
         HG_CHECK_OK(hg_registry_put(
-            &registry, id, way < 3 ? name : NULL, NULL, &ways[way % 3], false));
+            &registry, id, way < 4 ? name : NULL, NULL, &ways[way % 4], false));
         found = hg_registry_find(&registry, id);
         HG_CHECK(found != NULL);
-        HG_CHECK(found->in_proc == ways[way % 3].in_proc);
-        HG_CHECK(found->out_proc == ways[way % 3].out_proc);
-        HG_CHECK(found->callback == ways[way % 3].callback);
-        HG_CHECK((found->name != NULL) == (way < 3));
-        HG_CHECK(i < 6 || found->name == known[way]);
+        HG_CHECK(found->in_proc == ways[way % 4].in_proc);
+        HG_CHECK(found->out_proc == ways[way % 4].out_proc);
+        HG_CHECK(found->callback == ways[way % 4].callback);
+        HG_CHECK((found->name != NULL) == (way < 4));
+        HG_CHECK(i < 8 || found->name == known[way]);
         known[way] = found->name;
         if (way % 2 == 0)
             continue;
