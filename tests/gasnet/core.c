@@ -212,16 +212,47 @@ static void core_note(gasnet_token_t token)
     core_sent[1] = core_sent[0];
 }
 
+static void core_answer(gasnet_token_t token)
+{
+    CHECK(gasnet_AMReplyShort0(token, 202) == GASNET_OK);
+}
+
+static void core_drop(gasnet_token_t token, void *payload, size_t size)
+{
+    (void) token;
+    (void) payload;
+    (void) size;
+}
+
+/* The credits of requests without replies come back with the reply to another
+ * one, and all those of a large request: a node that lost one in each round
+ * would wait for ever. */
+static void core_get_credits_back(void)
+{
+    size_t medium = gasnet_AMMaxMedium();
+    char *bytes = (char *) calloc(1, medium);
+    int i;
+
+    CHECK(bytes != NULL);
+    for (i = 0; i < 200; i++) {
+        CHECK(gasnet_AMRequestShort0(0, 202) == GASNET_OK);
+        CHECK(gasnet_AMRequestShort0(0, 203) == GASNET_OK);
+        CHECK(gasnet_AMRequestMedium0(0, 204, bytes, medium) == GASNET_OK);
+    }
+    free(bytes);
+}
+
 /* A node that does not poll gets 64 requests. Both segments are mapped. */
 static void core_credits(int argc, char *argv[])
 {
-    gasnet_handlerentry_t table[] = {
-        HANDLER(200, core_short), HANDLER(201, core_note)};
+    gasnet_handlerentry_t table[] = {HANDLER(200, core_short),
+        HANDLER(201, core_note), HANDLER(202, core_other),
+        HANDLER(203, core_answer), HANDLER(204, core_drop)};
     enum { CREDITS = 64, COUNT = 1000 };
     gasnet_seginfo_t info[2];
     int i, sent = 0;
 
-    START(table, 2, GASNET_PAGESIZE);
+    START(table, 5, GASNET_PAGESIZE);
     CHECK(gasnet_getSegmentInfo(info, 2) == GASNET_OK);
     core_sent = (int *) info[1].addr;
     BARRIER();
@@ -231,6 +262,7 @@ static void core_credits(int argc, char *argv[])
             CHECK(gasnet_AMRequestShort0(0, 200) == GASNET_OK);
         }
         GASNET_BLOCKUNTIL(core_sent[1] != 0);
+        core_get_credits_back();
     } else {
         while ((int) gasnet_get_val(1, core_sent, sizeof(int)) < CREDITS)
             ;
@@ -262,6 +294,7 @@ static void core_medium(gasnet_token_t token, void *payload, size_t size)
 {
     CHECK(core_is_right(payload, size));
     CHECK(gasnet_AMReplyMedium0(token, 201, payload, size) == GASNET_OK);
+    CHECK(core_is_right(payload, size)); /* a reply has a copy of its own */
 }
 
 static void core_long(gasnet_token_t token, void *payload, size_t size)
@@ -279,9 +312,11 @@ static void core_long(gasnet_token_t token, void *payload, size_t size)
     CHECK(gasnet_AMReplyShort0(token, 201) == GASNET_ERR_BAD_ARG);
 }
 
+/* A payload belongs to its handler. */
 static void core_reply(gasnet_token_t token, void *payload, size_t size)
 {
     CHECK(core_is_right(payload, size));
+    memset(payload, 0xff, size);
     CHECK(gasnet_AMReplyShort0(token, 201) == GASNET_ERR_BAD_ARG);
     core_replies++;
 }
