@@ -209,7 +209,8 @@ static bool test_is_leak(int level, const char *line)
 {
     return level == HG_LOG_LEVEL_WARNING &&
         (strstr(line, "released what was not freed") != NULL ||
-            strstr(line, " outlive") != NULL);
+            strstr(line, " outlive") != NULL ||
+            strstr(line, "which is leaked") != NULL);
 }
 
 /* The library's log function: every line is shown, errors and leaks are

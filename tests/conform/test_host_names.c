@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -1250,6 +1251,30 @@ HG_TEST_WHERE(other_family_is_not_opened_without_a_thread, names_is_ofi)
     conform_close(&server);
 }
 #endif
+
+/* The same, if its thread finds no descriptors. */
+HG_TEST_WHERE(other_family_is_not_opened_without_descriptors, names_is_ofi)
+{
+    struct conform_end client, server;
+    struct conform_call lookup;
+    struct rlimit limit, none;
+
+    names_need_ipv6();
+    names_open_as(&client, "", NA_ADDR_UNSPEC, NA_FALSE);
+    names_open_at(&server, "[::1]", NA_ADDR_UNSPEC);
+    hg_test_expect_log("descriptors");
+    hg_test_expect_log("cannot be reached: no descriptor is free");
+    HG_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    none = limit;
+    none.rlim_cur = 8; /* fewer than are open */
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    names_look_up(&client, &lookup, names_of("[::1]", &server));
+    HG_CHECK_RET(names_wait(&client, &server, &lookup), NA_HOSTUNREACH);
+    HG_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    names_check_reached(&client, &server, "[::1]");
+    conform_close(&client);
+    conform_close(&server);
+}
 
 /* ---- Calls ---- */
 
