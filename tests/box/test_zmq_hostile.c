@@ -174,6 +174,7 @@ HG_TEST(messages_before_the_confirmation_are_refused)
 {
     struct attacked server;
     struct raw_peer hostile;
+    const int forever = -1;
     unsigned char bytes[256];
     size_t size;
 
@@ -204,12 +205,23 @@ HG_TEST(messages_before_the_confirmation_are_refused)
     raw_peer_confirm(&hostile);
     while (hostile_refused(&server, KIND_CONFIRM) == 0)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
+    /* Nor is it behind the end of its connection. */
     raw_peer_redial(&hostile, server.name + 4);
+    raw_peer_greet(&hostile);
+    hostile.nonce[0] ^= 1;
+    raw_peer_confirm(&hostile);
+    HG_CHECK(zmq_setsockopt(
+                 hostile.socket, ZMQ_LINGER, &forever, sizeof(forever)) == 0);
+    raw_peer_hang_up(&hostile);
+    endpoint_sleep(20); /* libzmq reports the end of the connection */
+    while (hostile_refused(&server, KIND_CONFIRM) < 2)
+        (void) conform_turn(server.end.na_class, server.end.context, 1);
+    raw_peer_dial(&hostile, server.name + 4);
     raw_peer_greet(&hostile);
     raw_peer_confirm(&hostile);
     raw_peer_send(&hostile, bytes, size, false);
     raw_peer_confirm(&hostile);
-    while (hostile_refused(&server, KIND_CONFIRM) < 2)
+    while (hostile_refused(&server, KIND_CONFIRM) < 3)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
     HG_CHECK_EQ_U64(hostile_refused(&server, KIND_MESSAGE), 1);
     /* A second HELLO, and a plane that does not exist. */
