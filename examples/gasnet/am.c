@@ -632,7 +632,8 @@ static __attribute__((noinline)) void am_deliver_slowly(
         am_handle(word, size);
 }
 
-/* The message is in memory of this node alone: its words do not change. */
+/* The message is in memory of this node alone: its words do not change. Its
+ * buffer has am_max bytes for each: the word of a shorter one can be read. */
 static GASNET_HG_INLINE void am_deliver(
     struct gasnet_hg_word *word, size_t size)
 {
@@ -687,8 +688,6 @@ static na_return_t am_received(const struct na_cb_info *info)
 
 int gasnet_hg_am_start(void)
 {
-    /* The word of a message is read, even if it has fewer bytes. */
-    const size_t more = AM_SMALL + sizeof(struct gasnet_hg_word);
     int i;
 
     am_max = (size_t) NA_Msg_get_max_unexpected_size(gasnet_hg.boot.na_class);
@@ -698,7 +697,7 @@ int gasnet_hg_am_start(void)
     for (i = 0; i < AM_RECEIVES; i++) {
         na_return_t ret;
 
-        am_receives[i] = am_alloc(am_max + more);
+        am_receives[i] = am_alloc(am_max + AM_SMALL);
         ret = am_post(am_receives[i]);
         if (ret != NA_SUCCESS) {
             gasnet_hg_warn(
