@@ -56,24 +56,29 @@ static void wake_round(bool by_signal, unsigned pause)
         HG_CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
-static void wake_run(bool separate)
+static void wake_rounds(struct rpc_end *end, unsigned rounds)
 {
-    /* With a separate class each round may take 100 ms. */
-    unsigned full = separate ? 100 : 1000;
-    unsigned rounds = getenv("HG_TEST_FULL") != NULL ? full : 30;
     uint64_t state = hg_test_seed();
     struct sigaction action;
-    struct rpc_end end;
     unsigned i;
 
-    rpc_start(&end, NULL, separate);
     memset(&action, 0, sizeof(action));
     action.sa_handler = wake_on_signal;
     HG_CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
     for (i = 0; i < rounds; i++)
         wake_round(i % 2 == 0, (unsigned) (hg_test_random(&state) % 200));
-    rpc_end(&end);
+    rpc_end(end);
     HG_Wake(NULL); /* no layer */
+}
+
+static void wake_run(bool separate)
+{
+    /* With a separate class each round may take 100 ms. */
+    unsigned full = separate ? 100 : 1000;
+    struct rpc_end end;
+
+    rpc_start(&end, NULL, separate);
+    wake_rounds(&end, getenv("HG_TEST_FULL") != NULL ? full : 30);
 }
 
 HG_TEST(wake_ends_all_waits_at_any_moment)
@@ -84,6 +89,22 @@ HG_TEST(wake_ends_all_waits_at_any_moment)
 HG_TEST(wake_ends_all_waits_with_a_separate_bulk_class)
 {
     wake_run(true);
+}
+
+/* A thread that never sleeps looks for wakes, too. */
+HG_TEST(wake_ends_a_wait_that_spins)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char *string = hg_test_listen_string();
+    struct rpc_end end;
+
+    info.wait_mode = NA_WAIT_SPIN;
+    memset(&end, 0, sizeof(end));
+    end.na_class = NA_Initialize_opt(string, NA_TRUE, &info);
+    HG_CHECK(end.na_class != NULL);
+    free(string);
+    HG_CHECK_OK(HG_Init(end.na_class));
+    wake_rounds(&end, 10);
 }
 
 /* A wake before the wait counts, once; a call is not disturbed. */
