@@ -1979,9 +1979,9 @@ extern __attribute__((
 static __attribute__((unused)) _Thread_local unsigned hg_monitor_entered;
 #endif
 
-/* What identifies this thread among those that live. In a shared library the
- * address of a thread's variable takes a call, and the thread's pointer an
- * instruction. */
+/* An identity of this thread, which no other living thread has. In a shared
+ * library the address of a thread's variable takes a call, and the thread's
+ * pointer an instruction. */
 static inline const void *hg_monitor_self(void)
 {
 #if defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)
@@ -3214,7 +3214,7 @@ HG_PRIVATE bool na_uri_next(const char **at_p, char part[NA_MAX_ADDR_LEN])
  *
  * Locking: the class's lock guards lanes and sleepers. A push wakes a waiting
  * thread: a trigger that sleeps, or a sleeping progress through the waker.
- * Entries run with the lock held once, and release it around application code.
+ * Entries run with the lock held, and release it around application code.
  */
 
 enum na_lane {
@@ -22031,8 +22031,8 @@ struct hg_handle {
     /* Target, request model: what decoding the input allocated; NULL: nothing,
      * or the application has freed the input. */
     hg_proc_records_t decoded;
-    /* Its function: of the registry, of the library, or if there is none
-     * &hg_rpc_none; in the pool the one of the last call. */
+    /* The function: of the registry or of the library, else &hg_rpc_none. In
+     * the pool it is that of the last call. */
     hg_id_t id;
     const struct hg_rpc *rpc;
     /* From here to `in`, all bytes of a handle in the pool are 0. */

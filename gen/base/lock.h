@@ -72,9 +72,9 @@ extern __attribute__((
 static __attribute__((unused)) _Thread_local unsigned hg_monitor_entered;
 #endif
 
-/* What identifies this thread among those that live. In a shared library the
- * address of a thread's variable takes a call, and the thread's pointer an
- * instruction. */
+/* An identity of this thread, which no other living thread has. In a shared
+ * library the address of a thread's variable takes a call, and the thread's
+ * pointer an instruction. */
 static inline const void *hg_monitor_self(void)
 {
 #if defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)

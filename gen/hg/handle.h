@@ -177,8 +177,8 @@ struct hg_handle {
     /* Target, request model: what decoding the input allocated; NULL: nothing,
      * or the application has freed the input. */
     hg_proc_records_t decoded;
-    /* Its function: of the registry, of the library, or if there is none
-     * &hg_rpc_none; in the pool the one of the last call. */
+    /* The function: of the registry or of the library, else &hg_rpc_none. In
+     * the pool it is that of the last call. */
     hg_id_t id;
     const struct hg_rpc *rpc;
     /* From here to `in`, all bytes of a handle in the pool are 0. */

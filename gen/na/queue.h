@@ -10,7 +10,7 @@
  *
  * Locking: the class's lock guards lanes and sleepers. A push wakes a waiting
  * thread: a trigger that sleeps, or a sleeping progress through the waker.
- * Entries run with the lock held once, and release it around application code.
+ * Entries run with the lock held, and release it around application code.
  */
 #ifndef HG_GEN_NA_QUEUE_H
 #define HG_GEN_NA_QUEUE_H

@@ -205,7 +205,7 @@ HG_TEST(messages_before_the_confirmation_are_refused)
     raw_peer_confirm(&hostile);
     while (hostile_refused(&server, KIND_CONFIRM) == 0)
         (void) conform_turn(server.end.na_class, server.end.context, 1);
-    /* Nor is it behind the end of its connection. */
+    /* A wrong nonce is refused behind the end of its connection, too. */
     raw_peer_redial(&hostile, server.name + 4);
     raw_peer_greet(&hostile);
     hostile.nonce[0] ^= 1;

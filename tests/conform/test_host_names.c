@@ -1252,7 +1252,8 @@ HG_TEST_WHERE(other_family_is_not_opened_without_a_thread, names_is_ofi)
 }
 #endif
 
-/* The same, if its thread finds no descriptors. */
+/* The lookup fails if the thread that opens the other family finds no
+ * descriptors. */
 HG_TEST_WHERE(other_family_is_not_opened_without_descriptors, names_is_ofi)
 {
     struct conform_end client, server;
